@@ -1,0 +1,82 @@
+PYTHON ?= python3
+LOCK_ARGS ?=
+
+BIN := .venv/bin
+READY := .venv/.ready
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo dev test lint lock clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make demo    set up, run the example project on a year of flights, show one result'
+	@echo 'make dev     the example project in the Dagster UI'
+	@echo 'make test    everything that CI checks: lint, then all tests'
+	@echo 'make lint    ruff, mypy, import-linter'
+	@echo 'make lock    refresh requirements.lock after a change of dependencies (LOCK_ARGS=--upgrade takes newer ones)'
+	@echo 'make clean   remove what demo, dev and tests left behind (not .venv)'
+	@echo
+	@echo 'PYTHON=...   the Python that .venv is made with (3.11 or newer; now: $(PYTHON))'
+
+# One memory of runs for both: what the demo ran is there in the UI.
+demo dev: export DAGSTER_HOME := $(CURDIR)/.dagster
+
+demo: $(READY) .dagster/dagster.yaml
+	@echo '==> data'
+	@$(BIN)/python example_repo/get_data.py
+	@echo '==> compile'
+	@$(BIN)/rivet-dagster -p example_repo compile
+	@echo '==> run'
+	@$(BIN)/rivet-dagster -p example_repo run
+	@echo '==> result'
+	@$(BIN)/python example_repo/show_result.py
+
+dev: $(READY) .dagster/dagster.yaml
+	@$(BIN)/python example_repo/get_data.py
+	@$(BIN)/dagster dev -w workspace.yaml
+
+test: lint
+	@echo '==> pytest'
+	@$(BIN)/pytest
+
+# The cache of lint-imports keeps answering for modules that have been added or removed since.
+lint: $(READY)
+	@echo '==> ruff check'
+	@$(BIN)/ruff check
+	@echo '==> ruff format --check'
+	@$(BIN)/ruff format --check
+	@echo '==> mypy'
+	@$(BIN)/mypy
+	@echo '==> lint-imports'
+	@$(BIN)/lint-imports --no-logo --no-cache
+
+$(READY): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo 'This needs Python 3.11 or newer, and $(PYTHON) is none: make PYTHON=/path/to/python3.11' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo '$(PYTHON) cannot make virtual environments: install its venv module (Debian: python3-venv)' >&2; exit 1; }
+	@echo '==> .venv'
+	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear .venv
+	@echo '==> requirements.lock (Spark alone is 450 MB: some minutes the first time)'
+	@$(BIN)/python -m pip install -q -r requirements.lock
+	@echo '==> rivet-dagster'
+	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+.dagster/dagster.yaml:
+	@mkdir -p $(@D)
+	@printf 'telemetry:\n  enabled: false\n' > $@
+
+# uv gets an environment of its own, so that .venv holds what the lock says and nothing else.
+lock:
+	@set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
+	$(PYTHON) -m venv "$$tools"; "$$tools/bin/pip" install -q uv; \
+	"$$tools/bin/uv" pip compile pyproject.toml -q --universal --python-version 3.11 --fork-strategy fewest \
+		--extra dev --extra ui --generate-hashes --no-strip-extras --no-annotate \
+		--custom-compile-command 'make lock' --output-file requirements.lock $(LOCK_ARGS)
+
+clean:
+	@rm -rf .dagster .rivet .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	@rm -rf example_repo/.rivet example_repo/data example_repo/warehouse
+	@rm -rf derby.log metastore_db spark-warehouse
+	@find rivet_dagster example_repo tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,45 @@
+"""SQL pipelines on Spark, declared as joints, compiled into one plan, run and gated by Dagster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from rivet_dagster.compiler.plan import CompiledAssembly
+    from rivet_dagster.definitions.load import load_definitions
+    from rivet_dagster.definitions.translator import DagsterRivetTranslator
+    from rivet_dagster.errors import RivetError
+    from rivet_dagster.execution.refs import MaterializedRef
+    from rivet_dagster.loading import compile_directory
+    from rivet_dagster.model.joint import Joint
+
+_HOMES = {
+    "CompiledAssembly": "rivet_dagster.compiler.plan",
+    "DagsterRivetTranslator": "rivet_dagster.definitions.translator",
+    "Joint": "rivet_dagster.model.joint",
+    "MaterializedRef": "rivet_dagster.execution.refs",
+    "RivetError": "rivet_dagster.errors",
+    "compile_directory": "rivet_dagster.loading",
+    "load_definitions": "rivet_dagster.definitions.load",
+}
+
+__all__ = [
+    "CompiledAssembly",
+    "DagsterRivetTranslator",
+    "Joint",
+    "MaterializedRef",
+    "RivetError",
+    "compile_directory",
+    "load_definitions",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: the bare import needs neither dagster nor pyspark nor sqlglot.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
