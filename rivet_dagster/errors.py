@@ -1,0 +1,171 @@
+"""Every error a user can meet: one registry of codes, one record, one exception.
+
+The hundreds digit of a code says whose fault it is: 1 configuration, 2 a declaration, 3 the assembly of joints,
+4 storage, 5 engines and runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from typing import Any
+
+REMEDIATIONS: dict[str, str] = {
+    # 1xx: configuration; the command line exits with 10
+    "RVT-101": "Name the project's directory with --project, or create one with a rivet.yaml in it.",
+    "RVT-102": "Correct the YAML; values with ':' , '#' or a leading '{' or '[' need quotes.",
+    "RVT-103": "Remove the key or correct its name.",
+    "RVT-104": "Correct the value.",
+    "RVT-105": "Add the key.",
+    "RVT-106": "Name a profile of profiles.yaml with --profile or RIVET_PROFILE.",
+    "RVT-107": "Set the environment variable before starting.",
+    "RVT-108": "Create the file or folder, or correct the path in rivet.yaml.",
+    "RVT-109": "Install the plugin that provides this type, or correct the type.",
+    "RVT-110": "See `rivet-dagster --help` for the commands and their options.",
+    "RVT-111": "Install a JDK 17 or newer and set JAVA_HOME, or: pip install 'rivet_dagster[java]'.",
+    "RVT-112": "Point JAVA_HOME to a JDK 17 or newer, or: pip install 'rivet_dagster[java]'.",
+    # 2xx: one declaration
+    "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself.",
+    "RVT-202": "Correct the YAML of this file.",
+    "RVT-203": "Remove the key or correct its name.",
+    "RVT-204": "Correct the value.",
+    "RVT-205": "Add the key.",
+    "RVT-206": "Remove the key: it has no meaning on this type of joint.",
+    "RVT-207": "Correct the SQL; a joint is exactly one query.",
+    "RVT-208": "Write annotations as `-- rivet:key: value` (Python: `# rivet:key: value`) before anything else.",
+    "RVT-209": "Correct the check.",
+    "RVT-210": "Correct the Python file; it must define the joint's function at its top level.",
+    "RVT-211": "Save the file as UTF-8 text.",
+    "RVT-298": "Remove the option: this release does not have it yet.",
+    # 3xx: the assembly of joints
+    "RVT-301": "Rename one of them.",
+    "RVT-302": "Correct the name, or declare the missing joint.",
+    "RVT-303": "Remove `upstream`, or make it a joint of type sql.",
+    "RVT-304": "Add `upstream` with the joint whose rows the sink writes.",
+    "RVT-305": "Break the cycle: one of these joints must not read the next.",
+    "RVT-306": "Name a joint of this project.",
+    "RVT-307": "Read the joint before the sink instead; a sink is the end of its line.",
+    "RVT-308": "Name an engine of the profile, or set `default_engine`.",
+    "RVT-309": "Name a catalog of the profile, and list it under the engine's `catalogs`.",
+    "RVT-310": "Give each sink a table of its own; to read what a sink writes, read the joint before it.",
+    "RVT-311": "Make the function's parameters the names of its upstream joints.",
+    "RVT-312": "Use a strategy that the catalog can do, or another catalog.",
+    "RVT-313": "Add the joint to `upstream`, or leave `upstream` out.",
+    "RVT-314": "Put the limit in a SQL joint that the others read.",
+    "RVT-315": "Declare `upstream`: the query could not be read for its tables.",
+    "RVT-316": "Give each output column a name of its own, with AS.",
+    # 4xx: storage
+    "RVT-401": "Materialize the joint first.",
+    "RVT-402": "Put the sink on an Iceberg catalog, or on a POSIX file system.",
+    "RVT-403": "Create the file or correct `table` and the catalog's path.",
+    "RVT-404": "Move what stands there away, or choose another table name.",
+    "RVT-405": "Run it again; another run published the same table in between.",
+    # 5xx: engines and runs
+    "RVT-501": "`concurrency_limit` is a whole number of at least 1.",
+    "RVT-502": "Read the engine's own message above; correct its `config`.",
+    "RVT-503": "Correct the SQL; the engine's message names the place.",
+    "RVT-504": "Correct the function; its own message stands above.",
+    "RVT-505": "Return a MaterializedRef, pyarrow Table or RecordBatchReader, pandas, polars or Spark frame.",
+    "RVT-506": "Run the groups of different engines in processes of their own.",
+    "RVT-507": "Look at the samples of the failed checks; correct the data or the check.",
+    "RVT-508": "Look why the query gives no rows, or set `on_empty` to write or skip.",
+    "RVT-509": "Annotate the input as MaterializedRef, pyarrow.Table, or a pandas, polars or Spark DataFrame.",
+    "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
+}
+"""Each code with the remediation shown where the place of the error has no better one."""
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One error or warning: what is wrong, where, and what to do.
+
+    ``file`` is relative to the project where it lies inside it; ``line`` counts from 1.
+    """
+
+    code: str
+    message: str
+    joint: str | None = None
+    file: str | None = None
+    line: int | None = None
+    remediation: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.remediation is None:
+            object.__setattr__(self, "remediation", REMEDIATIONS[self.code])
+
+    def __str__(self) -> str:
+        place = self.file or ""
+        if self.file and self.line:
+            place += f":{self.line}"
+        subject = f"joint {self.joint}: " if self.joint else ""
+        text = f"{self.code} {place + ': ' if place else ''}{subject}{self.message}"
+        return f"{text}\n    {self.remediation}" if self.remediation else text
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as the command line's JSON shows it."""
+        fields = asdict(self)
+        return {key: fields[key] for key in ("code", "message", "joint", "file", "line", "remediation")}
+
+
+class RivetError(Exception):
+    """One or several diagnostics, raised together.
+
+    >>> print(RivetError("RVT-106", "no profile 'prod'", remediation="Use one of: default."))
+    RVT-106 no profile 'prod'
+        Use one of: default.
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        joint: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+        remediation: str | None = None,
+    ) -> None:
+        self.diagnostics = (Diagnostic(code, message, joint, file, line, remediation),)
+        super().__init__(str(self.diagnostics[0]))
+
+    @classmethod
+    def of(cls, diagnostics: Iterable[Diagnostic]) -> RivetError:
+        """One exception whose message holds every one of ``diagnostics`` (at least one)."""
+        error = cls.__new__(cls)
+        error.diagnostics = tuple(diagnostics)
+        Exception.__init__(error, "\n".join(str(d) for d in error.diagnostics))
+        return error
+
+    @property
+    def code(self) -> str:
+        """The code of the first diagnostic."""
+        return self.diagnostics[0].code
+
+    @property
+    def exit_code(self) -> int:
+        """10 where everything is configuration (RVT-1xx), else 1."""
+        return 10 if all(is_configuration(d.code) for d in self.diagnostics) else 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RivetError.of, (self.diagnostics,)
+
+
+def is_configuration(code: str) -> bool:
+    """Whether ``code`` is about manifest, profile or machine rather than about a joint or a run."""
+    return code.startswith("RVT-1") or code == "RVT-501"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A closing hint for a message about an unknown name, empty where nothing is near and nothing is known.
+
+    >>> nearest("upstrem", ["upstream", "owners"])
+    "; did you mean 'upstream'?"
+    """
+    known = sorted(known)
+    close = get_close_matches(name, known, n=3, cutoff=0.6)
+    if close:
+        return "; did you mean " + " or ".join(repr(c) for c in close) + "?"
+    return f"; known: {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}" if known else ""

@@ -1,0 +1,125 @@
+"""From what a user wrote to the values the model holds; each raises ValueError with a sentence for the user."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+NAME = re.compile(r"^[a-z][a-z0-9_]*\Z")
+DURATION = re.compile(r"^(\d+(?:\.\d+)?)(s|m|h|d)$")
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def text(value: Any) -> str:
+    """A non-empty string."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"must be a text, not {show(value)}")
+    return value
+
+
+def name(value: Any) -> str:
+    """The name of a joint, catalog, engine or profile."""
+    if not isinstance(value, str) or not NAME.match(value) or len(value) > 128:
+        raise ValueError(f"{show(value)} is no name; names match ^[a-z][a-z0-9_]*$ and have at most 128 characters")
+    return value
+
+
+def boolean(value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"must be true or false, not {show(value)}")
+    return value
+
+
+def whole(least: int) -> Callable[[Any], int]:
+    """A whole number of at least ``least``."""
+
+    def convert(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"must be a whole number of at least {least}, not {show(value)}")
+        return value
+
+    return convert
+
+
+def one_of(*allowed: str) -> Callable[[Any], str]:
+    """One of a few words."""
+
+    def convert(value: Any) -> str:
+        if value not in allowed:
+            raise ValueError(f"must be one of {', '.join(allowed)}, not {show(value)}")
+        return str(value)
+
+    return convert
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """A list of texts; one text is a list of one."""
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, Sequence) or not all(isinstance(v, str) and v for v in value):
+        raise ValueError(f"must be a list of texts, not {show(value)}")
+    repeated = sorted({v for v in value if list(value).count(v) > 1})
+    if repeated:
+        raise ValueError(f"names {', '.join(repeated)} more than once")
+    return tuple(value)
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """A mapping whose keys are texts."""
+    if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
+        raise ValueError(f"must be a mapping, not {show(value)}")
+    return dict(value)
+
+
+def tags(value: Any) -> dict[str, str]:
+    """Tags as a mapping; a list gives keys with empty values."""
+    if isinstance(value, str | Sequence):
+        return dict.fromkeys(texts(value), "")
+    return {k: "" if v is None else str(v) for k, v in mapping(value).items()}
+
+
+def columns(value: Any) -> tuple[tuple[str, str | None], ...]:
+    """Source columns in order, as (name, None) or (alias, expression)."""
+    if isinstance(value, Mapping):
+        return tuple((text(k), text(v)) for k, v in value.items())
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ValueError(f"must be a list of columns, not {show(value)}")
+    pairs: list[tuple[str, str | None]] = []
+    for entry in value:
+        if isinstance(entry, Mapping):
+            pairs.extend((text(k), text(v)) for k, v in entry.items())
+        elif isinstance(entry, tuple) and len(entry) == 2:  # as the model holds it
+            pairs.append((text(entry[0]), None if entry[1] is None else text(entry[1])))
+        else:
+            pairs.append((text(entry), None))
+    if not pairs:
+        raise ValueError("must name at least one column")
+    return tuple(pairs)
+
+
+def seconds(value: Any) -> float:
+    """Seconds of a duration.
+
+    >>> seconds("15m")
+    900.0
+    """
+    match = DURATION.match(value) if isinstance(value, str) else None
+    if not match or float(match[1]) == 0:
+        raise ValueError(f"must be a duration like 30s, 15m, 24h or 7d, not {show(value)}")
+    return float(match[1]) * SECONDS[match[2]]
+
+
+def show(value: Any) -> str:
+    """A value in a message: short, and YAML's words for YAML's values."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,260 @@
+"""The joint: one declared step of a pipeline."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.errors import Diagnostic, RivetError, nearest
+from rivet_dagster.model import convert
+from rivet_dagster.model.check import ASSERTION, AUDIT, Check, parse_check, with_distinct_names
+from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.write_strategy import WriteStrategy, parse_write_strategy
+
+SOURCE, SQL, PYTHON, SINK = "source", "sql", "python", "sink"
+
+_ANY = frozenset({"name", "type", "engine", "tags", "description", "owners", "group", "quality"})
+KEYS: dict[str, frozenset[str]] = {
+    SOURCE: _ANY | {"upstream", "columns", "filter", "limit", "catalog", "table", "options"},
+    SQL: _ANY | {"sql", "upstream", "eager", "retention", "on_error", "partitions"},
+    PYTHON: _ANY | {"function", "upstream", "eager", "retention", "partitions"},
+    SINK: _ANY | {"upstream", "catalog", "table", "write_strategy", "options", "on_error", "partitions"},
+}
+"""The keys with a meaning on each type of joint (``upstream`` of a source is read to be refused by name)."""
+
+REQUIRED: dict[str, tuple[str, ...]] = {
+    SOURCE: ("catalog", "table"),
+    SQL: ("sql",),
+    PYTHON: ("function",),
+    SINK: ("catalog", "table"),
+}
+
+_LATER: dict[str, Callable[[Any], bool]] = {
+    "partitions": lambda value: value is not None,
+    "on_error": lambda value: value == "quarantine",
+    "retention": lambda value: value == "run",
+}
+"""Options of the contract that this release refuses by name."""
+
+RESERVED = frozenset(keyword.kwlist) | frozenset(
+    "context conf config meta arg_dict dict input_arg_dict output_arg_dict int str float bool input output type".split()
+)
+"""Names that Dagster keeps for itself (its ``definitions/utils.py``)."""
+
+_TAG_KEY = re.compile(r"^([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}$")
+_TAG_VALUE = re.compile(r"^[A-Za-z0-9_.-]{0,63}$")
+_OWNER = re.compile(r"^(team:.+|[^@\s]+@[^@\s]+\.[^@\s]+)$")
+_ASSET_GROUP = re.compile(r"^[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joint:
+    """A declared joint; the same fields as in a file, the same checks, the same errors.
+
+    Raises RivetError with everything that is wrong in the declaration.
+
+    >>> Joint(name="paid", type="sql", sql="SELECT * FROM orders WHERE paid", tags=["fresh"]).tags
+    {'fresh': ''}
+    """
+
+    name: str
+    type: str
+    sql: str | None = None
+    columns: tuple[tuple[str, str | None], ...] = ()
+    filter: str | None = None
+    limit: int | None = None
+    catalog: str | None = None
+    table: str | None = None
+    engine: str | None = None
+    eager: bool = False
+    upstream: tuple[str, ...] | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    description: str | None = None
+    owners: tuple[str, ...] = ()
+    group: str | None = None
+    write_strategy: WriteStrategy = WriteStrategy()
+    function: str | None = None
+    quality: tuple[Check, ...] = ()
+    partitions: None = None
+    on_error: str = "fail"
+    retention: str = "latest"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    origin: Origin = field(default=Origin(), compare=False)
+
+    if TYPE_CHECKING:
+        # What a user may pass is wider than what the fields hold afterwards.
+        def __init__(
+            self,
+            *,
+            name: str,
+            type: str,
+            sql: str | None = None,
+            columns: Sequence[str | Mapping[str, str]] | Mapping[str, str] | None = None,
+            filter: str | None = None,
+            limit: int | None = None,
+            catalog: str | None = None,
+            table: str | None = None,
+            engine: str | None = None,
+            eager: bool = False,
+            upstream: str | Sequence[str] | None = None,
+            tags: Sequence[str] | Mapping[str, str] = (),
+            description: str | None = None,
+            owners: str | Sequence[str] = (),
+            group: str | None = None,
+            write_strategy: str | Mapping[str, Any] | WriteStrategy = "replace",
+            function: str | None = None,
+            quality: Mapping[str, Sequence[Mapping[str, Any]]] | Sequence[Check] = (),
+            partitions: Mapping[str, Any] | None = None,
+            on_error: str = "fail",
+            retention: str = "latest",
+            options: Mapping[str, Any] | None = None,
+            origin: Origin | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        if self.origin is None:
+            object.__setattr__(self, "origin", Origin())
+        found: list[Diagnostic] = []
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name == "origin" or _is_default(item.name, value):
+                continue
+            try:
+                object.__setattr__(self, item.name, _CONVERTERS[item.name](value))
+            except ValueError as error:
+                found.append(self._wrong("RVT-204", f"`{item.name}` {error}", item.name))
+        if isinstance(self.quality, Mapping):
+            checks, wrong = parse_quality(self.quality, self.origin, self.name)
+            object.__setattr__(self, "quality", checks)
+            found += wrong
+        if not found:
+            found = [*self._wrong_name(), *self._wrong_keys(), *self._refused_by_dagster()]
+        if found:
+            raise RivetError.of(found)
+
+    def _wrong(self, code: str, message: str, key: str | None = None) -> Diagnostic:
+        return self.origin.diagnostic(code, message, joint=str(self.name), key=key)
+
+    def _wrong_name(self) -> list[Diagnostic]:
+        if self.name in RESERVED:
+            return [self._wrong("RVT-201", f"'{self.name}' is a word that Dagster keeps for itself", "name")]
+        return []
+
+    def _wrong_keys(self) -> list[Diagnostic]:
+        found = []
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name == "origin" or _is_default(item.name, value):
+                continue
+            if item.name not in KEYS[self.type]:
+                found.append(self._wrong("RVT-206", f"`{item.name}` has no meaning on a {self.type} joint", item.name))
+            elif item.name in _LATER and _LATER[item.name](value):
+                found.append(self._wrong("RVT-298", f"`{item.name}` is not available yet", item.name))
+        for key in REQUIRED[self.type]:
+            if getattr(self, key) is None:
+                found.append(self._wrong("RVT-205", f"a {self.type} joint needs `{key}`"))
+        for key in ("landing", "archive"):
+            if key in self.options:
+                found.append(self._wrong("RVT-298", f"the option `{key}` is not available yet", "options"))
+        return found
+
+    def _refused_by_dagster(self) -> list[Diagnostic]:
+        found = []
+        for key, value in self.tags.items():
+            if not _TAG_KEY.match(key) or not _TAG_VALUE.match(value):
+                found.append(
+                    self._wrong(
+                        "RVT-204",
+                        f"Dagster refuses the tag {key}={value}: letters, digits, '_', '-' and '.', at most 63 of them",
+                        "tags",
+                    )
+                )
+        for owner in self.owners:
+            if not _OWNER.match(owner):
+                found.append(
+                    self._wrong("RVT-204", f"the owner '{owner}' is neither an e-mail nor team:name", "owners")
+                )
+        if self.group is not None and not _ASSET_GROUP.match(self.group):
+            found.append(
+                self._wrong("RVT-204", f"the group '{self.group}' holds more than letters, digits and '_'", "group")
+            )
+        return found
+
+
+def parse_quality(raw: Any, origin: Origin, joint: str | None) -> tuple[tuple[Check, ...], list[Diagnostic]]:
+    """The checks of a mapping with ``assertions`` and ``audits``, named apart, and what is wrong with it."""
+    checks: list[Check] = []
+    found: list[Diagnostic] = []
+    sections = {"assertions": ASSERTION, "audits": AUDIT}
+    if not isinstance(raw, Mapping):
+        return (), [origin.diagnostic("RVT-204", "`quality` must be a mapping", joint=joint, key="quality")]
+    for section, entries in raw.items():
+        if section not in sections:
+            message = f"unknown key '{section}' in quality{nearest(str(section), sections)}"
+            found.append(origin.diagnostic("RVT-203", message, joint=joint, key=str(section)))
+            continue
+        if not isinstance(entries, Sequence) or isinstance(entries, str):
+            message = f"`{section}` must be a list of checks"
+            found.append(origin.diagnostic("RVT-204", message, joint=joint, key=section))
+            continue
+        for entry in entries:
+            check, wrong = parse_check(entry, sections[section], _origin_of(entry, origin), joint)
+            found += wrong
+            checks += [check] if check else []
+    return with_distinct_names(tuple(checks)), found
+
+
+def _origin_of(entry: Any, parent: Origin) -> Origin:
+    """A mapping read from YAML carries its own lines (project/yaml_text.py)."""
+    lines = getattr(entry, "lines", None)
+    return Origin(parent.file, entry.line, lines) if lines is not None else parent
+
+
+def _quality(value: Any) -> Any:
+    if isinstance(value, Mapping) or all(isinstance(v, Check) for v in value):
+        return value if isinstance(value, Mapping) else with_distinct_names(tuple(value))
+    raise ValueError("must be a mapping with assertions and audits")
+
+
+def _partitions(value: Any) -> Any:
+    return convert.mapping(value)
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "name": convert.name,
+    "type": convert.one_of(SOURCE, SQL, PYTHON, SINK),
+    "sql": convert.text,
+    "columns": convert.columns,
+    "filter": convert.text,
+    "limit": convert.whole(0),
+    "catalog": convert.text,
+    "table": convert.text,
+    "engine": convert.text,
+    "eager": convert.boolean,
+    "upstream": convert.texts,
+    "tags": convert.tags,
+    "description": convert.text,
+    "owners": convert.texts,
+    "group": convert.text,
+    "write_strategy": lambda v: v if isinstance(v, WriteStrategy) else parse_write_strategy(v),
+    "function": convert.text,
+    "quality": _quality,
+    "partitions": _partitions,
+    "on_error": convert.one_of("fail", "quarantine"),
+    "retention": convert.one_of("latest", "run"),
+    "options": convert.mapping,
+}
+
+
+def _is_default(key: str, value: Any) -> bool:
+    if key in ("name", "type"):
+        return False
+    return value is None or value == _DEFAULTS[key]
+
+
+_DEFAULTS: dict[str, Any] = {
+    item.name: item.default_factory() if callable(item.default_factory) else item.default for item in fields(Joint)
+}

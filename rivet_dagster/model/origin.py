@@ -1,0 +1,36 @@
+"""Where a declaration was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rivet_dagster.errors import Diagnostic
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A file (relative to the project, with forward slashes) and the lines of its keys, counted from 1.
+
+    A declaration made in Python has no file.
+    """
+
+    file: str | None = None
+    line: int | None = None
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    def line_of(self, key: str | None) -> int | None:
+        """The line of ``key``, else that of the whole declaration."""
+        return self.lines.get(key, self.line) if key is not None else self.line
+
+    def diagnostic(
+        self,
+        code: str,
+        message: str,
+        *,
+        joint: str | None = None,
+        key: str | None = None,
+        remediation: str | None = None,
+    ) -> Diagnostic:
+        """A diagnostic that points at ``key`` of this declaration."""
+        return Diagnostic(code, message, joint, self.file, self.line_of(key), remediation)

@@ -1,0 +1,55 @@
+"""What differs between environments: catalogs, engines, and which engine joints take by default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rivet_dagster.model.origin import Origin
+
+WORKSPACE = "workspace"
+"""The name of the built-in catalog for stored intermediates, where the profile names none."""
+
+
+@dataclass(frozen=True)
+class CatalogSpec:
+    """A catalog as declared; ``options`` keep their ``${VAR}`` unexpanded."""
+
+    name: str
+    type: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """An engine as declared; ``options`` keep their ``${VAR}`` unexpanded.
+
+    ``concurrency_limit`` is how many of its groups run at once; None leaves it to the plugin.
+    """
+
+    name: str
+    type: str
+    catalogs: tuple[str, ...] = ()
+    concurrency_limit: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One environment of profiles.yaml; ``workspace`` is the catalog of the stored intermediates."""
+
+    name: str
+    catalogs: tuple[CatalogSpec, ...]
+    engines: tuple[EngineSpec, ...]
+    default_engine: str | None
+    workspace: str = WORKSPACE
+    origin: Origin = Origin()
+
+    def catalog(self, name: str) -> CatalogSpec | None:
+        """The catalog of that name."""
+        return next((c for c in self.catalogs if c.name == name), None)
+
+    def engine(self, name: str) -> EngineSpec | None:
+        """The engine of that name."""
+        return next((e for e in self.engines if e.name == name), None)

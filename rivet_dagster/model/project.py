@@ -1,0 +1,49 @@
+"""Everything a user declared, read and validated file by file, not yet put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rivet_dagster.errors import Diagnostic
+from rivet_dagster.model.joint import Joint
+from rivet_dagster.model.profile import Profile
+
+
+@dataclass(frozen=True)
+class PythonFunction:
+    """A Python joint's function, read from its file without importing it.
+
+    ``file`` is relative to the project. ``parameters`` are those a caller fills by position or name.
+    ``tree`` is a text of the function's syntax tree that changes exactly when its code does.
+    """
+
+    file: str
+    name: str
+    line: int
+    parameters: tuple[str, ...]
+    tree: str
+
+
+@dataclass(frozen=True)
+class DagsterSettings:
+    """The ``dagster:`` block of rivet.yaml."""
+
+    key_prefix: tuple[str, ...] = ()
+    io_manager_key: str = "rivet_io_manager"
+
+
+@dataclass(frozen=True)
+class Project:
+    """The declarations of one project under one profile, and all that is wrong with single files.
+
+    ``functions`` are the functions of Python joints by joint name; ``asset_groups`` each joint's top folder below
+    the manifest's path, absent where it has none.
+    """
+
+    profile: Profile
+    joints: tuple[Joint, ...]
+    functions: Mapping[str, PythonFunction] = field(default_factory=dict)
+    asset_groups: Mapping[str, str] = field(default_factory=dict)
+    dagster: DagsterSettings = DagsterSettings()
+    errors: tuple[Diagnostic, ...] = ()
