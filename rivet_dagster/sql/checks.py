@@ -1,0 +1,139 @@
+"""The queries of quality checks, built from trees; a user's expression stands in them as written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.databricks import Databricks
+
+from rivet_dagster.model.check import Check
+
+ROWS = "row_count"
+"""The column of a pass that counts all rows."""
+
+COPIES = "rows_of_this_key"
+"""The column that says how often a duplicate key occurs."""
+
+
+@dataclass(frozen=True)
+class CheckQuery:
+    """A query and the values of its named parameters."""
+
+    sql: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+def is_row_level(check: Check) -> bool:
+    """Whether the check can take part in one pass over the rows (all but ``unique`` can)."""
+    return check.kind != "unique"
+
+
+def one_pass(relation: str, checks: Sequence[Check]) -> CheckQuery:
+    """One aggregate over ``relation``: all rows as ROWS, each check's violations as ``check_<position>``.
+
+    >>> from rivet_dagster.model.check import Check
+    >>> check = Check(kind="not_null", name="n", phase="assertion", columns=("id",))
+    >>> one_pass("orders", [check]).sql
+    'SELECT COUNT(*) AS `row_count`, COUNT_IF(`id` IS NULL) AS `check_0` FROM `orders`'
+    """
+    select = exp.select(exp.alias_(_count(), ROWS, quoted=True)).from_(_identifier(relation))
+    parameters: dict[str, Any] = {}
+    for position, check in enumerate(checks):
+        if check.kind == "row_count":
+            continue
+        broken, values = _broken(check, f"check_{position}_")
+        parameters |= values
+        counted = exp.alias_(exp.CountIf(this=broken), f"check_{position}", quoted=True)
+        select = select.select(counted)
+    return CheckQuery(_text(select), parameters)
+
+
+def violations_of_pass(check: Check, position: int, row: Mapping[str, Any]) -> int:
+    """How many violations of ``check`` the row of ``one_pass`` reports; for a row_count, rows too few or too many."""
+    if check.kind != "row_count":
+        return int(row[f"check_{position}"])
+    return count_violations(check, int(row[ROWS]))
+
+
+def count_violations(check: Check, rows: int) -> int:
+    """By how many rows a table of ``rows`` rows misses the bounds of a row_count check."""
+    if check.min is not None and rows < check.min:
+        return check.min - rows
+    if check.max is not None and rows > check.max:
+        return rows - check.max
+    return 0
+
+
+def duplicates(relation: str, check: Check) -> CheckQuery:
+    """The surplus rows of a ``unique`` check, as ``violations``; a key with a NULL in it repeats nothing."""
+    groups = _duplicate_groups(relation, check).subquery("duplicate")
+    surplus = exp.Sub(this=exp.column(COPIES, quoted=True), expression=exp.Literal.number(1))
+    total = exp.Coalesce(this=exp.Sum(this=surplus), expressions=[exp.Literal.number(0)])
+    return CheckQuery(_text(exp.select(exp.alias_(total, "violations", quoted=True)).from_(groups)))
+
+
+def violating_rows(relation: str, check: Check, limit: int) -> CheckQuery | None:
+    """Up to ``limit`` rows that break ``check``; None where no single row does (row_count)."""
+    if check.kind == "row_count":
+        return None
+    if check.kind == "unique":
+        groups = _duplicate_groups(relation, check)
+        most = exp.Ordered(this=exp.column(COPIES, quoted=True), desc=True)
+        return CheckQuery(_text(groups.select(*[_column(c) for c in check.columns]).order_by(most).limit(limit)))
+    broken, values = _broken(check, "")
+    rows = exp.select("*").from_(_identifier(relation)).limit(limit)
+    rows.set("where", exp.Where(this=broken))
+    return CheckQuery(_text(rows), values)
+
+
+def shown(relation: str, check: Check) -> CheckQuery:
+    """The check's own query alone, as a person would run it."""
+    if check.kind == "unique":
+        return duplicates(relation, check)
+    if check.kind == "row_count":
+        return CheckQuery(_text(exp.select(exp.alias_(_count(), ROWS, quoted=True)).from_(_identifier(relation))))
+    broken, values = _broken(check, "")
+    counted = exp.alias_(exp.CountIf(this=broken), "violations", quoted=True)
+    return CheckQuery(_text(exp.select(counted).from_(_identifier(relation))), values)
+
+
+def _broken(check: Check, prefix: str) -> tuple[exp.Expr, dict[str, Any]]:
+    """The condition under which a row breaks ``check``: true, never NULL, counts."""
+    if check.kind == "not_null":
+        return exp.or_(*[exp.Is(this=_column(c), expression=exp.Null()) for c in check.columns]), {}
+    if check.kind == "accepted_values":
+        values = {f"{prefix}value_{n}": value for n, value in enumerate(check.values)}
+        accepted = exp.In(this=_column(check.columns[0]), expressions=[exp.Placeholder(this=name) for name in values])
+        return exp.Not(this=accepted), values
+    if check.kind == "expression":
+        return exp.Var(this=f"NOT (\n{check.sql}\n)"), {}
+    raise AssertionError(f"no condition for a {check.kind} check")
+
+
+def _duplicate_groups(relation: str, check: Check) -> exp.Select:
+    keys = [_column(c) for c in check.columns]
+    present = exp.and_(*[exp.Not(this=exp.Is(this=key.copy(), expression=exp.Null())) for key in keys])
+    repeated = exp.GT(this=_count(), expression=exp.Literal.number(1))
+    counted = exp.alias_(_count(), COPIES, quoted=True)
+    return exp.select(counted).from_(_identifier(relation)).where(present).group_by(*keys).having(repeated)
+
+
+def _count() -> exp.Count:
+    return exp.Count(this=exp.Star(), big_int=True)
+
+
+def _column(name: str) -> exp.Expr:
+    """A column as the user names it: dots reach into structs, so only plain names are quoted whole."""
+    parts = [exp.to_identifier(part, quoted=True) for part in name.split(".")]
+    return exp.Column(this=parts[0]) if len(parts) == 1 else exp.Dot.build([exp.Column(this=parts[0]), *parts[1:]])
+
+
+def _identifier(name: str) -> exp.Table:
+    return exp.Table(this=exp.to_identifier(name, quoted=True))
+
+
+def _text(select: exp.Select) -> str:
+    return select.sql(dialect=Databricks)

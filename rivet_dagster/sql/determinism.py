@@ -1,0 +1,65 @@
+"""Whether a query gives the same rows each time it is evaluated over the same tables."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from sqlglot import TokenType, exp
+
+from rivet_dagster.sql.dialect import Query
+
+NON_DETERMINISTIC = frozenset(
+    """
+    rand random randn randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id
+    input_file_name input_file_block_start input_file_block_length
+    now current_timestamp current_date curdate current_time localtimestamp unix_timestamp
+    first first_value last last_value any_value max_by min_by mode
+    collect_list collect_set array_agg listagg string_agg
+    row_number ntile lag lead nth_value sample
+    percentile_approx approx_percentile reflect try_reflect java_method
+    """.split()
+)
+"""Spark's functions whose result depends on time, chance, or the order in which rows happen to come."""
+
+_WITHOUT_PARENTHESES = frozenset({"current_timestamp", "current_date", "current_time", "localtimestamp"})
+
+
+def is_deterministic(query: Query) -> bool:
+    """False where the query uses such a function, an unknown one, LIMIT without ORDER BY or TABLESAMPLE.
+
+    Doubt counts as non-deterministic: the price is a stored table, never a wrong row.
+    """
+    if query.tree is None or _calls_non_deterministic(query):
+        return False
+    for node in query.tree.walk():
+        if isinstance(node, exp.TableSample):
+            return False
+        if isinstance(node, exp.Limit | exp.Offset | exp.Fetch) and not _is_ordered(node):
+            return False
+        if isinstance(node, exp.Anonymous) and node.name.lower() not in spark_functions():
+            return False
+    return True
+
+
+@cache
+def spark_functions() -> frozenset[str]:
+    """The names of Spark 4.1's built-in functions, as its SHOW FUNCTIONS lists them."""
+    return frozenset((files("rivet_dagster.sql") / "spark_functions.txt").read_text("utf-8").split())
+
+
+def _calls_non_deterministic(query: Query) -> bool:
+    following = [*query.tokens[1:], None]
+    for token, after in zip(query.tokens, following, strict=True):
+        if token.token_type == TokenType.STRING:
+            continue
+        word = token.text.lower()
+        if word in _WITHOUT_PARENTHESES:
+            return True
+        if word in NON_DETERMINISTIC and after is not None and after.token_type == TokenType.L_PAREN:
+            return True
+    return False
+
+
+def _is_ordered(limit: exp.Expr) -> bool:
+    return limit.parent is not None and limit.parent.args.get("order") is not None

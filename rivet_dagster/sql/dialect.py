@@ -1,0 +1,124 @@
+"""One way into sqlglot: the Databricks dialect reads all of Spark's SQL that sqlglot knows, and a little more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sqlglot import Tokenizer, TokenType, exp
+from sqlglot.dialects.databricks import Databricks
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import Token
+
+_DIALECT = Databricks()
+
+
+class SqlError(ValueError):
+    """A query that cannot be read; ``line`` counts from 1 within it, None where it is not known."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+@dataclass(frozen=True)
+class Query:
+    """One query: the author's ``text`` without a closing ``;``, its tokens, and its tree where sqlglot reads it."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    tree: exp.Expr | None
+    unreadable: SqlError | None = None
+
+
+def tokenize(sql: str) -> list[Token]:
+    """The tokens of ``sql``; raises SqlError."""
+    try:
+        return _DIALECT.tokenize(sql)
+    except TokenError as error:
+        raise SqlError(str(error).splitlines()[0]) from error
+
+
+def read_query(sql: str) -> Query:
+    """Read one query. Raises SqlError for no query, several statements, a statement that is no query, a template.
+
+    A query that sqlglot cannot parse is returned without a tree: Spark may still read it.
+
+    >>> read_query("SELECT 1; -- done").text
+    'SELECT 1'
+    """
+    tokens = tokenize(sql)
+    end = next((t for t in tokens if t.token_type == TokenType.SEMICOLON), None)
+    if end is not None:
+        after = tokens[tokens.index(end) :]
+        other = next((t for t in after if t.token_type != TokenType.SEMICOLON), None)
+        if other is not None:
+            raise SqlError("holds more than one statement", other.line)
+        tokens = tokens[: tokens.index(end)]
+        sql = sql[: end.start]
+    if not tokens:
+        raise SqlError("holds no query")
+    template = _template(tokens)
+    if template is not None:
+        raise SqlError("uses templating ({{ }}, {% %}), which is not available yet", template.line)
+    text = sql.rstrip()
+    try:
+        tree: exp.Expr = exp.maybe_parse(text, dialect=_DIALECT)
+    except (ParseError, TokenError, RecursionError) as error:
+        return Query(text, tuple(tokens), None, _why(error))
+    if _is_table_statement(tokens):
+        tree = exp.select("*").from_(exp.Table(this=exp.to_identifier(tokens[1].text)))
+    if not isinstance(tree, exp.Query | exp.Values):
+        raise SqlError("is not a query (SELECT, FROM, VALUES or TABLE)", tokens[0].line)
+    return Query(text, tuple(tokens), tree)
+
+
+def quoted(name: str) -> str:
+    """``name`` as a query may write it: with backquotes where it is one of SQL's own words.
+
+    >>> quoted("orders"), quoted("select"), quoted("Net total")
+    ('orders', '`select`', '`Net total`')
+    """
+    plain = name.isidentifier() and [t.token_type for t in Tokenizer.tokenize(_as_reader(), name)] == [TokenType.VAR]
+    return name if plain else "`" + name.replace("`", "``") + "`"
+
+
+def parse_expression(sql: str) -> exp.Expr:
+    """One scalar expression, as in a WHERE; raises SqlError."""
+    tokenize(sql)
+    try:
+        select: exp.Expr = exp.maybe_parse(f"SELECT 1 WHERE (\n{sql}\n)", dialect=_DIALECT)
+    except (ParseError, RecursionError) as error:
+        raise _why(error) from error
+    where = select.args.get("where") if isinstance(select, exp.Select) else None
+    if where is None or not isinstance(where.this, exp.Paren):
+        raise SqlError("is not one expression")
+    expression: exp.Expr = where.this.this
+    return expression
+
+
+def _as_reader() -> Tokenizer:
+    return _DIALECT.tokenizer_class(dialect=_DIALECT)
+
+
+def _is_table_statement(tokens: list[Token]) -> bool:
+    return len(tokens) == 2 and tokens[0].text.upper() == "TABLE"
+
+
+def _template(tokens: list[Token]) -> Token | None:
+    marks = {(TokenType.L_BRACE, TokenType.L_BRACE), (TokenType.L_BRACE, TokenType.MOD)}
+    for left, right in pairwise(tokens):
+        if (left.token_type, right.token_type) in marks and right.start == left.end + 1:
+            return left
+    return None
+
+
+def _why(error: Exception) -> SqlError:
+    if isinstance(error, ParseError) and error.errors:
+        first = error.errors[0]
+        near = f"{first.get('start_context') or ''}{first.get('highlight') or ''}".split("\n")[-1][-40:].strip()
+        reason = str(first.get("description")).split("<Token")[0].split("<class")[0].strip()
+        return SqlError(f"could not be read near '{near}': {reason}", first.get("line"))
+    if isinstance(error, RecursionError):
+        return SqlError("is nested too deeply to be read")
+    return SqlError(str(error).splitlines()[0])

@@ -1,0 +1,40 @@
+"""A source's inline transforms: one table, columns, a filter and a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from rivet_dagster.sql.determinism import NON_DETERMINISTIC
+from rivet_dagster.sql.dialect import SqlError, parse_expression, quoted
+
+
+def projection(name: str, columns: Sequence[tuple[str, str | None]], filter: str | None, limit: int | None) -> str:
+    """The query that a source stands for.
+
+    >>> print(projection("raw", [("id", None), ("total", "net * 1.2")], "net > 0", None))
+    SELECT id, net * 1.2 AS total
+    FROM raw
+    WHERE net > 0
+    """
+    items = [quoted(alias) if text is None else f"{text} AS {quoted(alias)}" for alias, text in columns]
+    lines = [f"SELECT {', '.join(items) or '*'}", f"FROM {quoted(name)}"]
+    lines += [f"WHERE {filter}"] if filter is not None else []
+    lines += [f"LIMIT {limit}"] if limit is not None else []
+    return "\n".join(lines)
+
+
+def check_source_expression(sql: str) -> None:
+    """Raises SqlError where ``sql`` is more than one row's own expression: subquery, aggregate, window, chance."""
+    tree = parse_expression(sql)
+    for node in tree.walk():
+        if isinstance(node, exp.Query):
+            raise SqlError("holds a subquery; put it in a SQL joint")
+        if isinstance(node, exp.AggFunc | exp.Window):
+            raise SqlError("aggregates over rows; put it in a SQL joint")
+        name = node.sql_name().lower() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else ""
+        if isinstance(node, exp.Anonymous):
+            name = node.name.lower()
+        if name in NON_DETERMINISTIC:
+            raise SqlError(f"uses {name}, which gives another result each time; put it in a SQL joint")

@@ -1,0 +1,91 @@
+"""What the compiler reads off a query."""
+
+from __future__ import annotations
+
+import pytest
+
+from rivet_dagster.sql.determinism import is_deterministic
+from rivet_dagster.sql.dialect import SqlError, quoted, read_query
+from rivet_dagster.sql.fuse import fuse
+from rivet_dagster.sql.reads import reads
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT * FROM a", {"a": 1}),
+        ("SELECT * FROM A JOIN `b` ON true", {"a": 1, "b": 1}),
+        ("SELECT * FROM other.a", {}),
+        ("WITH a AS (SELECT 1) SELECT * FROM a", {}),
+        ("WITH a AS (SELECT * FROM a) SELECT * FROM a", {"a": 1}),
+        ("WITH x AS (SELECT * FROM a), y AS (SELECT * FROM x) SELECT * FROM y, y z", {"a": 2}),
+        ("SELECT * FROM (WITH a AS (SELECT 1) SELECT * FROM a) JOIN a", {"a": 1}),
+        (
+            "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r, a WHERE n < 3) SELECT * FROM r",
+            {"a": 2},
+        ),
+        ("SELECT (SELECT max(x) FROM b WHERE b.id = a.id) FROM a", {"a": 1, "b": 1}),
+        ("SELECT * FROM a WHERE EXISTS (SELECT 1 FROM a)", {"a": 2}),
+        ("SELECT /*+ BROADCAST(b) */ * FROM a", {"a": 1}),
+        ("SELECT * FROM a LATERAL VIEW explode(xs) b AS x", {"a": 1}),
+        ("SELECT * FROM a, LATERAL (SELECT * FROM b WHERE b.id = a.id)", {"a": 1, "b": 1}),
+        ("SELECT transform(xs, a -> a + 1) FROM b", {"b": 1}),
+        ("FROM a SELECT id", {"a": 1}),
+        ("FROM a |> WHERE id > 1 |> SELECT id", {"a": 1}),
+        ("TABLE a", {"a": 1}),
+        ("VALUES (1), (2)", {}),
+        ("(SELECT * FROM a LIMIT 1) UNION ALL (SELECT * FROM b)", {"a": 1, "b": 1}),
+        ("SELECT v:x.y FROM a", {"a": 1}),
+        ("SELECT * FROM range(10)", {}),
+        ("SELECT * FROM parquet.`/data/a`", {}),
+        ("SELECT 'FROM b' FROM a -- FROM c\n;", {"a": 1}),
+        ("SELECT * FROM a QUALIFY row_number() OVER (PARTITION BY id ORDER BY t) = 1", {"a": 1}),
+        ("SELECT * FROM a WHERE id = :wanted", {"a": 1}),
+    ],
+)
+def test_reads(sql, expected):
+    tree = read_query(sql).tree
+    assert tree is not None
+    assert dict(reads(tree)) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        ("SELECT 1;", "SELECT 1"),
+        ("SELECT ';' ; ; -- end ;", "SELECT ';' "),
+        ("SELECT 1 -- no; end", "SELECT 1 -- no; end"),
+        ("SELECT 1 /* ; /* nested ; */ */ AS x", "SELECT 1 /* ; /* nested ; */ */ AS x"),
+    ],
+)
+def test_the_text_loses_nothing_but_its_closing_semicolon(sql, text):
+    assert read_query(sql).text == text.rstrip()
+
+
+@pytest.mark.parametrize("sql", ["", "  -- only a comment", ";", "SELECT 1; SELECT 2", "DROP TABLE a", "SELECT 'open"])
+def test_what_is_not_one_query_is_refused(sql):
+    with pytest.raises(SqlError):
+        read_query(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT a + 1 FROM t", True),
+        ("SELECT count(*) FROM t GROUP BY a", True),
+        ("SELECT 'rand()' FROM t", True),
+        ("SELECT rand FROM t", True),
+        ("SELECT rank() OVER (ORDER BY a) FROM t", True),
+        ("SELECT row_number() OVER (ORDER BY a) FROM t", False),
+        ("SELECT * FROM (SELECT * FROM t LIMIT 3)", False),
+        ("SELECT now() FROM t", False),
+        ("SELECT any_value(a) FROM t", False),
+    ],
+)
+def test_determinism(sql, expected):
+    assert is_deterministic(read_query(sql)) is expected
+
+
+def test_reserved_names_are_quoted_in_the_with():
+    assert quoted("select") == "`select`"
+    assert fuse([("select", "SELECT 1")], "select").startswith("WITH `select` AS (")
