@@ -1,0 +1,81 @@
+"""The rules of the graph: what may stand before and after what."""
+
+from __future__ import annotations
+
+from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.graph import Graph, find_cycle
+from rivet_dagster.model.joint import SINK, SOURCE, Joint
+from rivet_dagster.sql.dialect import SqlError
+from rivet_dagster.sql.projection import check_source_expression
+
+
+def check_assembly(graph: Graph, found: Diagnostics) -> None:
+    """RVT-303 to 305, 307, 310, 314, and sources whose transforms are more than a row's own."""
+    for joint in graph.joints.values():
+        if joint.type == SOURCE:
+            _check_source(joint, graph, found)
+        if joint.type == SINK:
+            _check_sink(joint, graph, found)
+    _check_cycle(graph, found)
+    _check_tables(graph, found)
+
+
+def _check_source(joint: Joint, graph: Graph, found: Diagnostics) -> None:
+    if joint.upstream:
+        found.error(joint, "RVT-303", "a source has no upstream", key="upstream")
+    for name, text in joint.columns:
+        if text is not None:
+            _check_expression(joint, text, f"column '{name}'", "columns", found)
+    if joint.filter is not None:
+        _check_expression(joint, joint.filter, "`filter`", "filter", found)
+    readers = graph.consumers[joint.name]
+    if joint.limit is not None:
+        if len(readers) > 1:
+            message = f"a source with `limit` has one reader, this one has {', '.join(readers)}"
+            found.error(joint, "RVT-314", message, key="limit")
+        elif readers and graph.times_read(joint.name, readers[0]) > 1:
+            message = f"a source with `limit` is read once, {readers[0]} reads it more than once"
+            found.error(joint, "RVT-314", message, key="limit")
+
+
+def _check_expression(joint: Joint, text: str, subject: str, key: str, found: Diagnostics) -> None:
+    try:
+        check_source_expression(text)
+    except SqlError as error:
+        found.error(joint, "RVT-207", f"{subject} {error}", key=key)
+
+
+def _check_sink(joint: Joint, graph: Graph, found: Diagnostics) -> None:
+    if not joint.upstream:
+        found.error(joint, "RVT-304", "a sink needs `upstream`")
+    readers = graph.consumers[joint.name]
+    if readers:
+        message = f"a sink has no downstream, {', '.join(readers)} reads this one"
+        found.error(joint, "RVT-307", message, key="name")
+
+
+def _check_cycle(graph: Graph, found: Diagnostics) -> None:
+    cycle = find_cycle(graph.upstream)
+    if cycle:
+        found.error(graph.joints[cycle[0]], "RVT-305", f"the joints form a cycle: {' <- '.join(cycle)}")
+
+
+def _check_tables(graph: Graph, found: Diagnostics) -> None:
+    sinks: dict[tuple[str, str], str] = {}
+    for joint in graph.joints.values():
+        if joint.type == SINK:
+            place = _place(joint)
+            if place in sinks:
+                message = f"sink '{sinks[place]}' writes the table {joint.catalog}.{joint.table} already"
+                found.error(joint, "RVT-310", message, key="table")
+            sinks.setdefault(place, joint.name)
+    for joint in graph.joints.values():
+        if joint.type == SOURCE and _place(joint) in sinks:
+            sink = sinks[_place(joint)]
+            before = " and ".join(graph.upstream[sink]) or sink
+            message = f"{joint.catalog}.{joint.table} is what the sink '{sink}' writes: read {before} instead"
+            found.error(joint, "RVT-310", message, key="table")
+
+
+def _place(joint: Joint) -> tuple[str, str]:
+    return joint.catalog or "", (joint.table or "").strip("/").lower()

@@ -1,0 +1,115 @@
+"""compile(): a project's declarations become the plan. Pure: nothing is read, imported or contacted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rivet_dagster.compiler.assembly import check_assembly
+from rivet_dagster.compiler.code_version import code_version
+from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.engines import resolve_engines
+from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, Fusion, fuse_joints, group_sql, order_groups
+from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.compiler.materialization import engine_boundaries, materializations
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
+from rivet_dagster.compiler.plugin_options import check_plugins
+from rivet_dagster.compiler.references import build_graph
+from rivet_dagster.compiler.schemas import infer_schemas
+from rivet_dagster.model.joint import SINK, SOURCE
+from rivet_dagster.model.plugins import Plugins
+from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.project import Project
+
+
+def compile_project(project: Project, plugins: Plugins) -> CompiledAssembly:
+    """The plan of ``project``; where it has errors, a plan without groups that holds all of them.
+
+    ``plugins`` are the traits of the installed catalogs and engines.
+    """
+    found = Diagnostics(list(project.errors))
+    check_plugins(project.profile, plugins, found)
+    graph = build_graph(project, found)
+    check_assembly(graph, found)
+    engines = resolve_engines(graph, project.profile, plugins, found)
+    if found.errors:
+        return CompiledAssembly(
+            profile=project.profile.name, errors=found.sorted_errors(), warnings=tuple(found.warnings)
+        )
+
+    fusion = fuse_joints(graph, engines, _max_depth(project.profile))
+    order, waves = order_groups(graph, fusion)
+    members = fusion.members(graph)
+    joints = _compiled_joints(project, graph, engines, fusion)
+    return CompiledAssembly(
+        profile=project.profile.name,
+        joints=infer_schemas(joints, graph),
+        fused_groups=tuple(_group(name, members[name], graph, engines) for name in order),
+        execution_order=order,
+        waves=waves,
+        materializations=materializations(graph, fusion, order),
+        engine_boundaries=engine_boundaries(graph, fusion, order, engines, project.profile),
+        catalogs=project.profile.catalogs,
+        engines=project.profile.engines,
+        workspace=project.profile.workspace,
+        dagster=project.dagster,
+        warnings=tuple(found.warnings),
+    )
+
+
+def _max_depth(profile: Profile) -> dict[str, int]:
+    return {e.name: int(e.options.get("max_fusion_depth", DEFAULT_MAX_DEPTH)) for e in profile.engines}
+
+
+def _compiled_joints(
+    project: Project, graph: Graph, engines: Mapping[str, str], fusion: Fusion
+) -> tuple[CompiledJoint, ...]:
+    stored = {name for name, group in fusion.groups.items() if name == group}
+    compiled = []
+    for name in sorted(graph.joints):
+        joint = graph.joints[name]
+        query = graph.queries.get(name)
+        function = project.functions.get(name)
+        catalog, table = joint.catalog, joint.table
+        if joint.type not in (SOURCE, SINK) and name in stored:
+            catalog, table = project.profile.workspace, name
+        compiled.append(
+            CompiledJoint(
+                name=name,
+                type=joint.type,
+                engine=engines[name],
+                upstream=graph.upstream[name],
+                group=fusion.groups[name],
+                asset_group=joint.group or project.asset_groups.get(name, "default"),
+                code_version=code_version(joint, graph.upstream[name], query, function),
+                sql=query.text if query else group_sql(name, (name,), graph) if joint.type == SOURCE else None,
+                columns=joint.columns,
+                filter=joint.filter,
+                limit=joint.limit,
+                catalog=catalog,
+                table=table,
+                function=joint.function,
+                function_file=function.file if function else None,
+                write_strategy=joint.write_strategy,
+                checks=joint.quality,
+                options=joint.options,
+                tags=joint.tags,
+                description=joint.description,
+                owners=joint.owners,
+                file=joint.origin.file,
+                line=joint.origin.line,
+            )
+        )
+    return tuple(compiled)
+
+
+def _group(name: str, members: tuple[str, ...], graph: Graph, engines: Mapping[str, str]) -> FusedGroup:
+    inside = set(members)
+    inputs = sorted({u for member in members for u in graph.upstream[member]} - inside)
+    return FusedGroup(
+        name=name,
+        engine=engines[name],
+        joints=members,
+        exit=name,
+        inputs=tuple(inputs),
+        sql=group_sql(name, members, graph),
+    )

@@ -1,0 +1,56 @@
+"""Which engine runs each joint, and whether it reaches the joint's catalog."""
+
+from __future__ import annotations
+
+from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.errors import nearest
+from rivet_dagster.model.joint import SINK, SOURCE, Joint
+from rivet_dagster.model.plugins import Plugins
+from rivet_dagster.model.profile import Profile
+
+
+def resolve_engines(graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics) -> dict[str, str]:
+    """The engine of each joint; RVT-308, RVT-309, RVT-312."""
+    engines: dict[str, str] = {}
+    for joint in graph.joints.values():
+        if joint.type != SOURCE or joint.engine:
+            engines[joint.name] = _resolve(joint, joint.engine or profile.default_engine, profile, found)
+    for joint in graph.joints.values():
+        if joint.name not in engines:
+            readers = {engines[name] for name in graph.consumers[joint.name] if name in engines}
+            agreed = readers.pop() if len(readers) == 1 else profile.default_engine
+            engines[joint.name] = _resolve(joint, agreed, profile, found)
+    for joint in graph.joints.values():
+        if joint.type in (SOURCE, SINK):
+            _check_catalog(joint, engines[joint.name], profile, plugins, found)
+    return engines
+
+
+def _resolve(joint: Joint, name: str | None, profile: Profile, found: Diagnostics) -> str:
+    if not name:
+        found.error(joint, "RVT-308", "no engine: the joint names none and the profile has no default_engine")
+        return ""
+    if profile.engine(name) is None:
+        known = nearest(name, [engine.name for engine in profile.engines])
+        found.error(joint, "RVT-308", f"the profile '{profile.name}' has no engine '{name}'{known}", key="engine")
+    return name
+
+
+def _check_catalog(joint: Joint, engine_name: str, profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
+    catalog = profile.catalog(joint.catalog or "")
+    if catalog is None:
+        known = nearest(joint.catalog or "", [c.name for c in profile.catalogs])
+        message = f"the profile '{profile.name}' has no catalog '{joint.catalog}'{known}"
+        found.error(joint, "RVT-309", message, key="catalog")
+        return
+    engine = profile.engine(engine_name)
+    if engine is not None and catalog.name not in (*engine.catalogs, profile.workspace):
+        message = f"the engine '{engine.name}' does not reach the catalog '{catalog.name}'"
+        found.error(joint, "RVT-309", message, key="catalog")
+    traits = plugins.catalogs.get(catalog.type)
+    mode = joint.write_strategy.mode
+    if joint.type == SINK and traits is not None and mode not in traits.strategies:
+        able = ", ".join(sorted(traits.strategies))
+        message = f"the catalog '{catalog.name}' ({catalog.type}) cannot do {mode}; it can: {able}"
+        found.error(joint, "RVT-312", message, key="write_strategy")

@@ -1,0 +1,158 @@
+"""Which joints run as one query: groups with exactly one exit, and why the others are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rivet_dagster.compiler.graph import Graph, levels, topological
+from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL
+from rivet_dagster.sql.determinism import is_deterministic
+from rivet_dagster.sql.fuse import fuse, union_by_name
+from rivet_dagster.sql.projection import projection
+from rivet_dagster.sql.reads import cte_count
+
+EAGER = "eager"
+PYTHON_BOUNDARY = "python_boundary"
+ASSERTION_BOUNDARY = "assertion_boundary"
+MULTI_CONSUMER = "multi_consumer"
+NON_DETERMINISTIC = "non_deterministic"
+ENGINE_CHANGE = "engine_change"
+DEPTH = "depth"
+
+DEFAULT_MAX_DEPTH = 40
+"""CTEs in one another, the joints' own included; Spark's analyzer gives up near 50."""
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """The group (its exit's name) of each joint, and the reason why each stored SQL or Python joint is stored."""
+
+    groups: Mapping[str, str]
+    reasons: Mapping[str, str]
+
+    def members(self, graph: Graph) -> dict[str, tuple[str, ...]]:
+        """Each group's joints, topologically, the exit last."""
+        found: dict[str, list[str]] = {}
+        for name in graph.order:
+            found.setdefault(self.groups[name], []).append(name)
+        return {group: tuple(names) for group, names in found.items()}
+
+
+def fuse_joints(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str, int]) -> Fusion:
+    """The groups of an acyclic graph; ``max_depth`` is the limit of each engine."""
+    reasons = _boundaries(graph, engines, max_depth)
+    groups: dict[str, str] = {}
+    for name in reversed(graph.order):
+        readers = graph.consumers[name]
+        targets = {groups[reader] for reader in readers}
+        if graph.joints[name].type == SOURCE:
+            joins = len(targets) == 1 and _source_fuses(name, graph, engines)
+        else:
+            joins = len(readers) == 1 and name not in reasons
+        groups[name] = targets.pop() if joins else name
+    return Fusion(groups, reasons)
+
+
+def subset_query(
+    exit_name: str, members: tuple[str, ...], upstream: Mapping[str, tuple[str, ...]], texts: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The joints of a group that ``exit_name`` needs (itself last), and the queries whose union by name it is.
+
+    ``members`` are the group's joints in order; ``texts`` holds the SQL joints' queries. A sink's queries are those
+    of its upstreams; every other joint has one.
+
+    >>> subset_query("b", ("a", "b", "c"), {"a": (), "b": ("a",), "c": ("b",)}, {"b": "SELECT * FROM a"})[0]
+    ('a', 'b')
+    """
+    kept = _needed(exit_name, members, upstream)
+    results = (exit_name,) if exit_name in texts else upstream[exit_name]
+    queries = []
+    for result in results:
+        below = _needed(result, kept, upstream)
+        queries.append(fuse([(name, texts[name]) for name in below if name in texts], result))
+    return kept, tuple(queries)
+
+
+def group_sql(exit_name: str, members: tuple[str, ...], graph: Graph) -> str | None:
+    """The group's query as the plan shows it."""
+    joint = graph.joints[exit_name]
+    if joint.type == PYTHON:
+        return None
+    if joint.type == SOURCE:
+        return projection(joint.name, joint.columns, joint.filter, joint.limit)
+    texts = {name: graph.queries[name].text for name in members if name in graph.queries}
+    return union_by_name(subset_query(exit_name, members, graph.upstream, texts)[1])
+
+
+def _needed(name: str, members: tuple[str, ...], upstream: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Of ``members``, in order, ``name`` and all it reads within them."""
+    needed = {name}
+    for member in reversed(members):
+        if member in needed:
+            needed.update(upstream[member])
+    return tuple(member for member in members if member in needed)
+
+
+def _boundaries(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str, int]) -> dict[str, str]:
+    """Why each stored SQL or Python joint with readers is stored."""
+    reasons: dict[str, str] = {}
+    repeatable: dict[str, bool] = {}
+    depth: dict[str, int] = {}
+    for name in graph.order:
+        joint = graph.joints[name]
+        for upstream in graph.upstream[name]:
+            if graph.joints[upstream].type in (SQL, PYTHON) and upstream not in reasons:
+                reason = _reason(upstream, name, graph, engines, repeatable)
+                if reason is not None:
+                    reasons[upstream] = reason
+        fused = [u for u in graph.upstream[name] if graph.joints[u].type == SQL and u not in reasons]
+        if joint.type == SQL:
+            query = graph.queries[name]
+            own = 1 + (cte_count(query.tree) if query.tree is not None else 1)
+            limit = max_depth[engines[name]]
+            for upstream in fused:
+                if own + depth[upstream] > limit:
+                    reasons[upstream] = DEPTH
+            fused = [u for u in fused if u not in reasons]
+            depth[name] = own + max((depth[u] for u in fused), default=0)
+            repeatable[name] = is_deterministic(query) and all(repeatable[u] for u in fused)
+            repeatable[name] &= not any(graph.joints[u].limit is not None for u in graph.upstream[name])
+    return reasons
+
+
+def _reason(
+    name: str, reader: str, graph: Graph, engines: Mapping[str, str], repeatable: Mapping[str, bool]
+) -> str | None:
+    """The first rule, in the order of the contract, that keeps ``name`` out of its reader's query."""
+    joint = graph.joints[name]
+    readers = graph.consumers[name]
+    if joint.eager:
+        return EAGER
+    if joint.type == PYTHON or any(graph.joints[r].type == PYTHON for r in readers):
+        return PYTHON_BOUNDARY
+    if joint.quality:
+        return ASSERTION_BOUNDARY
+    if len(readers) > 1:
+        return MULTI_CONSUMER
+    if not repeatable[name] and graph.times_read(name, reader) > 1:
+        return NON_DETERMINISTIC
+    if any(engines[r] != engines[name] for r in readers):
+        return ENGINE_CHANGE
+    return None
+
+
+def _source_fuses(name: str, graph: Graph, engines: Mapping[str, str]) -> bool:
+    if graph.joints[name].quality:
+        return False
+    readers = graph.consumers[name]
+    return all(engines[r] == engines[name] and graph.joints[r].type in (SQL, SINK) for r in readers)
+
+
+def order_groups(graph: Graph, fusion: Fusion) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """The groups topologically, and by levels."""
+    edges: dict[str, set[str]] = {group: set() for group in fusion.groups.values()}
+    for name, upstream in graph.upstream.items():
+        edges[fusion.groups[name]] |= {fusion.groups[u] for u in upstream} - {fusion.groups[name]}
+    order = topological(edges)
+    return order, levels(edges, order)

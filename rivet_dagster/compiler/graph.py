@@ -1,0 +1,104 @@
+"""The joints as a graph: who reads whom, and how often."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from rivet_dagster.model.joint import Joint
+from rivet_dagster.sql.dialect import Query
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Joints by name with their resolved upstream.
+
+    ``queries`` holds the SQL joints' queries; ``reads`` how often each joint's query evaluates each upstream.
+    """
+
+    joints: Mapping[str, Joint]
+    upstream: Mapping[str, tuple[str, ...]]
+    queries: Mapping[str, Query]
+    reads: Mapping[str, Mapping[str, int]]
+
+    @cached_property
+    def consumers(self) -> dict[str, tuple[str, ...]]:
+        """The joints that read each joint, by name."""
+        return invert(self.upstream)
+
+    def times_read(self, name: str, reader: str) -> int:
+        """How often the query of ``reader`` evaluates ``name``; a reader that is no query reads it once."""
+        return self.reads[reader].get(name, 1) if reader in self.reads else 1
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The joints topologically, of those ready the least name first; those on a cycle are left out."""
+        return topological(self.upstream)
+
+
+def invert(edges: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    """From "reads" to "is read by", sorted; every node has an entry.
+
+    >>> invert({"a": (), "b": ("a",)})
+    {'a': ('b',), 'b': ()}
+    """
+    found: dict[str, list[str]] = {name: [] for name in edges}
+    for name, targets in edges.items():
+        for target in targets:
+            found.setdefault(target, []).append(name)
+    return {name: tuple(sorted(readers)) for name, readers in found.items()}
+
+
+def topological(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """Nodes after all they read, of those ready the least first; nodes on or behind a cycle are missing.
+
+    >>> topological({"b": (), "a": ("b",), "c": ()})
+    ('b', 'a', 'c')
+    """
+    waiting = {name: len({t for t in targets if t in edges}) for name, targets in edges.items()}
+    readers = invert({name: sorted({t for t in targets if t in edges}) for name, targets in edges.items()})
+    ready = [name for name, count in waiting.items() if count == 0]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        name = heapq.heappop(ready)
+        order.append(name)
+        for reader in readers[name]:
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                heapq.heappush(ready, reader)
+    return tuple(order)
+
+
+def levels(edges: Mapping[str, Iterable[str]], order: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """The nodes of ``order`` by the longest way to them, each level sorted.
+
+    >>> levels({"a": (), "b": ("a",), "c": ()}, ("a", "b", "c"))
+    (('a', 'c'), ('b',))
+    """
+    level: dict[str, int] = {}
+    for name in order:
+        level[name] = 1 + max((level[t] for t in edges[name]), default=-1)
+    found: list[list[str]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
+    for name in sorted(level):
+        found[level[name]].append(name)
+    return tuple(tuple(names) for names in found)
+
+
+def find_cycle(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """One cycle as the names along it, the first repeated at the end; empty where there is none."""
+    stuck = sorted(set(edges) - set(topological(edges)))
+    if not stuck:
+        return ()
+    remaining = set(stuck)
+    seen: dict[str, int] = {}
+    path: list[str] = []
+    name = stuck[0]
+    while name not in seen:
+        seen[name] = len(path)
+        path.append(name)
+        # Behind a cycle every node has an upstream that is stuck too, so this walk ends on the cycle.
+        name = min(t for t in edges[name] if t in remaining)
+    return (*path[seen[name] :], name)

@@ -1,0 +1,185 @@
+"""The CompiledAssembly: everything that a run follows, as frozen data that survives JSON."""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import cache, cached_property
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.model.check import Check
+from rivet_dagster.model.profile import CatalogSpec, EngineSpec
+from rivet_dagster.model.project import DagsterSettings
+from rivet_dagster.model.schema import NONE, Field
+from rivet_dagster.model.write_strategy import WriteStrategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledJoint:
+    """One joint, resolved.
+
+    ``sql`` is a SQL joint's own text or a source's projection. ``group`` is its fused group, ``asset_group`` its
+    group in Dagster. ``catalog`` and ``table`` say where a source lies or a stored result goes; both are None for a
+    joint that is not stored. ``schema`` is None where no column is known.
+    """
+
+    name: str
+    type: str
+    engine: str
+    upstream: tuple[str, ...]
+    group: str
+    asset_group: str
+    code_version: str
+    sql: str | None = None
+    columns: tuple[tuple[str, str | None], ...] = ()
+    filter: str | None = None
+    limit: int | None = None
+    catalog: str | None = None
+    table: str | None = None
+    function: str | None = None
+    function_file: str | None = None
+    write_strategy: WriteStrategy = WriteStrategy()
+    checks: tuple[Check, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    schema: tuple[Field, ...] | None = None
+    schema_confidence: str = NONE
+    tags: Mapping[str, str] = field(default_factory=dict)
+    description: str | None = None
+    owners: tuple[str, ...] = ()
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusedGroup:
+    """Joints that run as one query; ``inputs`` are the joints outside it that it reads.
+
+    ``sql`` is the query without the write; None for a Python joint.
+    """
+
+    name: str
+    engine: str
+    joints: tuple[str, ...]
+    exit: str
+    inputs: tuple[str, ...]
+    sql: str | None
+
+
+@dataclass(frozen=True)
+class Materialization:
+    """A joint stored between groups: why, and after which groups it may go."""
+
+    joint: str
+    reason: str
+    evict_after: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class EngineBoundary:
+    """How the rows of ``joint`` cross from the group that computes them to one that reads them."""
+
+    joint: str
+    producer: str
+    consumer: str
+    engines: tuple[str, str]
+    method: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompiledAssembly:
+    """The immutable plan of a project under one profile.
+
+    Where ``success`` is false, ``errors`` say why and there are no groups.
+    """
+
+    profile: str
+    joints: tuple[CompiledJoint, ...] = ()
+    fused_groups: tuple[FusedGroup, ...] = ()
+    execution_order: tuple[str, ...] = ()
+    waves: tuple[tuple[str, ...], ...] = ()
+    materializations: tuple[Materialization, ...] = ()
+    engine_boundaries: tuple[EngineBoundary, ...] = ()
+    catalogs: tuple[CatalogSpec, ...] = ()
+    engines: tuple[EngineSpec, ...] = ()
+    workspace: str = ""
+    dagster: DagsterSettings = DagsterSettings()
+    errors: tuple[Diagnostic, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
+
+    @property
+    def success(self) -> bool:
+        """Whether the project compiled."""
+        return not self.errors
+
+    def joint(self, name: str) -> CompiledJoint:
+        """The joint of that name; raises RVT-306."""
+        found = self._joints_by_name.get(name)
+        if found is None:
+            raise RivetError("RVT-306", f"no joint is named '{name}'")
+        return found
+
+    def group(self, name: str) -> FusedGroup:
+        """The group of that name; raises KeyError."""
+        return self._groups_by_name[name]
+
+    def consumers(self, name: str) -> tuple[str, ...]:
+        """The joints that read ``name``."""
+        return self._consumers_by_name.get(name, ())
+
+    @cached_property
+    def _joints_by_name(self) -> dict[str, CompiledJoint]:
+        return {joint.name: joint for joint in self.joints}
+
+    @cached_property
+    def _groups_by_name(self) -> dict[str, FusedGroup]:
+        return {group.name: group for group in self.fused_groups}
+
+    @cached_property
+    def _consumers_by_name(self) -> dict[str, tuple[str, ...]]:
+        readers: dict[str, list[str]] = {}
+        for joint in self.joints:
+            for name in joint.upstream:
+                readers.setdefault(name, []).append(joint.name)
+        return {name: tuple(found) for name, found in readers.items()}
+
+    def raise_errors(self) -> CompiledAssembly:
+        """The plan itself, or one RivetError with every error."""
+        if self.errors:
+            raise RivetError.of(self.errors)
+        return self
+
+    def to_json(self) -> str:
+        """The plan as JSON text, the same bytes for the same plan; ``from_json`` reads it."""
+        return json.dumps({"success": self.success, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> CompiledAssembly:
+        """The plan that ``to_json`` wrote."""
+        data = json.loads(text)
+        data.pop("success")
+        plan: CompiledAssembly = _build(cls, data)
+        return plan
+
+
+def _build(kind: Any, data: Any) -> Any:
+    """``data`` as JSON gives it, as a value of the annotated type ``kind``."""
+    if data is None or kind is Any:
+        return data
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        return _build(next(a for a in args if a is not type(None)), data)
+    if origin is tuple:
+        element_types = [args[0]] * len(data) if args[-1] is Ellipsis else args
+        return tuple(_build(t, d) for t, d in zip(element_types, data, strict=True))
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = _hints(kind)
+        return kind(**{f.name: _build(hints[f.name], data[f.name]) for f in fields(kind) if f.name in data})
+    return data
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)

@@ -1,0 +1,119 @@
+"""From declarations to the graph: each joint's upstream, taken from its query or its parameters where not declared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import PurePosixPath
+
+from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.errors import nearest
+from rivet_dagster.model.joint import PYTHON, SQL, Joint
+from rivet_dagster.model.project import Project
+from rivet_dagster.sql.dialect import Query, SqlError, read_query
+from rivet_dagster.sql.reads import reads
+
+
+def build_graph(project: Project, found: Diagnostics) -> Graph:
+    """The graph of all joints; RVT-207, 301, 302, 311, 313, 315."""
+    joints: dict[str, Joint] = {}
+    for joint in project.joints:
+        if joint.name in joints:
+            first = joints[joint.name].origin.file or "Python"
+            found.error(joint, "RVT-301", f"the name '{joint.name}' is taken already, by {first}", key="name")
+        else:
+            joints[joint.name] = joint
+
+    queries: dict[str, Query] = {}
+    counted: dict[str, Counter[str]] = {}
+    upstream: dict[str, tuple[str, ...]] = {}
+    broken = _broken_names(project)
+    for joint in joints.values():
+        if joint.type == SQL:
+            query = _query(joint, found)
+            if query is None:
+                upstream[joint.name] = ()
+                continue
+            queries[joint.name] = query
+            counted[joint.name] = _reads(joint, query, joints)
+            upstream[joint.name] = _sql_upstream(joint, query, counted[joint.name], joints, found)
+        elif joint.type == PYTHON:
+            upstream[joint.name] = _python_upstream(joint, project, found)
+        else:
+            upstream[joint.name] = joint.upstream or ()
+        upstream[joint.name] = _known(joint, upstream[joint.name], joints, broken, found)
+    return Graph(joints, upstream, queries, counted)
+
+
+def _query(joint: Joint, found: Diagnostics) -> Query | None:
+    assert joint.sql is not None
+    try:
+        query = read_query(joint.sql)
+    except SqlError as error:
+        found.sql_error(joint, "RVT-207", f"the SQL {error}", error)
+        return None
+    if query.unreadable is not None:
+        if joint.upstream is None:
+            found.sql_error(joint, "RVT-315", f"the SQL {query.unreadable}", query.unreadable)
+            return None
+        found.warning(joint, "RVT-315", "the SQL could not be read: its schema and lineage are unknown", key="sql")
+    return query
+
+
+def _reads(joint: Joint, query: Query, joints: dict[str, Joint]) -> Counter[str]:
+    """How often each joint is evaluated; a query that cannot be read may evaluate each twice.
+
+    A joint that names itself means the engine's table of that name.
+    """
+    if query.tree is None:
+        return Counter(dict.fromkeys(joint.upstream or (), 2))
+    return Counter({name: n for name, n in reads(query.tree).items() if name in joints and name != joint.name})
+
+
+def _sql_upstream(
+    joint: Joint, query: Query, counted: Counter[str], joints: dict[str, Joint], found: Diagnostics
+) -> tuple[str, ...]:
+    if joint.upstream is not None:
+        for name in sorted(set(counted) - set(joint.upstream)):
+            found.error(joint, "RVT-313", f"the query reads joint '{name}', which `upstream` does not name", key="sql")
+        return joint.upstream
+    if query.tree is not None:
+        for name in sorted(set(reads(query.tree)) - set(joints)):
+            hint = nearest(name, joints)
+            if "did you mean" in hint:
+                message = f"'{name}' is no joint and is left to the engine{hint}"
+                found.warning(joint, "RVT-302", message, key="sql")
+    return tuple(sorted(counted))
+
+
+def _python_upstream(joint: Joint, project: Project, found: Diagnostics) -> tuple[str, ...]:
+    function = project.functions.get(joint.name)
+    if function is None:  # its file is already reported
+        return joint.upstream or ()
+    if joint.upstream is None:
+        return function.parameters
+    single = len(joint.upstream) == len(function.parameters) == 1
+    if not single and set(joint.upstream) != set(function.parameters):
+        found.error(
+            joint,
+            "RVT-311",
+            f"{function.name}({', '.join(function.parameters)}) in {function.file}:{function.line} does not take the "
+            f"upstream {', '.join(joint.upstream) or '(none)'}",
+            key="upstream",
+        )
+    return joint.upstream
+
+
+def _known(
+    joint: Joint, names: tuple[str, ...], joints: dict[str, Joint], broken: set[str], found: Diagnostics
+) -> tuple[str, ...]:
+    for name in names:
+        if name not in joints and name not in broken:
+            found.error(joint, "RVT-302", f"upstream '{name}' is no joint{nearest(name, joints)}", key="upstream")
+    return tuple(name for name in names if name in joints)
+
+
+def _broken_names(project: Project) -> set[str]:
+    """Joints whose own file has errors: their readers are not at fault."""
+    names = {d.joint for d in project.errors if d.joint}
+    return names | {PurePosixPath(d.file).name.split(".")[0] for d in project.errors if d.file}
