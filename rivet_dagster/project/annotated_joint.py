@@ -1,0 +1,93 @@
+"""What SQL and Python files have in common: a joint whose keys stand in annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from rivet_dagster.errors import Diagnostic, nearest
+from rivet_dagster.model.check import ASSERTION, AUDIT, Check, parse_check
+from rivet_dagster.model.origin import Origin
+from rivet_dagster.project.annotation_value import annotation_value
+from rivet_dagster.project.annotations import AnnotatedText, Annotation
+from rivet_dagster.project.check_text import check_text
+from rivet_dagster.project.draft import JOINT_KEYS, Draft, declared_name, inline_checks
+from rivet_dagster.project.yaml_text import YamlError, plain
+
+_CHECKS = {"assert": ASSERTION, "audit": AUDIT}
+
+
+def annotated_joint(found: AnnotatedText, file: str, defaults: Mapping[str, Any], refused: Mapping[str, str],
+                    lines: Mapping[str, int]) -> Draft:
+    """The draft of an annotated file.
+
+    ``defaults`` are the values of keys without an annotation, ``lines`` those of what no annotation gives, and
+    ``refused`` the keys that an annotation must not give, each with the reason.
+    """
+    reader = _Reader(found, file, lines)
+    for annotation in found.annotations:
+        if annotation.key in refused:
+            reader.wrong("RVT-206", refused[annotation.key], annotation.line)
+        elif annotation.key in _CHECKS:
+            reader.check(annotation)
+        else:
+            reader.key(annotation)
+    for error in found.errors:
+        reader.wrong("RVT-208", error.message, error.line)
+    for line in found.stray:
+        reader.wrong("RVT-208", "an annotation stands below the beginning of the file's own text", line)
+    checks, wrong = inline_checks(reader.fields.pop("quality", None), reader.origin, reader.name)
+    fields = {**defaults, "name": reader.name} | {k: v for k, v in reader.fields.items() if v is not None}
+    return Draft(reader.name, reader.origin, fields, (*checks, *reader.checks), (*reader.errors, *wrong))
+
+
+class _Reader:
+    """Reads one annotation after another; the joint's name first, since every message names it."""
+
+    def __init__(self, found: AnnotatedText, file: str, lines: Mapping[str, int]) -> None:
+        keys = {annotation.key: annotation.line for annotation in reversed(found.annotations)}
+        self.origin = Origin(file, 1, keys | dict(lines))
+        self.name = declared_name(_name(found), file)
+        self.fields: dict[str, Any] = {}
+        self.checks: list[Check] = []
+        self.errors: list[Diagnostic] = []
+
+    def wrong(self, code: str, message: str, line: int | None) -> None:
+        self.errors.append(Diagnostic(code, message, self.name, self.origin.file, line))
+
+    def key(self, annotation: Annotation) -> None:
+        key, line = annotation.key, annotation.line
+        known = (*JOINT_KEYS, *_CHECKS)
+        if key not in known:
+            self.wrong("RVT-203", f"unknown key '{key}'{nearest(key, known)}", line)
+        elif self.origin.lines[key] < line:
+            self.wrong("RVT-208", f"`{key}` is repeated, first given on line {self.origin.lines[key]}", line)
+        else:
+            try:
+                value = annotation_value(annotation.text, line)
+            except ValueError as error:
+                self.wrong("RVT-208", f"`{key}`: {error}", line)
+                return
+            self.fields[key] = value if key == "quality" else plain(value)
+
+    def check(self, annotation: Annotation) -> None:
+        origin = Origin(self.origin.file, annotation.line)
+        try:
+            raw = check_text(annotation.text, annotation.line)
+        except YamlError as error:
+            self.wrong("RVT-209", f"the check cannot be read: {error}", annotation.line)
+        except ValueError as error:
+            self.wrong("RVT-209", str(error), annotation.line)
+        else:
+            check, errors = parse_check(raw, _CHECKS[annotation.key], origin, self.name)
+            self.checks += [check] if check else []
+            self.errors += errors
+
+
+def _name(found: AnnotatedText) -> Any:
+    for annotation in found.annotations:
+        if annotation.key == "name":
+            with suppress(ValueError):
+                return annotation_value(annotation.text, annotation.line)
+    return None

@@ -1,0 +1,30 @@
+"""The value of an annotation: a YAML scalar, a list or a mapping on one line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from rivet_dagster.project.yaml_scalar import yaml_scalar
+from rivet_dagster.project.yaml_text import read_yaml
+
+_COMMENT = re.compile(r"(?:^|\s)#.*", re.DOTALL)
+_BLOCK = re.compile(r"[|>][-+0-9]*")
+
+
+def annotation_value(text: str, line: int, *, comments: bool = True) -> Any:
+    """The value; a bare word is a text, and so are several, with colons too. Raises ValueError.
+
+    ``comments`` says whether `` #`` begins one in a bare text, as it does in YAML.
+
+    >>> [annotation_value(text, 1) for text in ("12", "Note: see below", "[a, b]", "{a: 1}", "'12'", "true # yes")]
+    [12, 'Note: see below', ['a', 'b'], {'a': 1}, '12', True]
+    """
+    if text[:1] in ("[", "{", "'", '"'):
+        return read_yaml(text, line)
+    bare = _COMMENT.sub("", text).strip() if comments else text.strip()
+    if not bare:
+        raise ValueError("there is no value")
+    if _BLOCK.fullmatch(bare):
+        raise ValueError("a value stands on the line of its key; longer ones are for YAML files")
+    return yaml_scalar(bare)

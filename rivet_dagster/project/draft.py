@@ -1,0 +1,70 @@
+"""A joint's declaration as one file gives it, before the joint is made and validated."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.model.check import Check
+from rivet_dagster.model.joint import Joint, parse_quality
+from rivet_dagster.model.origin import Origin
+from rivet_dagster.project.text_file import TextError
+from rivet_dagster.project.yaml_text import Located
+
+JOINT_KEYS = tuple(item.name for item in fields(Joint) if item.name != "origin")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """``fields`` are keys of a joint as the user wrote them, without ``quality``; ``checks`` come from there.
+
+    A draft without ``type`` makes no joint: its ``errors`` say why.
+    """
+
+    name: str
+    origin: Origin
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+    errors: tuple[Diagnostic, ...] = ()
+
+    def joint(self, more_checks: Iterable[Check] = ()) -> tuple[Joint | None, tuple[Diagnostic, ...]]:
+        """The joint with further checks from other files, or None; and all that is wrong with the declaration."""
+        if "type" not in self.fields:
+            return None, self.errors
+        try:
+            joint = Joint(**self.fields, quality=(*self.checks, *more_checks), origin=self.origin)
+        except RivetError as error:
+            return None, (*self.errors, *error.diagnostics)
+        return joint, self.errors
+
+
+def broken_draft(file: str, code: str, error: TextError, remediation: str | None = None) -> Draft:
+    """The draft of a file that cannot be read at all."""
+    name = file_stem(file)
+    return Draft(name, Origin(file), errors=(Diagnostic(code, error.message, name, file, error.line, remediation),))
+
+
+def inline_checks(quality: Any, origin: Origin, joint: str) -> tuple[tuple[Check, ...], list[Diagnostic]]:
+    """The checks of the key ``quality`` of a joint, and what is wrong with them."""
+    if quality is None:
+        return (), []
+    if isinstance(quality, Located):
+        origin = Origin(origin.file, quality.line, quality.lines)
+    return parse_quality(quality, origin, joint)
+
+
+def declared_name(value: Any, file: str) -> str:
+    """The name under which messages speak of a joint: the one it declares, else the file's."""
+    return value if isinstance(value, str) and value else file_stem(file)
+
+
+def file_stem(file: str) -> str:
+    """The file's name without folder and extension.
+
+    >>> file_stem("joints/marts/orders.sql")
+    'orders'
+    """
+    return posixpath.splitext(posixpath.basename(file))[0]

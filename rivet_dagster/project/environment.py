@@ -1,0 +1,63 @@
+"""References to environment variables, ``${NAME}``; ``$${`` stands for a literal ``${``.
+
+The compiled plan keeps them as written; only the process that runs expands them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rivet_dagster.errors import RivetError
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
+
+
+class MalformedReferenceError(ValueError):
+    """A ``${`` that is no reference; the message shows nothing of the text around it."""
+
+
+def references(text: str) -> tuple[str, ...]:
+    """The variables that a text refers to, in order; raises MalformedReferenceError.
+
+    >>> references("jdbc://${HOST}:${PORT}/$${literal}")
+    ('HOST', 'PORT')
+    """
+    found = []
+    for match in _REFERENCE.finditer(text):
+        if match[0] == "${":
+            raise MalformedReferenceError("holds a '${' that is no ${NAME}; write a literal one as '$${'")
+        if match[1]:
+            found.append(match[1])
+    return tuple(found)
+
+
+def expand(value: Any, environ: Mapping[str, str]) -> Any:
+    """``value`` with every reference in its texts replaced, in lists and mappings too; mapping keys stay.
+
+    Raises RVT-107 with every variable that is not set.
+
+    >>> expand({"url": "jdbc://${HOST}", "literal": "$${HOST}"}, {"HOST": "db"})
+    {'url': 'jdbc://db', 'literal': '${HOST}'}
+    """
+    missing = sorted({name for text in _texts(value) for name in references(text) if name not in environ})
+    if missing:
+        raise RivetError("RVT-107", f"the environment variable {', '.join(missing)} is not set")
+    return _expanded(value, environ)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(item)
+
+
+def _expanded(value: Any, environ: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return _REFERENCE.sub(lambda match: environ[match[1]] if match[1] else "${", value)
+    if isinstance(value, Mapping):
+        return {key: _expanded(item, environ) for key, item in value.items()}
+    return [_expanded(item, environ) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,143 @@
+"""From a project's folder to its declarations."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.model.check import Check
+from rivet_dagster.model.joint import PYTHON, Joint
+from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.project import Project, PythonFunction
+from rivet_dagster.project.draft import Draft, broken_draft
+from rivet_dagster.project.files import files
+from rivet_dagster.project.manifest import Manifest, read_manifest
+from rivet_dagster.project.profiles import read_profile
+from rivet_dagster.project.python_function import FunctionError, PythonSources
+from rivet_dagster.project.python_joint import module_of, python_joint
+from rivet_dagster.project.quality import QualityFile, beside_joint, quality_folder, read_quality, wrong_joint
+from rivet_dagster.project.sql_joint import sql_joint
+from rivet_dagster.project.text_file import UnreadableError, read_text
+from rivet_dagster.project.yaml_joint import yaml_joint
+
+_READERS = {".yaml": yaml_joint, ".yml": yaml_joint, ".sql": sql_joint, ".py": python_joint}
+
+
+def load_project(
+    root: Path, profile: str | None = None, environ: Mapping[str, str] | None = None, joints: Sequence[Joint] = ()
+) -> Project:
+    """Everything declared in the folder ``root`` under one profile, with ``joints`` declared in Python.
+
+    What is wrong with single joints stands in ``Project.errors``; what is wrong with rivet.yaml or the profiles is
+    raised, all of it in one RivetError. Nothing is executed: no module of the user is imported.
+    """
+    root = Path(root)
+    manifest, chosen = _settings(root, profile, os.environ if environ is None else environ)
+    paths = _joint_files(root, manifest)
+    drafts = [_draft(root, path) for path in paths if beside_joint(path) is None]
+    beside = [quality for quality in map(beside_joint, paths) if quality is not None]
+    folder, errors = quality_folder(root, manifest.quality)
+    checks, wrong_checks = _checks(root, (*beside, *folder), _folders(drafts, joints))
+    made: list[Joint] = []
+    asset_groups: dict[str, str] = {}
+    for draft in drafts:
+        joint, wrong = draft.joint(checks.get(draft.name, ()))
+        errors += wrong
+        group = _asset_group(str(draft.origin.file), manifest.joint_folders)
+        if joint is not None:
+            made.append(joint)
+            asset_groups |= {joint.name: group} if group else {}
+    made += [replace(j, quality=(*j.quality, *checks[j.name])) if j.name in checks else j for j in joints]
+    functions, wrong_functions = _functions(PythonSources(root), made)
+    return Project(chosen, tuple(made), functions, asset_groups, manifest.dagster,
+                   _in_order((*errors, *wrong_checks, *wrong_functions)))
+
+
+def _settings(root: Path, profile: str | None, environ: Mapping[str, str]) -> tuple[Manifest, Profile]:
+    """Manifest and profile, or one RivetError with all that is wrong in both."""
+    manifest, errors = read_manifest(root)
+    chosen = None
+    if manifest.profiles is not None:
+        try:
+            chosen = read_profile(root, manifest.profiles, profile, environ)
+        except RivetError as error:
+            errors += error.diagnostics
+    if errors or chosen is None:
+        raise RivetError.of(_in_order(errors))
+    return manifest, chosen
+
+
+def _joint_files(root: Path, manifest: Manifest) -> list[str]:
+    own = {*manifest.joint_folders, manifest.profiles, manifest.quality, manifest.tests} - {None}
+    without = frozenset(str(path) for path in own)
+    return [path for folder in manifest.joint_folders for path in files(root, folder, tuple(_READERS), without)]
+
+
+def _draft(root: Path, path: str) -> Draft:
+    try:
+        text = read_text(root / path)
+    except UnreadableError as error:
+        return broken_draft(path, "RVT-211", error, error.remediation)
+    return _READERS[posixpath.splitext(path)[1].lower()](text, path)
+
+
+def _folders(drafts: Iterable[Draft], joints: Iterable[Joint]) -> dict[str, set[str]]:
+    """The folders of each joint's files; a joint declared in Python has none."""
+    folders: dict[str, set[str]] = {joint.name: set() for joint in joints}
+    for draft in drafts:
+        folders.setdefault(draft.name, set()).add(posixpath.dirname(str(draft.origin.file)))
+    return folders
+
+
+def _checks(
+    root: Path, quality_files: Iterable[QualityFile], folders: Mapping[str, set[str]]
+) -> tuple[dict[str, list[Check]], list[Diagnostic]]:
+    """The checks of the quality files by the joint they judge."""
+    checks: dict[str, list[Check]] = {}
+    errors: list[Diagnostic] = []
+    for quality in quality_files:
+        wrong = wrong_joint(quality, folders)
+        if wrong is not None:
+            errors.append(wrong)
+            continue
+        found, wrong_checks = read_quality(root, quality)
+        checks.setdefault(quality.joint, []).extend(found)
+        errors += wrong_checks
+    return checks, errors
+
+
+def _asset_group(file: str, folders: Iterable[str]) -> str | None:
+    """The top folder between a manifest's path and a file of it, as Dagster allows it."""
+    below = max((folder for folder in folders if file.startswith(f"{folder}/")), key=len)
+    top, slash, _ = file.removeprefix(f"{below}/").partition("/")
+    return re.sub(r"[^A-Za-z0-9_]", "_", top) if slash else None
+
+
+def _functions(sources: PythonSources, joints: Iterable[Joint]) -> tuple[dict[str, PythonFunction], list[Diagnostic]]:
+    functions: dict[str, PythonFunction] = {}
+    errors: list[Diagnostic] = []
+    for joint in joints:
+        if joint.type != PYTHON or joint.function is None:
+            continue
+        file = joint.origin.file
+        own = file is not None and file.lower().endswith(".py") and joint.function.rpartition(":")[0] == module_of(file)
+        try:
+            functions.setdefault(joint.name, sources.find(joint.function, file if own else None))
+        except FunctionError as error:
+            errors.append(_wrong_function(joint, error))
+    return functions, errors
+
+
+def _wrong_function(joint: Joint, error: FunctionError) -> Diagnostic:
+    if error.file is not None:
+        return Diagnostic("RVT-210", error.message, joint.name, error.file, error.line)
+    return joint.origin.diagnostic("RVT-210", error.message, joint=joint.name, key="function")
+
+
+def _in_order(errors: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    return tuple(sorted(errors, key=lambda error: (error.file is None, error.file or "", error.line or 0)))

@@ -1,0 +1,100 @@
+"""rivet.yaml: where the project's files lie, and the settings of its Dagster definitions."""
+
+from __future__ import annotations
+
+import os.path
+import posixpath
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.model.project import DagsterSettings
+from rivet_dagster.project.settings_file import Section, read_settings, text
+
+FILE = "rivet.yaml"
+
+_REQUIRED = ("profiles", "sources", "joints", "sinks")
+_OPTIONAL = ("quality", "tests")
+_LATER = ("schedules", "sensors", "observe", "automation", "freshness")
+_KEY_PART = re.compile(r"[A-Za-z0-9_.-]+")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The paths of a project, relative to it; None where there is none, or it is wrong."""
+
+    profiles: str | None
+    sources: str | None
+    joints: str | None
+    sinks: str | None
+    quality: str | None
+    tests: str | None
+    dagster: DagsterSettings
+
+    @property
+    def joint_folders(self) -> tuple[str, ...]:
+        """The folders that hold joints, each once."""
+        return tuple(dict.fromkeys(path for path in (self.sources, self.joints, self.sinks) if path is not None))
+
+
+def read_manifest(root: Path) -> tuple[Manifest, list[Diagnostic]]:
+    """The manifest of the project in ``root``, and what is wrong with it; raises RVT-101 and RVT-102.
+
+    The folders ``quality`` and ``tests`` count where they exist, whether named or not.
+    """
+    if not (root / FILE).is_file():
+        raise RivetError("RVT-101", f"there is no {FILE} in {root}")
+    errors: list[Diagnostic] = []
+    section = Section(read_settings(root / FILE, FILE), "", FILE, errors)
+    section.only((*_REQUIRED, *_OPTIONAL, "dagster"))
+    paths = {key: section.need(key, _path) for key in _REQUIRED} | {key: section.get(key, _path) for key in _OPTIONAL}
+    for key, path in paths.items():
+        if path is None and key in _OPTIONAL and key not in section.value and (root / key).is_dir():
+            paths[key] = key
+        elif path is not None and not _exists(section, key, root / path):
+            paths[key] = None
+    return Manifest(dagster=_dagster(section), **paths), errors
+
+
+def _path(value: Any) -> str:
+    path = posixpath.normpath(text(value))
+    if posixpath.isabs(path) or path == "." or path.split("/")[0] == "..":
+        raise ValueError("must be the path of something inside the project, relative to it")
+    return path
+
+
+def _exists(section: Section, key: str, path: Path) -> bool:
+    kind, exists = ("file", os.path.isfile(path)) if key == "profiles" else ("folder", os.path.isdir(path))
+    if not exists:
+        problem = f"is no {kind}" if os.path.exists(path) else "does not exist"
+        section.wrong("RVT-108", f"`{key}`: the {kind} '{section.value[key]}' {problem}", key)
+    return exists
+
+
+def _dagster(manifest: Section) -> DagsterSettings:
+    section = manifest.section("dagster", "`dagster`")
+    if section is None:
+        return DagsterSettings()
+    for key in _LATER:
+        if key in section.value:
+            section.wrong("RVT-103", f"`{key}` is not available yet", key, "Remove the key.")
+    section.only((*_LATER, "key_prefix", "io_manager_key"))
+    return DagsterSettings(
+        key_prefix=section.get("key_prefix", _key_prefix) or (),
+        io_manager_key=section.get("io_manager_key", _resource_key) or DagsterSettings.io_manager_key,
+    )
+
+
+def _key_prefix(value: Any) -> tuple[str, ...]:
+    parts = [value] if isinstance(value, str) else value
+    if not isinstance(parts, list) or not all(isinstance(part, str) and _KEY_PART.fullmatch(part) for part in parts):
+        raise ValueError("must be a list of key parts, each of letters, digits, '_', '-' and '.', like [sales, europe]")
+    return tuple(parts)
+
+
+def _resource_key(value: Any) -> str:
+    if not text(value).isidentifier() or not value.isascii():
+        raise ValueError("must be the key of a Dagster resource: letters, digits and '_', not beginning with a digit")
+    return str(value)

@@ -1,0 +1,170 @@
+"""profiles.yaml: for each environment its catalogs, its engines, and which engine and workspace are the default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.errors import Diagnostic, RivetError, nearest
+from rivet_dagster.model import convert
+from rivet_dagster.model.profile import WORKSPACE, CatalogSpec, EngineSpec, Profile
+from rivet_dagster.project.environment import MalformedReferenceError, references
+from rivet_dagster.project.settings_file import Section, located, read_settings, text, texts, what
+from rivet_dagster.project.yaml_text import Located, plain
+
+VARIABLE = "RIVET_PROFILE"
+DEFAULT = "default"
+
+_KEYS = ("catalogs", "engines", "default_engine", "workspace")
+_BUILT_IN_WORKSPACE = CatalogSpec(WORKSPACE, "filesystem", {"path": ".rivet/workspace"})
+
+
+def read_profile(root: Path, file: str, name: str | None, environ: Mapping[str, str]) -> Profile:
+    """The profile ``name`` (else RIVET_PROFILE, else ``default``) of the file, every text as written.
+
+    All profiles of the file are checked, but only the chosen one needs its environment variables.
+    Raises RVT-102 to RVT-107 and RVT-501, all of them together.
+    """
+    errors: list[Diagnostic] = []
+    whole = Section(read_settings(root / file, file), "", file, errors)
+    for other, value in whole.value.items():
+        if not isinstance(value, Located):
+            whole.wrong("RVT-104", f"profile '{other}' must be a mapping, not {what(value)}", other)
+    sections = {n: Section(v, f"profile '{n}'", file, errors) for n, v in whole.value.items() if isinstance(v, Located)}
+    profiles = {other: _profile(other, section) for other, section in sections.items()}
+    chosen = name if name is not None else environ.get(VARIABLE) or DEFAULT
+    if chosen not in whole.value:
+        message = f"there is no profile '{chosen}'{nearest(chosen, whole.value)}"
+        errors.append(Diagnostic("RVT-106", message, file=file))
+    elif chosen in sections:
+        _check_references(sections[chosen], environ)
+    if errors:
+        raise RivetError.of(errors)
+    return profiles[chosen]
+
+
+def _profile(name: str, section: Section) -> Profile:
+    section.only(_KEYS)
+    catalogs = [_catalog(n, entry) for n, entry in section.sections("catalogs", "catalog").items()]
+    workspace = section.get("workspace", text) or WORKSPACE
+    catalog_entries = section.value.get("catalogs")
+    declared = tuple(catalog_entries) if isinstance(catalog_entries, Mapping) else ()
+    if workspace == WORKSPACE and WORKSPACE not in declared:
+        catalogs.append(_BUILT_IN_WORKSPACE)
+    elif workspace not in declared:
+        message = f"`workspace` names no catalog of this profile: '{workspace}'{nearest(workspace, declared)}"
+        section.wrong("RVT-104", message, "workspace")
+    known = tuple(dict.fromkeys((*declared, *(catalog.name for catalog in catalogs))))
+    engines = tuple(_engine(engine, entry, known) for engine, entry in _engine_sections(section))
+    names = [engine.name for engine in engines]
+    default = section.get("default_engine", text)
+    if default is None and len(names) == 1:
+        default = names[0]
+    elif default is not None and names and default not in names:
+        message = f"`default_engine` names no engine of this profile: '{default}'{nearest(default, names)}"
+        section.wrong("RVT-104", message, "default_engine")
+    return Profile(name, tuple(catalogs), engines, default, workspace, section.origin)
+
+
+def _catalog(name: str, section: Section) -> CatalogSpec:
+    _check_name(section, name)
+    kind = section.need("type", text)
+    return CatalogSpec(name, kind or "", _options(section, ("type",)))
+
+
+def _engine_sections(profile: Section) -> Iterator[tuple[str | None, Section]]:
+    """The engines with their names, whether a list of mappings with ``name`` or a mapping from name to the rest."""
+    value = profile.value.get("engines")
+    if value is None:
+        profile.wrong("RVT-105", "`engines` is missing", "engines")
+    elif isinstance(value, Mapping):
+        for name, section in profile.sections("engines", "engine").items():
+            if section.value.get("name", name) != name:
+                section.wrong("RVT-104", "`name` is not the name under which the engine stands", "name")
+            yield name, section
+    elif isinstance(value, list):
+        yield from _listed_engines(profile, value)
+    else:
+        profile.wrong("RVT-104", f"`engines` must be a list of engines, not {what(value)}", "engines")
+
+
+def _listed_engines(profile: Section, entries: list[Any]) -> Iterator[tuple[str | None, Section]]:
+    taken: set[str] = set()
+    for number, entry in enumerate(entries, 1):
+        if not isinstance(entry, Located):
+            profile.wrong("RVT-104", f"engine {number} must be a mapping with `name` and `type`, not {what(entry)}",
+                          "engines")
+            continue
+        section = Section(entry, f"engine {number}", str(profile.origin.file), profile.errors)
+        name = section.need("name", text)
+        section.place = f"engine '{name}'" if name else section.place
+        if name in taken:
+            section.wrong("RVT-104", "another engine of this profile has the same name", "name")
+        taken.update([name] if name else [])
+        yield name, section
+
+
+def _engine(name: str | None, section: Section, catalogs: tuple[str, ...]) -> EngineSpec:
+    if name is not None:
+        _check_name(section, name)
+    kind = section.need("type", text)
+    reached = section.get("catalogs", texts) or ()
+    for catalog in reached:
+        if catalog not in catalogs:
+            message = f"`catalogs` names no catalog of this profile: '{catalog}'{nearest(catalog, catalogs)}"
+            section.wrong("RVT-104", message, "catalogs")
+    limit = section.get("concurrency_limit", _limit, "RVT-501")
+    own = ("name", "type", "catalogs", "concurrency_limit")
+    options = _options(section, (*own, "options"))
+    for key, value in (section.get("options", located) or {}).items():
+        if key in options or key in own:
+            section.wrong("RVT-104", f"`{key}` must not stand in `options` but beside it" if key in own else
+                          f"`{key}` stands both in `options` and beside it", "options")
+        options.setdefault(key, plain(value))
+    return EngineSpec(name or "", kind or "", reached, limit, options)
+
+
+def _check_name(section: Section, name: str) -> None:
+    try:
+        convert.name(name)
+    except ValueError as error:
+        section.wrong("RVT-104", str(error), "name")
+
+
+def _limit(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError("must be a whole number of at least 1")
+    return value
+
+
+def _options(section: Section, own: tuple[str, ...]) -> dict[str, Any]:
+    return {key: plain(value) for key, value in section.value.items() if key not in own}
+
+
+def _check_references(profile: Section, environ: Mapping[str, str]) -> None:
+    """Every variable of the profile must be set; each missing one is told once."""
+    told: set[str] = set()
+    for path, value, line in _texts(profile.value, (), profile.value.line):
+        place = ".".join(path)
+        try:
+            missing = [variable for variable in references(value) if variable not in environ and variable not in told]
+        except MalformedReferenceError as error:
+            message = f"{profile.place}: `{place}` {error}"
+            profile.errors.append(Diagnostic("RVT-104", message, None, profile.origin.file, line))
+            continue
+        for variable in dict.fromkeys(missing):
+            message = f"{profile.place}: `{place}` needs the environment variable {variable}, which is not set"
+            profile.errors.append(Diagnostic("RVT-107", message, None, profile.origin.file, line))
+        told.update(missing)
+
+
+def _texts(value: Any, path: tuple[str, ...], line: int) -> Iterator[tuple[tuple[str, ...], str, int]]:
+    if isinstance(value, str):
+        yield path, value, line
+    elif isinstance(value, list):
+        for number, item in enumerate(value, 1):
+            yield from _texts(item, (*path, str(number)), line)
+    elif isinstance(value, Located):
+        for key, item in value.items():
+            yield from _texts(item, (*path, key), value.lines.get(key, value.line))

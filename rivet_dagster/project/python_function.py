@@ -1,0 +1,140 @@
+"""The function of a Python joint, found in the source: no module of the user is imported."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os.path
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from rivet_dagster.errors import nearest
+from rivet_dagster.model.project import PythonFunction
+from rivet_dagster.project.text_file import TextError, UnreadableError, read_text
+
+_FUNCTION = re.compile(r"(\w+(?:\.\w+)*):([^\W\d]\w*)")
+_Def = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class FunctionError(TextError):
+    """Why a joint has no function; ``file`` is None where the joint's own declaration is to blame."""
+
+    def __init__(self, message: str, file: str | None = None, line: int | None = None) -> None:
+        super().__init__(message, line)
+        self.file = file
+
+
+class PythonSources:
+    """The Python files below the project's root, each parsed once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._modules: dict[str, ast.Module | FunctionError] = {}
+
+    def find(self, function: str, file: str | None = None) -> PythonFunction:
+        """The function ``module:name``, in ``file`` where that is known; raises FunctionError."""
+        if file is None:
+            match = _FUNCTION.fullmatch(function)
+            if match is None:
+                raise FunctionError(f"`function` is written `package.module:name`, not '{function}'")
+            file = self._file_of(match[1])
+        name = function.rpartition(":")[2]
+        definition = _definition(self._module(file), name, file)
+        return PythonFunction(file, name, definition.lineno, _parameters(definition, file), _digest(definition))
+
+    def _file_of(self, module: str) -> str:
+        path = module.replace(".", "/")
+        for file in (f"{path}.py", f"{path}/__init__.py"):
+            if os.path.isfile(self._root / file):
+                return file
+        raise FunctionError(f"there is neither {path}.py nor {path}/__init__.py in the project")
+
+    def _module(self, file: str) -> ast.Module:
+        if file not in self._modules:
+            self._modules[file] = _parsed(self._root / file, file)
+        module = self._modules[file]
+        if isinstance(module, FunctionError):
+            raise module
+        return module
+
+
+def _parsed(path: Path, file: str) -> ast.Module | FunctionError:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(read_text(path))
+        except UnreadableError as error:
+            return FunctionError(error.message, file, error.line)
+        except SyntaxError as error:
+            return FunctionError(f"the Python is wrong: {error.msg}", file, error.lineno)
+        except (ValueError, RecursionError, MemoryError):
+            return FunctionError("the Python cannot be parsed", file)
+
+
+def _definition(module: ast.Module, name: str, file: str) -> ast.FunctionDef:
+    definitions = {node.name: node for node in module.body if isinstance(node, _Def)}
+    if name not in definitions:
+        message = f"{file} defines no function '{name}' at its top level{nearest(name, definitions)}"
+        raise FunctionError(message)
+    found = definitions[name]
+    if isinstance(found, ast.AsyncFunctionDef):
+        raise FunctionError(f"the function '{name}' is async; a joint's function returns its rows", file, found.lineno)
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _own_nodes(found)):
+        raise FunctionError(f"the function '{name}' is a generator; a joint's function returns its rows", file,
+                            found.lineno)
+    return found
+
+
+def _own_nodes(definition: ast.FunctionDef) -> Iterator[ast.AST]:
+    """The nodes of the function's body that are not those of a function or class inside it."""
+    nodes: list[ast.AST] = [*definition.body]
+    while nodes:
+        node = nodes.pop()
+        yield node
+        if not isinstance(node, _Def | ast.Lambda | ast.ClassDef):
+            nodes.extend(ast.iter_child_nodes(node))
+
+
+def _parameters(definition: ast.FunctionDef, file: str) -> tuple[str, ...]:
+    """The parameters without a default; each is an upstream joint."""
+    arguments = definition.args
+    for extra, stars in ((arguments.vararg, "*"), (arguments.kwarg, "**")):
+        if extra is not None:
+            message = f"the function '{definition.name}' takes {stars}{extra.arg}; name each upstream joint instead"
+            raise FunctionError(message, file, definition.lineno)
+    by_place = [*arguments.posonlyargs, *arguments.args]
+    by_place = by_place[: len(by_place) - len(arguments.defaults)]
+    by_name = [arg for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None]
+    return tuple(argument.arg for argument in (*by_place, *by_name))
+
+
+def _digest(definition: ast.FunctionDef) -> str:
+    """A hash of the syntax tree, the same for every version of Python: no positions, docstrings or empty fields."""
+    parts: list[str] = []
+    waiting: list[object] = [definition]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, ast.AST):
+            parts.append(f"{type(item).__name__}(")
+            waiting.append(_Mark(")"))
+            for name, value in reversed(list(ast.iter_fields(item))):
+                if value not in (None, []) and name not in ("kind", "type_comment"):
+                    waiting += [_without_docstring(item, name, value), _Mark(f"{name}=")]
+        elif isinstance(item, list):
+            parts.append("[")
+            waiting += [_Mark("]"), *reversed(item)]
+        else:
+            parts.append(item if isinstance(item, _Mark) else f"{type(item).__name__}:{item!r},")
+    return hashlib.sha256("".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class _Mark(str):
+    """A piece of the digested text itself."""
+
+
+def _without_docstring(node: ast.AST, name: str, value: object) -> object:
+    if name == "body" and isinstance(value, list) and isinstance(node, _Def | ast.ClassDef):
+        return value[1:] if ast.get_docstring(node, clean=False) is not None else value
+    return value

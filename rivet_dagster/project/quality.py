@@ -1,0 +1,74 @@
+"""Checks that stand in files of their own: beside the joint's file, and in the quality folder."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rivet_dagster.errors import Diagnostic, nearest
+from rivet_dagster.model.check import Check
+from rivet_dagster.model.joint import parse_quality
+from rivet_dagster.model.origin import Origin
+from rivet_dagster.project.draft import file_stem
+from rivet_dagster.project.files import files
+from rivet_dagster.project.text_file import UnreadableError, read_text
+from rivet_dagster.project.yaml_text import Located, YamlError, read_yaml
+
+_BESIDE = re.compile(r"\.quality\.ya?ml$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class QualityFile:
+    """A file of checks and the name of the joint they judge; with ``beside`` it must lie beside that joint's file."""
+
+    file: str
+    joint: str
+    beside: bool = False
+
+
+def beside_joint(file: str) -> QualityFile | None:
+    """The quality file that a file among the joints is, by its name.
+
+    >>> beside_joint("joints/marts/orders.quality.yaml")
+    QualityFile(file='joints/marts/orders.quality.yaml', joint='orders', beside=True)
+    """
+    name = posixpath.basename(file)
+    return QualityFile(file, _BESIDE.sub("", name), beside=True) if _BESIDE.search(name) else None
+
+
+def quality_folder(root: Path, folder: str | None) -> tuple[list[QualityFile], list[Diagnostic]]:
+    """The quality files of the folder, at any depth, and those that this release cannot read."""
+    if folder is None:
+        return [], []
+    found = [QualityFile(file, file_stem(file)) for file in files(root, folder, (".yaml", ".yml"))]
+    message = "checks in SQL files are not available yet"
+    later = [Diagnostic("RVT-298", message, None, file, remediation="Write the check as YAML, or remove the file.")
+             for file in files(root, folder, (".sql",))]
+    return found, later
+
+
+def wrong_joint(quality: QualityFile, folders: Mapping[str, set[str]]) -> Diagnostic | None:
+    """Why there is no joint for a quality file; ``folders`` are those of each joint's files."""
+    if quality.joint not in folders:
+        message = f"there is no joint '{quality.joint}' for this file to judge{nearest(quality.joint, folders)}"
+    elif quality.beside and posixpath.dirname(quality.file) not in folders[quality.joint]:
+        message = f"the joint '{quality.joint}' is not declared in this folder"
+    else:
+        return None
+    return Diagnostic("RVT-302", message, None, quality.file)
+
+
+def read_quality(root: Path, quality: QualityFile) -> tuple[tuple[Check, ...], list[Diagnostic]]:
+    """The checks of one file, and what is wrong with it."""
+    try:
+        value = read_yaml(read_text(root / quality.file))
+        if not isinstance(value, Located):
+            raise YamlError("the file must hold a mapping with `assertions` and `audits`", None if value is None else 1)
+    except UnreadableError as error:
+        return (), [Diagnostic("RVT-211", error.message, quality.joint, quality.file, error.line, error.remediation)]
+    except YamlError as error:
+        return (), [Diagnostic("RVT-202", error.message, quality.joint, quality.file, error.line)]
+    return parse_quality(value, Origin(quality.file, value.line, value.lines), quality.joint)

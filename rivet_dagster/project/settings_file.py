@@ -1,0 +1,129 @@
+"""What rivet.yaml and profiles.yaml have in common: a mapping whose errors are collected, none with a value in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rivet_dagster.errors import Diagnostic, RivetError, nearest
+from rivet_dagster.model.origin import Origin
+from rivet_dagster.project.text_file import UnreadableError, read_text, split_lines
+from rivet_dagster.project.yaml_text import Located, YamlError, read_yaml
+
+T = TypeVar("T")
+
+_IN_FLOW = "Correct the YAML; within { } and [ ] a text with ${...} needs quotes."
+
+
+def read_settings(path: Path, file: str) -> Located:
+    """The mapping in a YAML file; raises RVT-102."""
+    text = ""
+    try:
+        text = read_text(path)
+        value = read_yaml(text)
+    except UnreadableError as error:
+        raise RivetError("RVT-102", error.message, file=file, line=error.line, remediation=error.remediation) from None
+    except YamlError as error:
+        hint = _IN_FLOW if "${" in split_lines(text)[(error.line or 1) - 1] else None
+        raise RivetError("RVT-102", error.message, file=file, line=error.line, remediation=hint) from None
+    if value is None:
+        raise RivetError("RVT-102", "the file is empty", file=file)
+    if not isinstance(value, Located):
+        raise RivetError("RVT-102", f"the file must hold a mapping, not {what(value)}", file=file, line=1)
+    return value
+
+
+class Section:
+    """One mapping of such a file, asked for its keys; what is wrong goes to ``errors``, shared by all sections.
+
+    ``place`` names the section in messages, like ``engine 'spark'``; it is empty for the whole file.
+    """
+
+    def __init__(self, value: Located, place: str, file: str, errors: list[Diagnostic]) -> None:
+        self.value = value
+        self.place = place
+        self.origin = Origin(file, value.line, value.lines)
+        self.errors = errors
+
+    def wrong(self, code: str, message: str, key: str | None = None, remediation: str | None = None) -> None:
+        """Collect one error at the line of ``key``."""
+        text = f"{self.place}: {message}" if self.place else message
+        self.errors.append(self.origin.diagnostic(code, text, key=key, remediation=remediation))
+
+    def only(self, known: Iterable[str]) -> None:
+        """Every other key is an error."""
+        known = tuple(known)
+        for key in self.value:
+            if key not in known:
+                self.wrong("RVT-103", f"unknown key '{key}'{nearest(key, known)}", key)
+
+    def get(self, key: str, convert: Callable[[Any], T], code: str = "RVT-104") -> T | None:
+        """The converted value of ``key``, None where it is absent, empty or wrong."""
+        if self.value.get(key) is None:
+            return None
+        try:
+            return convert(self.value[key])
+        except ValueError as error:
+            self.wrong(code, f"`{key}` {error}", key)
+            return None
+
+    def need(self, key: str, convert: Callable[[Any], T]) -> T | None:
+        """Like ``get``, but an absent or empty key is an error."""
+        if self.value.get(key) is None:
+            self.wrong("RVT-105", f"`{key}` is missing", key)
+        return self.get(key, convert)
+
+    def section(self, key: str, place: str) -> Section | None:
+        """The mapping below ``key``."""
+        value = self.get(key, located)
+        return None if value is None else Section(value, place, str(self.origin.file), self.errors)
+
+    def sections(self, key: str, kind: str) -> dict[str, Section]:
+        """The mappings below ``key``, a mapping itself, by name; ``kind`` says what each is."""
+        entries: Mapping[str, Any] = self.get(key, located) or {}
+        found = {}
+        for name, entry in entries.items():
+            if isinstance(entry, Located):
+                found[name] = Section(entry, f"{kind} '{name}'", str(self.origin.file), self.errors)
+            else:
+                line = self.value[key].lines[name]
+                message = f"{kind} '{name}': must be a mapping, not {what(entry)}"
+                self.errors.append(Diagnostic("RVT-104", message, None, self.origin.file, line))
+        return found
+
+
+def what(value: Any) -> str:
+    """The kind of a value, for a message that must not show the value."""
+    if value is None:
+        return "nothing"
+    for kind, words in ((bool, "true or false"), (int | float, "a number"), (str, "a text"), (Mapping, "a mapping")):
+        if isinstance(value, kind):
+            return words
+    return "a list"
+
+
+def text(value: Any) -> str:
+    """A non-empty text."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"must be a text, not {'an empty one' if isinstance(value, str) else what(value)}")
+    return value
+
+
+def texts(value: Any) -> tuple[str, ...]:
+    """A list of texts without repetition; one text is a list of one."""
+    entries = [value] if isinstance(value, str) else value
+    if not isinstance(entries, list):
+        raise ValueError(f"must be a list of texts, not {what(value)}")
+    for entry in entries:
+        text(entry)
+    if len(set(entries)) < len(entries):
+        raise ValueError("holds the same text more than once")
+    return tuple(entries)
+
+
+def located(value: Any) -> Located:
+    """A mapping."""
+    if not isinstance(value, Located):
+        raise ValueError(f"must be a mapping, not {what(value)}")
+    return value

@@ -1,0 +1,47 @@
+"""Text as users save it: UTF-8, any line endings, each error with its line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+
+
+class TextError(ValueError):
+    """Something wrong at one line of a text; the message is a sentence without the place."""
+
+    def __init__(self, message: str, line: int | None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+
+class UnreadableError(TextError):
+    """The file cannot be read, or is not UTF-8 text."""
+
+    remediation = "Save the file as UTF-8 text."
+
+
+def read_text(path: Path) -> str:
+    """The file's text, without a byte order mark, its line endings as they are; raises UnreadableError."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        unreadable = UnreadableError(f"the file cannot be read: {error.strerror or type(error).__name__}", None)
+        unreadable.remediation = "Make it a file that this user can read, or remove it."
+        raise unreadable from None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = len(split_lines(content[: error.start].decode("latin-1") + "x"))
+        raise UnreadableError("the file is not UTF-8 text", line) from None
+
+
+def split_lines(text: str) -> list[str]:
+    r"""The lines of a text, each with its line ending; only \n, \r\n and \r end a line.
+
+    >>> split_lines("a\r\nb\x0cc\rd")
+    ['a\r\n', 'b\x0cc\r', 'd']
+    """
+    return _LINE.findall(text)

@@ -1,0 +1,36 @@
+"""A joint declared in a YAML file."""
+
+from __future__ import annotations
+
+from rivet_dagster.errors import Diagnostic, nearest
+from rivet_dagster.model.origin import Origin
+from rivet_dagster.project.draft import JOINT_KEYS, Draft, broken_draft, declared_name, inline_checks
+from rivet_dagster.project.yaml_text import Located, YamlError, plain, read_yaml
+
+
+def yaml_joint(text: str, file: str) -> Draft:
+    """The joint that ``text`` declares; ``name`` is the file's unless it says another.
+
+    >>> yaml_joint("type: sql\\nsql: SELECT 1 AS one", "joints/one.yaml").fields
+    {'name': 'one', 'type': 'sql', 'sql': 'SELECT 1 AS one'}
+    """
+    try:
+        value = read_yaml(text)
+        if not isinstance(value, Located):
+            raise YamlError("the file must hold a mapping with the joint's keys", None if value is None else 1)
+    except YamlError as error:
+        return broken_draft(file, "RVT-202", error)
+    lines = value.lines | ({"sql": value.starts["sql"]} if "sql" in value else {})
+    origin = Origin(file, value.line, lines)
+    name = declared_name(value.get("name"), file)
+    errors: list[Diagnostic] = []
+    for key in value:
+        if key not in JOINT_KEYS:
+            message = f"unknown key '{key}'{nearest(key, JOINT_KEYS)}"
+            errors.append(origin.diagnostic("RVT-203", message, joint=name, key=key))
+    fields = {"name": name} | {k: plain(v) for k, v in value.items() if k in JOINT_KEYS and v is not None}
+    if "type" not in fields:
+        errors.append(origin.diagnostic("RVT-205", "a joint in a YAML file needs `type`", joint=name, key="type"))
+    checks, wrong = inline_checks(value.get("quality"), origin, name)
+    fields.pop("quality", None)
+    return Draft(name, origin, fields, checks, (*errors, *wrong))

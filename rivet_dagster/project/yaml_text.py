@@ -1,0 +1,171 @@
+"""YAML as the contract reads it: one document, the core schema of YAML 1.2, every mapping with its lines.
+
+PyYAML gives the events of the syntax; what they mean is decided here. No message quotes a value, since a value may be
+a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from rivet_dagster.project.text_file import TextError, split_lines
+from rivet_dagster.project.yaml_scalar import yaml_scalar
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_REFUSED = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_QUOTED_TEXT = re.compile(r" '(?!<)[^']{2,}'")
+_DEEPEST = 100
+_MOST_ALIASED = 10_000
+
+
+class YamlError(TextError):
+    """What is wrong with a YAML text."""
+
+
+class Located(dict[str, Any]):
+    """A mapping that knows where it was written, in lines counted from 1.
+
+    ``lines`` are those of its keys, ``starts`` those where its values' own text begins.
+    """
+
+    __slots__ = ("line", "lines", "starts")
+
+    def __init__(self, line: int) -> None:
+        super().__init__()
+        self.line = line
+        self.lines: dict[str, int] = {}
+        self.starts: dict[str, int] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Located, (self.line,), (None, {"lines": self.lines, "starts": self.starts}), None, iter(self.items())
+
+
+def read_yaml(text: str, first_line: int = 1) -> Any:
+    """The value of the one document in ``text``, None where there is none; raises YamlError.
+
+    ``first_line`` is the line of a larger file on which ``text`` begins.
+
+    >>> value = read_yaml("answer: NO\\nlimit: 012")
+    >>> value, value.lines
+    ({'answer': 'NO', 'limit': 12}, {'answer': 1, 'limit': 2})
+    """
+    refused = _REFUSED.search(text)
+    if refused:
+        line = first_line + len(split_lines(text[: refused.start()] + "x")) - 1
+        raise YamlError(f"the character U+{ord(refused[0]):04X} must be written as an escape in double quotes", line)
+    try:
+        return _Document(yaml.parse(text, Loader=_Loader), first_line).read()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = _QUOTED_TEXT.sub("", error.problem or error.context or "")
+        line = min(mark.line, len(split_lines(text)) - 1) if mark else 0
+        raise YamlError(f"the YAML cannot be read: {problem}", first_line + max(line, 0)) from None
+    except yaml.YAMLError:
+        raise YamlError("the YAML cannot be read", first_line) from None
+
+
+def plain(value: Any) -> Any:
+    """The same value in plain dicts and lists."""
+    if isinstance(value, Mapping):
+        return {k: plain(v) for k, v in value.items()}
+    return [plain(v) for v in value] if isinstance(value, list) else value
+
+
+class _Document:
+    def __init__(self, events: Iterator[Any], first_line: int) -> None:
+        self._events = events
+        self._first_line = first_line
+        self._anchors: dict[str, tuple[Any, int] | None] = {}  # None: still being read
+        self._nodes = 0  # every alias counted as often as what it stands for
+        self._aliased = 0
+
+    def read(self) -> Any:
+        next(self._events)
+        event = next(self._events)
+        if isinstance(event, yaml.StreamEndEvent):
+            return None
+        value = self._value(next(self._events), 0)
+        next(self._events)
+        event = next(self._events)
+        if not isinstance(event, yaml.StreamEndEvent):
+            raise self._error("a second document begins; a file holds one", event)
+        return value
+
+    def _error(self, message: str, event: Any) -> YamlError:
+        return YamlError(message, self._line(event))
+
+    def _line(self, event: Any) -> int:
+        return int(event.start_mark.line) + self._first_line
+
+    def _value(self, event: Any, depth: int) -> Any:
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event)
+        if event.tag is not None:
+            raise self._error("tags (a word after '!') are not read; put a text that begins with '!' in quotes", event)
+        if depth > _DEEPEST:
+            raise self._error(f"lists and mappings are nested more than {_DEEPEST} deep", event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        before = self._nodes
+        self._nodes += 1
+        if isinstance(event, yaml.ScalarEvent):
+            value: Any = self._scalar(event)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = []
+            while not isinstance(item := next(self._events), yaml.SequenceEndEvent):
+                value.append(self._value(item, depth + 1))
+        else:
+            value = self._mapping(event, depth)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value, self._nodes - before
+        return value
+
+    def _scalar(self, event: Any) -> Any:
+        if event.implicit[0]:
+            try:
+                return yaml_scalar(event.value)
+            except ValueError as error:
+                raise self._error(str(error), event) from None
+        if not event.value.isascii() and any("\ud800" <= c <= "\udfff" for c in event.value):
+            raise self._error("an escape stands for half a character", event)
+        return event.value
+
+    def _mapping(self, event: Any, depth: int) -> Located:
+        value = Located(self._line(event))
+        while not isinstance(item := next(self._events), yaml.MappingEndEvent):
+            key = self._key(item)
+            if key in value:
+                raise self._error(f"the key '{key}' is repeated, first given on line {value.lines[key]}", item)
+            value.lines[key] = self._line(item)
+            item = next(self._events)
+            value[key] = self._value(item, depth + 1)
+            is_block = isinstance(item, yaml.ScalarEvent) and item.style in ("|", ">")
+            value.starts[key] = self._line(item) + is_block
+        return value
+
+    def _key(self, event: Any) -> str:
+        if not isinstance(event, yaml.ScalarEvent | yaml.AliasEvent):
+            raise self._error("a key must be a text, not a list or a mapping", event)
+        key = self._value(event, 0)
+        if not isinstance(key, str):
+            raise self._error("a key must be a text; put numbers, true, false and null in quotes", event)
+        if key == "<<" and isinstance(event, yaml.ScalarEvent) and event.implicit[0]:
+            raise self._error("YAML 1.2 has no merge key '<<'; repeat the keys", event)
+        return key
+
+    def _alias(self, event: Any) -> Any:
+        if event.anchor not in self._anchors:
+            raise self._error("an alias names no anchor; put a text that begins with '*' in quotes", event)
+        anchored = self._anchors[event.anchor]
+        if anchored is None:
+            raise self._error("an alias stands inside its own anchor", event)
+        value, size = anchored
+        self._nodes += size
+        self._aliased += size
+        if self._aliased > _MOST_ALIASED:
+            raise self._error(f"aliases stand for more than {_MOST_ALIASED} values", event)
+        return value
