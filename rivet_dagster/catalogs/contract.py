@@ -1,0 +1,66 @@
+"""What every catalog can do: find tables, and stage, audit, publish or discard a new version of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.storage import Published, Relation, Staged, Statistics
+
+
+class Catalog(Protocol):
+    """A place where tables live. Constructing one contacts nothing.
+
+    Subclasses are found by entry point in the group ``rivet_dagster.catalogs``, named by their ``type``.
+    """
+
+    type: ClassVar[str]
+    strategies: ClassVar[frozenset[str]]
+    """The write strategies this catalog can do."""
+    options: ClassVar[frozenset[str]]
+    """The keys of its declaration, besides ``type``."""
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
+        """What is wrong with the values of ``options``: a sentence by key, for a missing one too.
+
+        A value that still holds ``${`` is not judged.
+        """
+
+    def __init__(self, spec: CatalogSpec, root: Path) -> None:
+        """``spec`` with ``${VAR}`` expanded; ``root`` is the project's directory, where relative paths start.
+
+        Raises RVT-103, RVT-104, RVT-105.
+        """
+
+    def source(self, table: str, options: Mapping[str, Any]) -> Relation:
+        """What stands under ``table`` now. Raises RVT-403 where nothing does."""
+
+    def data_version(self, table: str, options: Mapping[str, Any]) -> str:
+        """A short text that changes when the table's data does, made without an engine. Raises RVT-403."""
+
+    def current(self, table: str) -> Published | None:
+        """The published version that readers see."""
+
+    def read(self, published: Published) -> Relation:
+        """How an engine reads exactly that version. Raises RVT-401 where it has been expired."""
+
+    def stage(self, table: str, options: Mapping[str, Any]) -> Staged:
+        """Begin a new version that no reader sees. Raises RVT-402, RVT-404."""
+
+    def audit(self, staged: Staged) -> tuple[Relation, Statistics]:
+        """What was written to ``staged``, to be judged before it is published."""
+
+    def publish(self, staged: Staged, identity: str) -> Published:
+        """Switch readers to ``staged`` in one atomic step and remember ``identity``, the run that did it.
+
+        Raises RVT-405 where another run published since ``staged`` was begun.
+        """
+
+    def discard(self, staged: Staged) -> None:
+        """Remove all of ``staged``; what is published stays as it is."""
+
+    def uri(self, table: str) -> str:
+        """Where a person finds the table."""

@@ -1,0 +1,176 @@
+"""The catalog ``filesystem``: options, and the five verbs in terms of sources and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.filesystem import sources, versions
+from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_format, format_of, reader_options
+from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.place import Place, is_remote
+from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.model.convert import show
+from rivet_dagster.model.entry_points import is_unexpanded, refuse_wrong_options
+from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.storage import Files, Published, Staged, Statistics
+
+
+class FilesystemCatalog(Catalog):
+    """A directory of tables.
+
+    Options: ``path``, seen from the project's directory; ``format`` of the sources whose names do not tell it
+    (default parquet); ``versions``, how many published versions of a table are kept (default 2). Sinks are always
+    Parquet. A ``path`` on a remote store (``s3://``, ``hdfs://``, ...) can only be read.
+    """
+
+    type: ClassVar[str] = "filesystem"
+    strategies: ClassVar[frozenset[str]] = frozenset({"replace"})
+    options: ClassVar[frozenset[str]] = frozenset({"path", "format", "versions"})
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
+        """What is wrong with the values of ``options``, by key."""
+        wrong = {}
+        path, format, kept = options.get("path"), options.get("format", "parquet"), options.get("versions", 2)
+        if not isinstance(path, str) or not path:
+            wrong["path"] = f"must be a path, not {show(path)}" if "path" in options else "is missing"
+        if not is_unexpanded(format) and format not in FORMATS:
+            wrong["format"] = f"must be one of {', '.join(FORMATS)}, not {show(format)}{nearest(str(format), FORMATS)}"
+        # An expanded variable is always a text.
+        if not is_unexpanded(kept) and (isinstance(kept, bool) or not str(kept).isdecimal() or int(kept) < 1):
+            wrong["versions"] = f"must be a whole number of at least 1, not {show(kept)}"
+        return wrong
+
+    def __init__(self, spec: CatalogSpec, root: Path) -> None:
+        refuse_wrong_options(FilesystemCatalog, f"catalog '{spec.name}'", spec.options)
+        self.name = spec.name
+        self._place = Place.of(spec.options["path"], root)
+        self._format: str = spec.options.get("format", "parquet")
+        self._kept = int(spec.options.get("versions", 2))
+
+    def source(self, table: str, options: Mapping[str, Any]) -> Files:
+        """The files of ``table``; a table that this catalog published is read in the version it has now."""
+        where = self._place.join(table)
+        if is_remote(where):
+            format = chosen_format(options) or format_of(table) or self._format
+            return Files(format, (where,), reader_options(format, table, options))
+        return sources.relation(sources.find(self._place, table, self._format, options), options)
+
+    def data_version(self, table: str, options: Mapping[str, Any]) -> str:
+        """A hash over the names, sizes and times of the table's files."""
+        where = self._place.join(table)
+        if is_remote(where):
+            raise RivetError(
+                "RVT-403",
+                f"only the engine can look into {self._place.shown(where)}: whether its data changed is not known here",
+                remediation="Observe sources on a local or mounted file system, or on an Iceberg catalog.",
+            )
+        return sources.fingerprint(sources.find(self._place, table, self._format, options), self._place)
+
+    def current(self, table: str) -> Published | None:
+        """The published version; None also where something stands that this catalog did not publish."""
+        if self._place.remote:
+            return None
+        layout = self._layout(table)
+        try:
+            version = layout.published()
+        except RivetError:
+            return None
+        return self._described(layout, versions.manifest_of(layout, version)) if version else None
+
+    def read(self, published: Published) -> Files:
+        """The version's own folder: a query planned on it finishes even when another version is published."""
+        folder = self._layout(published.table).data(published.version)
+        if not folder.is_dir():
+            message = f"the version {published.version} of '{published.table}' has been removed"
+            raise RivetError("RVT-401", message)
+        return Files("parquet", (str(folder),))
+
+    def stage(self, table: str, options: Mapping[str, Any]) -> Staged:
+        """An empty folder beside the published ones; ``options`` are the engine's Parquet writer options."""
+        if self._place.remote:
+            message = f"{self.uri(table)} has no atomic switch from one version of a table to the next"
+            raise RivetError("RVT-402", message)
+        if chosen_format(options) not in (None, "parquet"):
+            raise RivetError("RVT-204", "the table of a filesystem sink is always Parquet: `format` cannot be another")
+        writer_options = as_texts(options)
+        layout = self._layout(table)
+        base = layout.published()
+        version = versions.begin(layout)
+        target = Files("parquet", (str(layout.data(version)),), writer_options)
+        return Staged(self.name, table, version, base, target)
+
+    def audit(self, staged: Staged) -> tuple[Files, Statistics]:
+        """What was staged, and what the footers of its files tell of it."""
+        folder = self._layout(staged.table).data(staged.version)
+        return Files("parquet", (str(folder),)), read_statistics(self._staged_files(folder))
+
+    def publish(self, staged: Staged, identity: str) -> Published:
+        """Switch the link; publishing again what is published already changes nothing."""
+        layout = self._layout(staged.table)
+        files = self._staged_files(layout.data(staged.version))
+        statistics = read_statistics(files)
+        versions.tidy(layout, staged.version)
+        for path in (*files, layout.data(staged.version)):
+            versions.sync(path)
+        with versions.locked(layout):
+            version = layout.published()
+            current = versions.manifest_of(layout, version) if version else None
+            if version == staged.version and current is not None:
+                return self._described(layout, current)
+            if version != staged.base or not layout.data(staged.version).is_dir():
+                seen = version or "nothing"
+                message = f"'{staged.table}' was at {staged.base or 'nothing'} when this run began and is at {seen} now"
+                raise RivetError("RVT-405", message)
+            manifest = Manifest.now(staged.version, current, identity, statistics)
+            manifest.write(layout.manifest(staged.version))
+            versions.sync(layout.home)
+            versions.switch(layout, staged.version)
+            versions.expire(layout, self._kept)
+        return self._described(layout, manifest)
+
+    def discard(self, staged: Staged) -> None:
+        """Remove what was staged unless it has been published; nothing happens where it is gone already."""
+        layout = self._layout(staged.table)
+        with versions.locked(layout):
+            try:
+                published = versions.history(layout)
+            except RivetError:
+                published = []  # somebody put something else in the table's place meanwhile
+            if staged.version not in published:
+                versions.remove(layout, staged.version)
+
+    def uri(self, table: str) -> str:
+        """The table's place as a URI, without a password."""
+        where = self._place.join(table)
+        return self._place.shown(where) if is_remote(where) else Path(where).as_uri()
+
+    def _layout(self, table: str) -> TableLayout:
+        return TableLayout(self._place.folder, table)
+
+    def _described(self, layout: TableLayout, manifest: Manifest) -> Published:
+        return Published(
+            self.name,
+            layout.name,
+            manifest.version,
+            self.uri(layout.name),
+            manifest.statistics,
+            manifest.rows_before,
+            manifest.identity,
+        )
+
+    def _staged_files(self, folder: Path) -> list[Path]:
+        files = parquet_files(folder) if folder.is_dir() else []
+        if not files:
+            raise RivetError(
+                "RVT-402",
+                f"the engine has written no file to {self._place.shown(folder)}",
+                remediation="Engine and catalog must see one file system: mount the folder where the engine runs, or "
+                "put the sink on an Iceberg catalog.",
+            )
+        return files

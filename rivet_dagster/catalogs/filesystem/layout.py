@@ -1,0 +1,91 @@
+"""How a published table lies on disk.
+
+``<path>/orders`` is a relative link to one of the folders of its versions; a manifest stands beside each::
+
+    <path>/orders -> .rivet/orders/00000002-9c41d0aa
+    <path>/.rivet/orders/00000001-5be2f7c3/      flat Parquet files
+    <path>/.rivet/orders/00000001-5be2f7c3.json
+    <path>/.rivet/orders/00000002-9c41d0aa/
+    <path>/.rivet/orders/00000002-9c41d0aa.json
+    <path>/.rivet/orders/lock
+
+A folder whose version the link cannot be followed back to, manifest by manifest, was never published.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.convert import show
+
+_NAME = re.compile(r"^\w[\w.-]*$")
+_VERSION = re.compile(r"^(\d{8,})-[0-9a-f]{8}$")
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """The places of one table in a catalog's folder."""
+
+    folder: Path
+    name: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.match(self.name):
+            raise RivetError(
+                "RVT-404",
+                f"no table can be called {show(self.name)}",
+                remediation="The table of a filesystem sink is a plain name: letters, digits, '_', '-' and '.', "
+                "beginning with a letter, a digit or '_'.",
+            )
+
+    @property
+    def link(self) -> Path:
+        """What readers open."""
+        return self.folder / self.name
+
+    @property
+    def home(self) -> Path:
+        """The folder of the versions."""
+        return self.folder / ".rivet" / self.name
+
+    @property
+    def lock(self) -> Path:
+        """The file that whoever changes what is published holds a lock on."""
+        return self.home / "lock"
+
+    def data(self, version: str) -> Path:
+        """The folder of a version's files."""
+        return self.home / version
+
+    def manifest(self, version: str) -> Path:
+        """The file that describes a version."""
+        return self.home / f"{version}.json"
+
+    def link_text(self, version: str) -> str:
+        """Relative, so that the catalog's folder can be moved or mounted elsewhere."""
+        return f".rivet/{self.name}/{version}"
+
+    def published(self) -> str | None:
+        """The version that readers see, None where nothing stands. Raises RVT-404 where something else does."""
+        try:
+            text = os.readlink(self.link)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            text = ""
+        version = os.path.basename(text)
+        if text != self.link_text(version) or not _VERSION.match(version):
+            kind = "a link to elsewhere" if text else "a folder" if self.link.is_dir() else "a file"
+            raise RivetError("RVT-404", f"{kind} that is not ours stands where the table would be: {self.link}")
+        return version
+
+    def new_version(self) -> str:
+        """A name that sorts after those of all versions that are there."""
+        names = os.listdir(self.home) if self.home.is_dir() else []
+        numbers = [int(match[1]) for name in names if (match := _VERSION.match(name))]
+        return f"{max(numbers, default=0) + 1:08d}-{secrets.token_hex(4)}"

@@ -1,0 +1,62 @@
+"""The file beside a version that says what it is, who published it and upon what."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rivet_dagster.model.storage import Statistics
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One version; ``base`` is the version it replaced and ``rows_before`` how many rows that held."""
+
+    version: str
+    base: str | None
+    identity: str
+    rows: int
+    rows_before: int
+    bytes: int
+    columns: tuple[tuple[str, str], ...]
+    published_at: str
+
+    @classmethod
+    def now(cls, version: str, base: Manifest | None, identity: str, statistics: Statistics) -> Manifest:
+        """The manifest of a version that is about to replace ``base``."""
+        return cls(
+            version=version,
+            base=base.version if base else None,
+            identity=identity,
+            rows=statistics.rows,
+            rows_before=base.rows if base else 0,
+            bytes=statistics.bytes,
+            columns=statistics.columns,
+            published_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+
+    @property
+    def statistics(self) -> Statistics:
+        """What it says of the data."""
+        return Statistics(self.rows, self.bytes, self.columns)
+
+    def write(self, path: Path) -> None:
+        """Put it on disk for good."""
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(asdict(self), file, indent=2)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def read_manifest(path: Path) -> Manifest | None:
+    """The manifest in ``path``, None where there is none."""
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    fields["columns"] = tuple((name, type_) for name, type_ in fields["columns"])
+    return Manifest(**fields)

@@ -1,0 +1,72 @@
+"""Where a catalog's folder is: on this machine's file system or on a remote store, and how messages name it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/")
+_FILE_URI = re.compile(r"^file:(//(localhost)?(?=/))?", re.IGNORECASE)
+_PASSWORD = re.compile(r"(?<=//)[^/@:]+:[^/@]*@")
+
+
+def scheme(path: str) -> str | None:
+    """The scheme of a URI, None for a plain path.
+
+    >>> scheme("s3://bucket/raw"), scheme("file:///raw"), scheme("raw/2024")
+    ('s3', 'file', None)
+    """
+    match = _SCHEME.match(path)
+    return match[1].lower() if match else None
+
+
+def is_remote(path: str) -> bool:
+    """Whether only the engine can look there."""
+    return scheme(path) not in (None, "file")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A catalog's folder; ``root`` is the project's directory, ``remote`` a URI where the folder is on no local disk.
+
+    ``folder`` is meaningless for a remote place.
+    """
+
+    root: Path
+    folder: Path
+    remote: str | None = None
+
+    @classmethod
+    def of(cls, path: str, root: Path) -> Place:
+        """The place that the option ``path`` names, seen from ``root``."""
+        if is_remote(path):
+            return cls(root, root, path.rstrip("/"))
+        # Links above the table are followed once, here: the engine may read `..` otherwise than this system does.
+        return cls(root, Path(os.path.realpath(root / local_path(path).expanduser())))
+
+    def join(self, table: str) -> str:
+        """The path or URI of ``table``, which may itself be absolute."""
+        if is_remote(table):
+            return table
+        if self.remote and not scheme(table) and not table.startswith("/"):
+            return f"{self.remote}/{table}"
+        return str(self.folder / local_path(table))
+
+    def shown(self, path: str | Path) -> str:
+        """``path`` in a message: relative to the project where it lies inside it, and never with a password."""
+        if is_remote(str(path)):
+            return _PASSWORD.sub("", str(path))
+        relative = os.path.relpath(path, os.path.realpath(self.root))
+        return str(path) if relative.startswith("..") else relative
+
+
+def local_path(path: str) -> Path:
+    """A plain path or a ``file:`` URI as a path.
+
+    >>> local_path("file:///data/my%20files")
+    PosixPath('/data/my files')
+    """
+    return Path(unquote(_FILE_URI.sub("", path))) if scheme(path) == "file" else Path(path)

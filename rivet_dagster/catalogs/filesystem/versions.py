@@ -1,0 +1,117 @@
+"""The steps of publishing a version: each leaves the table whole, wherever it is interrupted."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rivet_dagster.catalogs.filesystem.footers import is_data, parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
+from rivet_dagster.errors import RivetError
+
+_UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+def begin(table: TableLayout) -> str:
+    """Make the folder of a new version and give the version's name. Raises RVT-402, RVT-404."""
+    try:
+        table.home.mkdir(parents=True, exist_ok=True)
+        version = table.new_version()
+        table.data(version).mkdir()
+    except OSError as error:
+        raise RivetError(
+            "RVT-404",
+            f"cannot write to {table.home}: {error.strerror}",
+            remediation="Give this user the right to write there, or the catalog another `path`.",
+        ) from error
+    probe = table.home / f".link-{secrets.token_hex(4)}"
+    try:
+        probe.symlink_to(version)
+        probe.unlink()
+    except OSError as error:
+        table.data(version).rmdir()
+        if error.errno in _UNSUPPORTED:
+            raise RivetError("RVT-402", f"the file system of {table.folder} has no symbolic links") from error
+        raise
+    return version
+
+
+@contextmanager
+def locked(table: TableLayout) -> Iterator[None]:
+    """Keep every other process from changing what is published of ``table``."""
+    table.home.mkdir(parents=True, exist_ok=True)
+    with open(table.lock, "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def manifest_of(table: TableLayout, version: str) -> Manifest:
+    """The manifest of a published version, read off the data where it has been lost. Raises RVT-401."""
+    manifest = read_manifest(table.manifest(version))
+    if manifest is not None:
+        return manifest
+    folder = table.data(version)
+    files = parquet_files(folder) if folder.is_dir() else []
+    if not files:
+        raise RivetError("RVT-401", f"the version {version} of '{table.name}' is gone from {folder}")
+    return Manifest.now(version, None, "", read_statistics(files))
+
+
+def switch(table: TableLayout, version: str) -> None:
+    """Let readers see ``version``: the one instant at which they do."""
+    link = table.home / f".link-{secrets.token_hex(4)}"
+    os.symlink(table.link_text(version), link)
+    try:
+        os.replace(link, table.link)
+    except BaseException:
+        link.unlink(missing_ok=True)
+        raise
+    sync(table.folder)
+
+
+def history(table: TableLayout) -> list[str]:
+    """The published versions whose manifests are still there, the newest first."""
+    versions = []
+    version = table.published()
+    while version is not None:
+        versions.append(version)
+        manifest = read_manifest(table.manifest(version))
+        version = manifest.base if manifest else None
+    return versions
+
+
+def tidy(table: TableLayout, version: str) -> None:
+    """Remove what the engine left beside the data files: some readers refuse a folder with anything else in it."""
+    for path in table.data(version).iterdir():
+        if not is_data(path):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def expire(table: TableLayout, keep: int) -> None:
+    """Remove the published versions that are older than the newest ``keep``."""
+    # The oldest first: an interruption must not cut the chain that leads to what is still to be removed.
+    for version in reversed(history(table)[keep:]):
+        remove(table, version)
+
+
+def remove(table: TableLayout, version: str) -> None:
+    """Remove a version's folder and manifest, as far as they are there."""
+    shutil.rmtree(table.data(version), ignore_errors=True)
+    if not table.data(version).exists():
+        table.manifest(version).unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Have what was written to a file or folder survive a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,86 @@
+"""What every engine can do: read relations, run one query, write its result, answer small questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+from rivet_dagster.model.profile import EngineSpec
+from rivet_dagster.model.storage import Projection, Relation
+
+Frame = Any
+"""The engine's own lazy result; nobody outside the engine looks into it."""
+
+
+class EngineSession(Protocol):
+    """One isolated piece of work: views registered here are seen by nobody else."""
+
+    def load(self, relation: Relation, projection: Projection | None = None) -> Frame:
+        """A frame that reads ``relation`` in place."""
+
+    def register(self, name: str, frame: Frame) -> None:
+        """Give ``frame`` a name that queries of this session can use."""
+
+    def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Frame:
+        """The lazy result of one query, as written; raises RVT-503 with the engine's own message."""
+
+    def union_by_name(self, frames: Sequence[Frame]) -> Frame:
+        """All rows of ``frames`` whose columns have the same names."""
+
+    def columns(self, frame: Frame) -> tuple[tuple[str, str], ...]:
+        """The names and types of a frame's columns, in order."""
+
+    def write(self, frame: Frame, target: Relation) -> None:
+        """Run the frame's query once and write its rows to ``target``, an empty place. Raises RVT-503."""
+
+    def rows(
+        self, sql: str, parameters: Mapping[str, Any] | None = None, timeout: float | None = None
+    ) -> list[dict[str, Any]]:
+        """The few rows of a small answer; ``timeout`` in seconds. Raises RVT-503, TimeoutError."""
+
+    def to_arrow(self, frame: Frame) -> Any:
+        """All rows as a pyarrow.Table, through this process."""
+
+    def from_value(self, value: Any) -> Frame | None:
+        """A frame over what a Python joint returned; None for a kind of value that it does not know."""
+
+    def close(self) -> None:
+        """Forget the session's views and stop what it still runs."""
+
+
+class Engine(Protocol):
+    """A query engine. Constructing one starts nothing.
+
+    Subclasses are found by entry point in the group ``rivet_dagster.engines``, named by their ``type``.
+    """
+
+    type: ClassVar[str]
+    options: ClassVar[frozenset[str]]
+    """The keys of its declaration, besides name, type, catalogs and concurrency_limit."""
+    default_concurrency: ClassVar[int]
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
+        """What is wrong with the values of ``options``: a sentence by key, for a missing one too.
+
+        A value that still holds ``${`` is not judged.
+        """
+
+    def __init__(self, spec: EngineSpec, connect: Callable[[], Any] | None = None) -> None:
+        """``spec`` with ``${VAR}`` expanded; ``connect`` gives the underlying session (default: the engine's own).
+
+        Raises RVT-103, RVT-104, RVT-105.
+        """
+
+    @classmethod
+    def embedded(cls, spec: EngineSpec) -> bool:
+        """Whether the engine runs inside the process that uses it, so that one process should run all its groups."""
+
+    def session_config(self) -> dict[str, str]:
+        """The settings that its underlying session is built with."""
+
+    def session(self) -> EngineSession:
+        """Begin an isolated session; the engine itself starts at the first.
+
+        Raises RVT-111, RVT-112, RVT-502, RVT-506.
+        """

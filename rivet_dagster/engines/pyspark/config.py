@@ -1,0 +1,77 @@
+"""From an engine's declaration to the settings its Spark session is built with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rivet_dagster.model import convert
+from rivet_dagster.model.entry_points import is_unexpanded
+from rivet_dagster.model.profile import EngineSpec
+
+OPTIONS = frozenset({"master", "remote", "config", "packages", "app_name", "max_fusion_depth"})
+
+_DEFAULTS = {
+    # Spark's own default for this is the old INT96, which other Parquet readers take for nanoseconds or refuse.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+_CLASSIC_DEFAULTS = {"spark.ui.showConsoleProgress": "false"}
+
+_CONVERTERS = {
+    "master": convert.text,
+    "remote": convert.text,
+    "app_name": convert.text,
+    "packages": convert.texts,
+    "max_fusion_depth": convert.whole(1),
+}
+
+
+def session_config(spec: EngineSpec) -> dict[str, str]:
+    """Spark's settings for ``spec``; its ``config`` overrides everything else.
+
+    >>> spec = EngineSpec("spark", "pyspark", options={"master": "local[2]", "config": {"spark.ui.enabled": False}})
+    >>> for setting in session_config(spec).items():
+    ...     print(*setting)
+    spark.master local[2]
+    spark.app.name rivet_dagster
+    spark.sql.parquet.outputTimestampType TIMESTAMP_MICROS
+    spark.ui.showConsoleProgress false
+    spark.ui.enabled false
+    """
+    options = spec.options
+    config = {key: _text(value) for key, value in options.get("config", {}).items()}
+    remote = options.get("remote") or config.get("spark.remote")
+    place = {"spark.remote": remote} if remote else {"spark.master": options.get("master", "local[*]")}
+    defaults = place | {"spark.app.name": options.get("app_name", "rivet_dagster")} | _DEFAULTS
+    if not remote:
+        defaults |= _CLASSIC_DEFAULTS
+    if options.get("packages"):
+        defaults["spark.jars.packages"] = ",".join(convert.texts(options["packages"]))
+    return defaults | config
+
+
+def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
+    """What is wrong with the values of ``options``: a sentence by key."""
+    wrong = {}
+    for key, converter in _CONVERTERS.items():
+        if key in options and not is_unexpanded(options[key]):
+            try:
+                converter(options[key])
+            except ValueError as error:
+                wrong[key] = str(error)
+    config = options.get("config", {})
+    if not isinstance(config, Mapping):
+        wrong["config"] = f"must be a mapping, not {convert.show(config)}"
+        config = {}
+    for key, value in config.items():
+        if not isinstance(key, str) or not isinstance(value, str | bool | int | float):
+            wrong["config"] = f"{key} must be a text, a number or a boolean, not {convert.show(value)}"
+    if "remote" in options and ("master" in options or "spark.master" in config):
+        wrong["remote"] = "cannot stand beside `master`: the one attaches to a running Spark, the other starts one"
+    if "packages" in options and ("remote" in options or "spark.remote" in config):
+        wrong["packages"] = "has no effect with `remote`: install them where the server runs"
+    return wrong
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

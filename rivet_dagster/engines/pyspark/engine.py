@@ -1,0 +1,82 @@
+"""The engine ``pyspark``: its options, and how its sessions begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rivet_dagster.engines.contract import Engine
+from rivet_dagster.engines.pyspark.config import OPTIONS, session_config, wrong_options
+from rivet_dagster.model.entry_points import refuse_wrong_options
+from rivet_dagster.model.profile import EngineSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rivet_dagster.engines.pyspark.session import PySparkSession
+
+
+class PySparkEngine(Engine):
+    """Spark SQL in this process (``local[*]``), on a cluster, or behind a Spark Connect server.
+
+    Options: ``master`` (default ``local[*]``) or ``remote`` (``sc://host:port``); ``config``, any of Spark's settings;
+    ``packages``, Maven coordinates; ``app_name``; ``max_fusion_depth``.
+    """
+
+    type: ClassVar[str] = "pyspark"
+    options: ClassVar[frozenset[str]] = OPTIONS
+    default_concurrency: ClassVar[int] = 1
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
+        """What is wrong with the values of ``options``, by key."""
+        return wrong_options(options)
+
+    @classmethod
+    def embedded(cls, spec: EngineSpec) -> bool:
+        """Whether the engine runs inside the process that uses it."""
+        return not cls.check(spec.options) and session_config(spec).get("spark.master", "").startswith("local")
+
+    def __init__(self, spec: EngineSpec, connect: Callable[[], Any] | None = None) -> None:
+        refuse_wrong_options(PySparkEngine, f"engine '{spec.name}'", spec.options)
+        self.name = spec.name
+        self._config = session_config(spec)
+        self._connect = connect
+        self._base: SparkSession | None = None
+        self._settings: dict[str, str] = {}
+        self._lock = Lock()
+
+    def session_config(self) -> dict[str, str]:
+        """Spark's settings, as its session builder takes them."""
+        return dict(self._config)
+
+    def session(self) -> PySparkSession:
+        """A new session; Spark starts with the first."""
+        from rivet_dagster.engines.pyspark.session import PySparkSession
+
+        with self._lock:
+            base = self._live_base()
+        return PySparkSession(base, self._settings)
+
+    def _live_base(self) -> SparkSession:
+        from rivet_dagster.engines.pyspark.launch import connected
+        from rivet_dagster.engines.pyspark.waiting import wait_for
+
+        if self._base is None or _is_stopped(self._base):
+            # In a thread of its own Spark does not replace the process's handler of SIGINT, which may be Dagster's.
+            base = wait_for(lambda: connected(self._config, self._connect), lambda: None)
+            # Another engine's settings may have come first in this application; those of the JVM itself cannot differ.
+            self._settings = {key: value for key, value in self._config.items() if _is_modifiable(base, key)}
+            self._base = base
+        return self._base
+
+
+def _is_stopped(spark: Any) -> bool:
+    from rivet_dagster.engines.pyspark.jobs import is_connect
+
+    return bool(spark.is_stopped if is_connect(spark) else spark.sparkContext._jsc is None)
+
+
+def _is_modifiable(spark: SparkSession, key: str) -> bool:
+    return key.startswith("spark.sql.") and spark.conf.isModifiable(key)

@@ -1,0 +1,95 @@
+"""Reading files in place, with a source's inline transforms, and writing them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.storage import Files, Projection
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_GLOB_CHARACTERS = re.compile(r"([\\*?\[\]{}])")
+
+
+def read_files(spark: SparkSession, files: Files, projection: Projection | None) -> DataFrame:
+    """A frame over ``files``; nothing is read but what Spark needs to know the columns."""
+    options = {key: value for key, value in files.options.items() if key.lower() != "schema"}
+    schema = next((value for key, value in files.options.items() if key.lower() == "schema"), None)
+    reader = spark.read.format(files.format).options(**options)
+    if schema is not None:
+        reader = reader.schema(schema)
+    frame = reader.load([readable(path) for path in files.paths])
+    return projected(frame, projection) if projection else frame
+
+
+def projected(frame: DataFrame, projection: Projection) -> DataFrame:
+    """The rows that pass the filter, then their columns, then as many as the limit allows."""
+    if projection.filter is not None:
+        frame = frame.where(projection.filter)
+    if projection.columns:
+        frame = frame.selectExpr(*(_selected(name, expression) for name, expression in projection.columns))
+    return frame if projection.limit is None else frame.limit(projection.limit)
+
+
+def write_files(frame: DataFrame, target: Files) -> None:
+    """Run the frame's query and write its rows to the one folder of ``target``. Raises RVT-316, RVT-503."""
+    refuse_repeated(frame.columns)
+    untyped = [field.name for field in frame.schema.fields if "void" in _type_names(field.dataType)]
+    if untyped:
+        # Spark 4.1 does write such a column, but not every Parquet reader can read it.
+        raise RivetError(
+            "RVT-503",
+            f"{', '.join(untyped)}: a column that is nothing but NULL has no type, so it cannot be stored",
+            remediation="Give it a type: CAST(NULL AS STRING), or a typed column in Python.",
+        )
+    # `append` because the folder exists already; it is empty.
+    frame.write.format(target.format).options(**target.options).mode("append").save(located(target.paths[0]))
+
+
+def refuse_repeated(columns: list[str]) -> None:
+    """Raise RVT-316 where two columns have one name; letter case makes no difference.
+
+    >>> refuse_repeated(["id", "name", "ID"])
+    Traceback (most recent call last):
+    rivet_dagster.errors.RivetError: RVT-316 several columns are called id...
+    """
+    counts = Counter(name.lower() for name in columns)
+    repeated = [name for name, count in counts.items() if count > 1]
+    if repeated:
+        raise RivetError("RVT-316", f"several columns are called {', '.join(repeated)}")
+
+
+def quoted(name: str) -> str:
+    """An identifier that means exactly this column.
+
+    >>> quoted("unit price")
+    '`unit price`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def located(path: str) -> str:
+    """A local path as a URI: a plain path would mean the cluster's default store."""
+    return f"file://{path}" if path.startswith("/") else path
+
+
+def readable(path: str) -> str:
+    """A path as Spark's readers take it, to whom each is a glob: one that exists as it is written means itself."""
+    return located(_GLOB_CHARACTERS.sub(r"\\\1", path) if os.path.lexists(path) else path)
+
+
+def _selected(name: str, expression: str | None) -> str:
+    # On a line of its own, the alias survives an expression that ends in a comment.
+    return f"{expression}\n AS {quoted(name)}" if expression else quoted(name)
+
+
+def _type_names(type_: Any) -> set[str]:
+    """The names of a type and of all within it."""
+    inner = [field.dataType for field in getattr(type_, "fields", ())]
+    inner += [getattr(type_, part) for part in ("elementType", "keyType", "valueType") if hasattr(type_, part)]
+    return {type_.typeName()}.union(*(_type_names(part) for part in inner))

@@ -1,0 +1,61 @@
+"""Tagging and cancelling what a session runs, on a Spark application of this process and over Spark Connect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Jobs(Protocol):
+    """The running work of one session."""
+
+    def begin(self, *tags: str) -> None:
+        """Tag all that the calling thread runs from now on."""
+
+    def cancel(self, tag: str) -> None:
+        """Stop all that runs under ``tag``."""
+
+
+class ClassicJobs:
+    """Spark jobs of this process's application."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._context = spark.sparkContext
+
+    def begin(self, *tags: str) -> None:
+        """Tag the jobs of the calling thread, and let a cancel interrupt tasks that wait."""
+        for tag in tags:
+            self._context.addJobTag(tag)
+        self._context.setInterruptOnCancel(True)
+
+    def cancel(self, tag: str) -> None:
+        """Cancel the jobs under ``tag`` that run now."""
+        self._context.cancelJobsWithTag(tag)
+
+
+class ConnectJobs:
+    """Operations on a Spark Connect server."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def begin(self, *tags: str) -> None:
+        """Tag the operations of the calling thread."""
+        for tag in tags:
+            self._spark.addTag(tag)
+
+    def cancel(self, tag: str) -> None:
+        """Interrupt the operations under ``tag`` that run now."""
+        self._spark.interruptTag(tag)
+
+
+def is_connect(spark: Any) -> bool:
+    """Whether a session or frame is one of Spark Connect."""
+    return ".connect." in type(spark).__module__
+
+
+def jobs_of(spark: SparkSession) -> Jobs:
+    """The running work of ``spark``."""
+    return ConnectJobs(spark) if is_connect(spark) else ClassicJobs(spark)

@@ -1,0 +1,121 @@
+"""Starting Spark: on a Java it runs on, without noise, and never silently on somebody else's settings."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, MutableMapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.engines.pyspark.java import find_java, prepare_java
+from rivet_dagster.engines.pyspark.messages import summary
+from rivet_dagster.errors import RivetError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_applications: dict[str, Mapping[str, str]] = {}
+"""The settings that the first engine on each Spark application (Connect: session) of this process asked for."""
+
+
+def start(config: Mapping[str, str]) -> SparkSession:
+    """Start Spark, or attach to it, with exactly these settings. Raises RVT-111, RVT-112, RVT-502, RVT-506."""
+    return connected(config, None)
+
+
+def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> SparkSession:
+    """The session that ``connect`` gives (default: one of ``config``), after what Spark needs before it starts.
+
+    Raises RVT-111, RVT-112, RVT-502, RVT-506.
+    """
+    running = _running_application()
+    if running is not None:
+        _refuse_another(config, running, connect is None)
+    elif "spark.remote" not in config:
+        if "SPARK_CONNECT_MODE_ENABLED" in os.environ:
+            message = "this process uses a Spark server already"
+            raise RivetError("RVT-506", f"{message}; it cannot start Spark on {config['spark.master']} too")
+        prepare(config, os.environ)
+    try:
+        spark: SparkSession = connect() if connect else _build(config)
+        owner = _applications.setdefault(_identity(spark), config)
+        if "spark.remote" in config and owner.get("spark.remote") != config["spark.remote"]:
+            # Spark's builder gives its first Connect session to everybody, whatever server they name.
+            spark = _build(config)
+            _applications[_identity(spark)] = config
+    except RivetError:
+        raise
+    except Exception as error:
+        raise RivetError("RVT-502", f"Spark did not start: {summary(error)}") from error
+    return spark
+
+
+def prepare(config: Mapping[str, str], environ: MutableMapping[str, str]) -> None:
+    """Set in ``environ`` what the JVM's launcher reads; what the user has set stays. Raises RVT-111, RVT-112."""
+    if "PYSPARK_GATEWAY_PORT" in environ:
+        return  # spark-submit started this process, and the JVM is there already
+    prepare_java(find_java(environ), environ)
+    if config.get("spark.master", "").startswith("local") and "spark.pyspark.python" not in config:
+        # Python functions in a query: the default is whatever `python3` is on PATH, seldom this environment's.
+        environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if not _logging_is_configured(config, environ):
+        environ["LOG4J_CONFIGURATION_FILE"] = str(Path(__file__).with_name("log4j2.properties"))
+
+
+def _build(config: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for key, value in config.items():
+        builder = builder.config(key, value)
+    # For Connect, getOrCreate would give the process's first session, whatever its server.
+    session = builder.create() if "spark.remote" in config else builder.getOrCreate()
+    _ = session.version  # a Connect session contacts its server only now
+    return session
+
+
+def _running_application() -> Any:
+    """This process's SparkContext, None where none runs; there can be no second one."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    return context if context is not None and context._jsc is not None else None
+
+
+def _refuse_another(config: Mapping[str, str], context: Any, building: bool) -> None:
+    """Raise RVT-506 where this process runs a Spark application that is not the one of ``config``."""
+    running: Mapping[str, str] | None = _applications.get(context.applicationId)
+    if running is None:
+        if not building:
+            return  # the user's own session, and the user's own `connect` that gives it
+        running = dict(context.getConf().getAll())
+    wanted = config.get("spark.remote") or config["spark.master"]
+    present = running.get("spark.master", "")
+    if wanted != present:
+        raise RivetError("RVT-506", f"Spark runs on {present} in this process already; it cannot run on {wanted} too")
+    missing = _packages(config) - _packages(running)
+    if missing:
+        message = f"Spark runs in this process already, without the packages {', '.join(sorted(missing))}"
+        raise RivetError("RVT-506", message)
+
+
+def _packages(config: Mapping[str, str]) -> set[str]:
+    return {name.strip() for name in config.get("spark.jars.packages", "").split(",")} - {""}
+
+
+def _identity(spark: Any) -> str:
+    from rivet_dagster.engines.pyspark.jobs import is_connect
+
+    return str(spark.session_id if is_connect(spark) else spark.sparkContext.applicationId)
+
+
+def _logging_is_configured(config: Mapping[str, str], environ: Mapping[str, str]) -> bool:
+    if "LOG4J_CONFIGURATION_FILE" in environ or "spark.log.level" in config:
+        return True
+    if any("log4j" in value for value in config.values()):
+        return True
+    home = environ.get("SPARK_CONF_DIR") or (environ["SPARK_HOME"] + "/conf" if "SPARK_HOME" in environ else None)
+    return home is not None and any(Path(home).glob("log4j2.*"))

@@ -1,0 +1,126 @@
+"""One isolated piece of work on Spark."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.engines.pyspark.files import read_files, write_files
+from rivet_dagster.engines.pyspark.jobs import is_connect, jobs_of
+from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
+from rivet_dagster.engines.pyspark.values import frame_of
+from rivet_dagster.engines.pyspark.waiting import wait_for
+from rivet_dagster.model.storage import Projection, Relation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
+
+
+class PySparkSession(EngineSession):
+    """A Spark session with views and settings of its own, on the application that ``base`` belongs to.
+
+    ``settings`` are set in it. Whatever makes Spark work can be interrupted, which stops Spark too.
+    """
+
+    def __init__(self, base: SparkSession, settings: Mapping[str, str]) -> None:
+        keep_reported_errors_off_the_terminal()
+        self.spark = _beside(base)
+        self._jobs = jobs_of(self.spark)
+        self._tag = f"rivet-{uuid.uuid4().hex}"
+        self._actions = 0
+        self._views: set[str] = set()
+        for key, value in settings.items():
+            self.spark.conf.set(key, value)
+
+    def load(self, relation: Relation, projection: Projection | None = None) -> DataFrame:
+        """A frame that reads files in place."""
+        return self._run(lambda: self._analyzed(read_files(self.spark, relation, projection)))
+
+    def register(self, name: str, frame: DataFrame) -> None:
+        """A temporary view, seen by this session alone."""
+        frame.createOrReplaceTempView(name)
+        self._views.add(name)
+
+    def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
+        """The lazy result of ``sql``; ``:name`` in it stands for a value of ``parameters``."""
+        return self._run(lambda: self._analyzed(self.spark.sql(sql, args=dict(parameters) if parameters else None)))
+
+    def union_by_name(self, frames: Sequence[DataFrame]) -> DataFrame:
+        """All rows of ``frames``, matched by column name in the order of the first."""
+        return self._run(lambda: self._analyzed(reduce(lambda one, other: one.unionByName(other), frames)))
+
+    def columns(self, frame: DataFrame) -> tuple[tuple[str, str], ...]:
+        """Names and types, as Spark's SQL writes them."""
+        return tuple(self._run(lambda: frame.dtypes))
+
+    def write(self, frame: DataFrame, target: Relation) -> None:
+        """One Spark SQL execution; raises RVT-316 for columns of one name."""
+        self._run(lambda: write_files(frame, target))
+
+    def rows(
+        self, sql: str, parameters: Mapping[str, Any] | None = None, timeout: float | None = None
+    ) -> list[dict[str, Any]]:
+        """Rows as dictionaries; timestamps carry the session's time zone."""
+
+        def collect() -> list[dict[str, Any]]:
+            table = self.spark.sql(sql, args=dict(parameters) if parameters else None).toArrow()
+            return table.to_pylist()  # type: ignore[no-any-return]
+
+        return self._run(collect, timeout)
+
+    def to_arrow(self, frame: DataFrame) -> Any:
+        """All rows as a pyarrow.Table."""
+        return self._run(frame.toArrow)
+
+    def from_value(self, value: Any) -> DataFrame | None:
+        """A frame over a Spark, pandas or polars frame, pyarrow Table, RecordBatch or RecordBatchReader."""
+        return self._run(lambda: frame_of(self.spark, value))
+
+    def close(self) -> None:
+        """Drop the views, and stop what was left running; the application goes on."""
+        # Where Spark itself has died there is nothing left to drop, and its own error is what the user must see.
+        with suppress(Exception):
+            self._jobs.cancel(self._tag)
+            for name in self._views:
+                self.spark.catalog.dropTempView(name)
+            if is_connect(self.spark):
+                self.spark.stop()
+        self._views.clear()
+
+    def _run(self, action: Callable[[], T], timeout: float | None = None) -> T:
+        self._actions += 1
+        tag = f"{self._tag}-{self._actions}"
+
+        def tagged() -> T:
+            self._jobs.begin(self._tag, tag)
+            return action()
+
+        try:
+            return wait_for(tagged, lambda: self._jobs.cancel(tag), timeout)
+        except Exception as error:
+            translated = spark_error(error)
+            if translated is None:
+                raise
+            raise translated from error
+
+    def _analyzed(self, frame: DataFrame) -> DataFrame:
+        """``frame``, whose mistakes Spark has found: over Connect it looks for them only when asked."""
+        if is_connect(self.spark):
+            _ = frame.schema
+        return frame
+
+
+def _beside(base: SparkSession) -> SparkSession:
+    """A new session of the application, or on the server, of ``base``."""
+    if not is_connect(base):
+        return base.newSession()
+    # Connect has no newSession(): a second one over the same address and credentials.
+    connect: Any = base
+    session: SparkSession = type(connect).builder.channelBuilder(connect.client._builder).create()
+    return session

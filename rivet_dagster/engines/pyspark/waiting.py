@@ -1,0 +1,71 @@
+"""Waiting for Spark so that an interrupt is heard, and stops Spark too.
+
+A thread that waits inside py4j hears no signal. So the work is done by a thread of its own, while the caller's waits
+in Python.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+THREAD_PREFIX = "rivet-spark-"
+GRACE_SECONDS = 10.0
+_POLL_SECONDS = 0.1
+_CANCEL_SECONDS = 0.3
+
+T = TypeVar("T")
+_numbers = itertools.count(1)
+
+
+def wait_for(work: Callable[[], T], cancel: Callable[[], None], timeout: float | None = None) -> T:
+    """The result of ``work``; on an interrupt or after ``timeout`` seconds, cancel it, see it end, and raise.
+
+    Raises TimeoutError, and whatever ``work`` or a signal handler raises.
+
+    >>> wait_for(lambda: 6 * 7, lambda: None)
+    42
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            ended.set()
+
+    # A daemon: work that cannot be stopped must not keep the process from ending.
+    threading.Thread(target=run, name=f"{THREAD_PREFIX}{next(_numbers)}", daemon=True).start()
+    deadline = None if timeout is None else time.monotonic() + timeout
+    try:
+        while not ended.wait(_POLL_SECONDS):
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"no answer within {timeout:g} s")
+    except BaseException:
+        _cancel_until(ended, cancel)
+        ended.wait(GRACE_SECONDS)
+        raise
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _cancel_until(ended: threading.Event, cancel: Callable[[], None]) -> None:
+    """Cancel again and again: between two jobs of one query there is nothing to cancel, and then the next begins."""
+
+    def chase() -> None:
+        while not ended.is_set():
+            try:
+                cancel()
+            except Exception:
+                return  # Spark itself is gone, and the work with it
+            ended.wait(_CANCEL_SECONDS)
+
+    threading.Thread(target=chase, name=f"{THREAD_PREFIX}cancel", daemon=True).start()
