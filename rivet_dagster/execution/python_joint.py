@@ -1,0 +1,65 @@
+"""Running a Python joint's function: loaded from its file, fed with handles that end when it returns."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.refs import MaterializedRef
+
+
+def load_function(joint: CompiledJoint, root: Path) -> Callable[..., Any]:
+    """The joint's function; its file is executed with the project's root on sys.path. Raises RVT-504."""
+    assert joint.function is not None and joint.function_file is not None
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    path = root / joint.function_file
+    spec = importlib.util.spec_from_file_location(f"rivet_joint_{joint.name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        function: Callable[..., Any] = getattr(module, joint.function.rpartition(":")[2])
+        return function
+    except Exception as error:
+        raise _failed(joint, "could not be loaded", error) from error
+
+
+def call(
+    joint: CompiledJoint, function: Callable[..., Any], upstream: Mapping[str, MaterializedRef], session: EngineSession
+) -> Frame:
+    """The frame of what the function returned for handles on its upstream. Raises RVT-504, RVT-505."""
+    try:
+        value = function(*upstream.values()) if len(upstream) == 1 else function(**upstream)
+    except RivetError:
+        raise
+    except Exception as error:
+        raise _failed(joint, "failed", error) from error
+    if isinstance(value, MaterializedRef):
+        return value.frame_in(session)
+    frame = session.from_value(value)
+    if frame is None:
+        message = f"{joint.function} returned {_kind(value)}"
+        raise RivetError("RVT-505", message, joint=joint.name, file=joint.file, line=joint.line)
+    return frame
+
+
+def _failed(joint: CompiledJoint, what: str, error: Exception) -> RivetError:
+    file, line = joint.function_file, joint.line
+    trace = error.__traceback__
+    while trace is not None:  # the deepest place inside the joint's own file
+        if trace.tb_frame.f_code.co_filename.endswith(str(joint.function_file)):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    message = f"{joint.function} {what}: {type(error).__name__}: {error}"
+    return RivetError("RVT-504", message, joint=joint.name, file=file, line=line)
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else f"a {type(value).__module__}.{type(value).__qualname__}"

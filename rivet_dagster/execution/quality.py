@@ -1,0 +1,84 @@
+"""The gate: a joint's checks on one relation, the row-level ones in one pass."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.results import CheckResult
+from rivet_dagster.model.check import Check
+from rivet_dagster.sql.checks import (
+    CheckQuery,
+    count_violations,
+    duplicates,
+    is_row_level,
+    one_pass,
+    shown,
+    violating_rows,
+    violations_of_pass,
+)
+
+
+def judge(joint: str, checks: Sequence[Check], session: EngineSession, rows: int | None) -> tuple[CheckResult, ...]:
+    """The verdict of each check, in order, on the relation registered in ``session`` under the joint's name.
+
+    ``rows`` is the relation's row count where storage knows it: a row_count check then scans nothing. None hides
+    another: where the one pass fails, each of its checks runs by itself, and only those that cannot run have failed.
+    """
+    verdicts: dict[int, CheckResult] = {}
+    together: list[tuple[int, Check]] = []
+    for position, check in enumerate(checks):
+        if check.kind == "row_count" and rows is not None:
+            verdicts[position] = _verdict(joint, check, count_violations(check, rows), session, 0.0)
+        elif is_row_level(check) and check.timeout is None:
+            together.append((position, check))
+        else:
+            verdicts[position] = _alone(joint, check, session)
+    verdicts |= _pass(joint, together, session)
+    return tuple(verdicts[position] for position in range(len(checks)))
+
+
+def _pass(joint: str, checks: Sequence[tuple[int, Check]], session: EngineSession) -> dict[int, CheckResult]:
+    if not checks:
+        return {}
+    started = time.perf_counter()
+    query = one_pass(joint, [check for _, check in checks])
+    try:
+        row = session.rows(query.sql, query.parameters)[0]
+    except RivetError:
+        return {position: _alone(joint, check, session) for position, check in checks}
+    seconds = time.perf_counter() - started
+    return {
+        position: _verdict(joint, check, violations_of_pass(check, number, row), session, seconds)
+        for number, (position, check) in enumerate(checks)
+    }
+
+
+def _alone(joint: str, check: Check, session: EngineSession) -> CheckResult:
+    started = time.perf_counter()
+    query = one_pass(joint, [check]) if is_row_level(check) else duplicates(joint, check)
+    try:
+        row = session.rows(query.sql, query.parameters, check.timeout)[0]
+    except (RivetError, TimeoutError) as error:
+        reason = error.diagnostics[0].message if isinstance(error, RivetError) else str(error)
+        seconds = time.perf_counter() - started
+        return CheckResult(joint, check, False, None, shown(joint, check).sql, seconds, error=reason)
+    violations = violations_of_pass(check, 0, row) if is_row_level(check) else int(row["violations"])
+    return _verdict(joint, check, violations, session, time.perf_counter() - started)
+
+
+def _verdict(joint: str, check: Check, violations: int, session: EngineSession, seconds: float) -> CheckResult:
+    started = time.perf_counter()
+    samples: list[dict[str, object]] = []
+    error = None
+    query: CheckQuery | None = violating_rows(joint, check, check.samples) if violations and check.samples else None
+    if query is not None:
+        try:
+            samples = session.rows(query.sql, query.parameters, check.timeout)
+        except (RivetError, TimeoutError) as failure:
+            error = f"its samples could not be read: {failure}"
+    seconds += time.perf_counter() - started
+    sql = shown(joint, check).sql
+    return CheckResult(joint, check, violations == 0, violations, sql, seconds, tuple(samples), error)

@@ -1,0 +1,124 @@
+"""MaterializedRef: the only thing that passes from joint to joint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.storage import Relation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class MaterializedRef:
+    """A handle on a joint's rows; what lies behind it is nobody's business.
+
+    Nothing is read before one of its methods is called, and calling one again gives the same rows.
+    """
+
+    def __init__(
+        self,
+        joint: str,
+        open_session: Callable[[], EngineSession],
+        frame: Callable[[EngineSession], Frame],
+        *,
+        stored: Relation | None = None,
+        rows: int | None = None,
+    ) -> None:
+        self.joint = joint
+        self._open_session = open_session
+        self._make_frame = frame
+        self._stored = stored
+        self._rows = rows
+        self._session: EngineSession | None = None
+        self._frame: Frame | None = None
+        self._closed = False
+
+    def to_arrow(self) -> pa.Table:
+        """All rows in this process's memory. Raises RVT-401 where they are gone, RVT-503 where the query fails."""
+        self._check_open()
+        if self._stored is not None and self._stored.format == "parquet":
+            return _read_parquet(self.joint, self._stored)
+        session = self._own_session()
+        return session.to_arrow(self.to_spark())
+
+    def to_spark(self) -> Any:
+        """The rows as a lazy frame of the joint's engine: a Spark DataFrame. Raises RVT-401, RVT-503."""
+        self._check_open()
+        if self._frame is None:
+            self._frame = self._make_frame(self._own_session())
+        return self._frame
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns' names and Arrow types; stored rows are not read for it."""
+        self._check_open()
+        if self._stored is not None and self._stored.format == "parquet":
+            return _dataset(self.joint, self._stored).schema
+        return self._ask("SELECT * FROM {rows} LIMIT 0").schema
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are: known for stored rows, counted by the engine for others."""
+        self._check_open()
+        if self._rows is None:
+            self._rows = self._ask("SELECT count(*) AS n FROM {rows}")["n"][0].as_py()
+        return self._rows
+
+    def frame_in(self, session: EngineSession) -> Frame:
+        """The rows as a frame that queries of ``session`` can use."""
+        self._check_open()
+        return self._make_frame(session)
+
+    def bound_to(self, session: EngineSession) -> MaterializedRef:
+        """The same rows in a session that somebody else closes: frames made of them belong to that session."""
+        handle = MaterializedRef(self.joint, lambda: session, self._make_frame, stored=self._stored, rows=self._rows)
+        handle._session = session
+        return handle
+
+    def end(self) -> None:
+        """End the handle: whoever kept it gets RVT-401. Frames that were made of it stay."""
+        self._closed = True
+        self._frame = None
+        self._session = None
+
+    def __repr__(self) -> str:
+        return f"MaterializedRef({self.joint!r})"
+
+    def _ask(self, sql: str) -> pa.Table:
+        session = self._own_session()
+        session.register("rivet_rows", self.to_spark())
+        return session.to_arrow(session.query(sql.format(rows="rivet_rows")))
+
+    def _own_session(self) -> EngineSession:
+        if self._session is None:
+            self._session = self._open_session()
+        return self._session
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RivetError(
+                "RVT-401",
+                f"this handle on '{self.joint}' has ended: it lives as long as the call it was given to",
+                joint=self.joint,
+                remediation="Read what you need before the function returns.",
+            )
+
+
+def _dataset(joint: str, stored: Relation) -> Any:
+    import pyarrow.dataset as ds
+
+    try:
+        return ds.dataset(stored.paths[0], format="parquet")
+    except FileNotFoundError as error:
+        raise RivetError("RVT-401", f"the rows of '{joint}' have been evicted", joint=joint) from error
+
+
+def _read_parquet(joint: str, stored: Relation) -> pa.Table:
+    try:
+        return _dataset(joint, stored).to_table()
+    except FileNotFoundError as error:
+        raise RivetError("RVT-401", f"the rows of '{joint}' have been evicted", joint=joint) from error

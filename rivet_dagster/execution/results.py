@@ -1,0 +1,65 @@
+"""What a run of a group found out, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rivet_dagster.model.check import Check
+from rivet_dagster.model.storage import Published
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One check's verdict.
+
+    ``violations`` is None where the check could not run; then ``error`` says why, and it counts as failed.
+    ``samples`` are up to ten violating rows; ``seconds`` the time it took, shared by the checks of one pass.
+    """
+
+    joint: str
+    check: Check
+    passed: bool
+    violations: int | None
+    sql: str
+    seconds: float
+    samples: tuple[Mapping[str, Any], ...] = ()
+    error: str | None = None
+
+    @property
+    def blocks(self) -> bool:
+        """Whether nothing may be published because of it."""
+        return not self.passed and self.check.blocking
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that a write inserted, updated and deleted, and how many the target holds afterwards."""
+
+    inserted: int
+    updated: int
+    deleted: int
+    total: int
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """The run of one group or of a part of it.
+
+    ``phases`` are seconds; ``published`` is None where the exit was not selected, its gate failed, or an empty batch
+    was skipped. ``counted`` are the rows of inner joints that were computed as an exit of a partial run.
+    """
+
+    group: str
+    phases: Mapping[str, float]
+    checks: tuple[CheckResult, ...] = ()
+    published: Published | None = None
+    rows: Rows | None = None
+    counted: Mapping[str, int] = field(default_factory=dict)
+    skipped_empty: bool = False
+
+    @property
+    def gate_failed(self) -> bool:
+        """Whether a check kept the rows from being published."""
+        return any(result.blocks for result in self.checks)

@@ -1,0 +1,62 @@
+"""A plan's catalogs and engines, opened in this process when they are first needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.registry import catalog_class
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.engines.contract import Engine
+from rivet_dagster.engines.registry import engine_class
+from rivet_dagster.model.profile import CatalogSpec, EngineSpec
+from rivet_dagster.project.environment import expand
+
+Spec = TypeVar("Spec", CatalogSpec, EngineSpec)
+
+
+class Runtime:
+    """What a run needs of the outside world.
+
+    ``connect`` gives an engine's underlying session by the engine's name; an engine without one connects by itself.
+    ``${VAR}`` in options is expanded here, from ``environ`` (default: this process's environment).
+    """
+
+    def __init__(
+        self,
+        assembly: CompiledAssembly,
+        root: Path,
+        connect: Mapping[str, Callable[[], Any]] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.assembly = assembly
+        self.root = root
+        self._connect = connect or {}
+        self._environ = os.environ if environ is None else environ
+
+    def catalog(self, name: str) -> Catalog:
+        """The catalog of that name."""
+        return self._catalogs[name]
+
+    def engine(self, name: str) -> Engine:
+        """The engine of that name; it starts with its first session."""
+        return self._engines[name]
+
+    @cached_property
+    def _catalogs(self) -> dict[str, Catalog]:
+        return {spec.name: catalog_class(spec.type)(self._expanded(spec), self.root) for spec in self.assembly.catalogs}
+
+    @cached_property
+    def _engines(self) -> dict[str, Engine]:
+        return {
+            spec.name: engine_class(spec.type)(self._expanded(spec), self._connect.get(spec.name))
+            for spec in self.assembly.engines
+        }
+
+    def _expanded(self, spec: Spec) -> Spec:
+        return replace(spec, options=expand(spec.options, self._environ))
