@@ -1,0 +1,46 @@
+"""``rivet-dagster compile``: the plan for a person or a program."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from rivet_dagster.cli.plan_text import plan_text
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.loading import compile_directory
+
+
+def compile_command(options: argparse.Namespace) -> int:
+    """Print the plan; 1 where the project does not compile."""
+    assembly = compile_directory(options.project, options.profile)
+    if assembly.success:
+        _check_names(options.joints, assembly)
+    if options.format == "json":
+        print(_filtered(assembly, options.joints), end="")
+        return 0 if assembly.success else 1
+    for warning in assembly.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    assembly.raise_errors()
+    print(plan_text(assembly, options.joints))
+    return 0
+
+
+def _check_names(names: list[str], assembly: CompiledAssembly) -> None:
+    known = [joint.name for joint in assembly.joints]
+    for name in names:
+        if name not in known:
+            raise RivetError("RVT-306", f"no joint is named '{name}'{nearest(name, known)}")
+
+
+def _filtered(assembly: CompiledAssembly, names: list[str]) -> str:
+    """The plan's JSON; with ``names``, only those joints and their groups are in its lists of joints and groups."""
+    text = assembly.to_json()
+    if not names:
+        return text
+    plan = json.loads(text)
+    plan["joints"] = [joint for joint in plan["joints"] if joint["name"] in names]
+    groups = {joint["group"] for joint in plan["joints"]}
+    plan["fused_groups"] = [group for group in plan["fused_groups"] if group["name"] in groups]
+    return json.dumps(plan, indent=2, ensure_ascii=False) + "\n"

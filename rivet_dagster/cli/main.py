@@ -1,0 +1,99 @@
+"""``rivet-dagster``: the commands and their exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from rivet_dagster import __version__
+from rivet_dagster.errors import RivetError
+
+OK, FAILURE, USAGE, INTERRUPTED = 0, 1, 10, 130
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise RivetError("RVT-110", message)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    What a program reads (JSON, the compiled plan) goes to stdout, all else to stderr.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    as_json = _wants_json(arguments)
+    verbose = "--verbose" in arguments
+    try:
+        options = _parser().parse_args(arguments)
+        if options.command == "compile":
+            from rivet_dagster.cli.compile_command import compile_command
+
+            return compile_command(options)
+        from rivet_dagster.cli.run_command import run_command
+
+        return run_command(options)
+    except RivetError as error:
+        _show(error, as_json, verbose)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return FAILURE
+    except Exception as error:
+        defect = RivetError("RVT-599", f"{type(error).__name__}: {error}")
+        _show(defect, as_json, verbose, error)
+        return FAILURE
+
+
+def _show(error: RivetError, as_json: bool, verbose: bool, cause: BaseException | None = None) -> None:
+    if verbose:
+        traceback.print_exception(cause or error)
+    if as_json:
+        print(json.dumps({"success": False, "errors": [d.to_dict() for d in error.diagnostics]}, indent=2))
+    else:
+        print(error, file=sys.stderr)
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+    return any(a == "--format=json" or (a == "--format" and b == "json") for a, b in pairs)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="rivet-dagster", description="SQL pipelines on Spark with Dagster.")
+    parser.add_argument("--version", action="version", version=f"rivet-dagster {__version__}")
+    parser.set_defaults(project=".", profile=None, verbose=False)
+    _add_globals(parser)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+
+    compiling = commands.add_parser("compile", help="show the plan; nothing is read or run")
+    compiling.add_argument("joints", nargs="*", metavar="JOINT", help="show only these joints and their groups")
+    compiling.add_argument("--format", choices=("visual", "json"), default="visual")
+    _add_globals(compiling)
+
+    running = commands.add_parser("run", help="materialize joints in a Dagster run of this process")
+    running.add_argument("joints", nargs="*", metavar="[+]JOINT", help="run its group; with + what it needs, too")
+    running.add_argument("--select", metavar="SELECTION", help="assets in Dagster's own selection syntax")
+    running.add_argument("--no-fail-fast", action="store_true", help="go on with what does not need a failed group")
+    running.add_argument("--format", choices=("text", "json"), default="text")
+    _add_globals(running)
+    return parser
+
+
+def _add_globals(parser: argparse.ArgumentParser) -> None:
+    # Accepted before and after the command; the default stands on the main parser alone.
+    keep = argparse.SUPPRESS
+    parser.add_argument("-p", "--project", metavar="DIR", default=keep, help="the project's directory (default: .)")
+    parser.add_argument("--profile", metavar="NAME", default=keep, help="default: RIVET_PROFILE, else `default`")
+    parser.add_argument("--verbose", action="store_true", default=keep, help="show the traceback of an error")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""The plan as a person reads it: wave by wave, each group with what it reads, computes, judges and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
+from rivet_dagster.model.joint import SOURCE
+
+REASONS = {
+    "eager": "declared eager",
+    "python_boundary": "next to Python",
+    "assertion_boundary": "it has checks",
+    "multi_consumer": "read by several joints",
+    "non_deterministic": "read twice, and not the same each time",
+    "engine_change": "read by another engine",
+    "depth": "the query would nest too deeply",
+}
+
+
+def plan_text(assembly: CompiledAssembly, names: Sequence[str] = ()) -> str:
+    """The plan as text; with ``names``, only the groups of those joints."""
+    shown = {assembly.joint(name).group for name in names} or set(assembly.execution_order)
+    groups = [group for group in assembly.fused_groups if group.name in shown]
+    queries = sum(1 for g in assembly.fused_groups if assembly.joint(g.exit).type != SOURCE)
+    lines = [
+        f"{len(assembly.joints)} joints -> {queries} groups in {len(assembly.waves)} waves "
+        f"(profile '{assembly.profile}'); each group runs as one query",
+        "",
+    ]
+    sources = [group for group in groups if assembly.joint(group.exit).type == SOURCE]
+    if sources:
+        lines += ["shared sources, read in place"]
+        lines += [f"  {group.name}  {_place(assembly, group.exit)}" for group in sources] + [""]
+    for number, wave in enumerate(assembly.waves, 1):
+        running = [group for group in groups if group.name in wave and group not in sources]
+        if running:
+            lines.append(f"wave {number}")
+            for group in running:
+                lines += _group(assembly, group)
+            lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _group(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:
+    exit_joint = assembly.joint(group.exit)
+    lines = [f"  {group.name}  on {group.engine}"]
+    if group.inputs:
+        lines.append(f"    reads   {', '.join(group.inputs)}")
+    lines.append(f"    {'calls ' if exit_joint.type == 'python' else 'fuses '}  {' -> '.join(group.joints)}")
+    if exit_joint.checks:
+        verdicts = [check.name + ("" if check.blocking else " (warns)") for check in exit_joint.checks]
+        lines.append(f"    gate    {', '.join(verdicts)}")
+    stored = next((m for m in assembly.materializations if m.joint == group.exit), None)
+    why = f"  ({REASONS[stored.reason]})" if stored else ""
+    lines.append(f"    writes  {_place(assembly, group.exit)}{why}")
+    return lines
+
+
+def _place(assembly: CompiledAssembly, name: str) -> str:
+    joint = assembly.joint(name)
+    return f"{joint.catalog}.{joint.table}"

@@ -1,0 +1,79 @@
+"""A run's report as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.cli.run_report import SUCCESS, CheckReport, GroupReport, RunReport
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.execution.phases import PHASES
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.joint import SINK
+
+
+def report_text(report: RunReport, assembly: CompiledAssembly, root: Path) -> str:
+    """Groups with rows and phase times, checks, where the tables lie, and what went wrong."""
+    done = sum(group.status == SUCCESS for group in report.groups)
+    sections = [
+        _table(["group", "status", "rows", *PHASES], [_group_row(group) for group in report.groups]),
+        _checks(report.checks),
+        _tables(report, assembly, root),
+        "\n".join(str(error) for error in report.errors),
+        f"{done} of {len(report.groups)} groups succeeded; Dagster run {report.run_id}",
+    ]
+    return "\n\n".join(section for section in sections if section)
+
+
+def progress_line(event: Any) -> str | None:
+    """One line for an event worth one while a run goes on."""
+    if event is None or event.step_key is None:
+        return None
+    words = {"STEP_START": "running", "STEP_SUCCESS": "done", "STEP_FAILURE": "FAILED"}
+    word = words.get(event.event_type_value)
+    return f"{event.step_key}: {word}" if word else None
+
+
+def _group_row(group: GroupReport) -> list[str]:
+    total = group.rows.get("total")
+    times = [f"{group.phases[phase]:.2f}s" if phase in group.phases else "" for phase in PHASES]
+    return [group.name, group.status, "" if total is None else f"{total:,}", *times]
+
+
+def _checks(checks: Sequence[CheckReport]) -> str:
+    if not checks:
+        return ""
+    failed = [check for check in checks if not check.passed]
+    lines = [f"{len(checks)} checks, {len(checks) - len(failed)} passed"]
+    for check in failed:
+        word = "FAILED" if check.severity == "error" else "warning"
+        what = check.error or f"{check.violations} violations"
+        lines.append(f"  {word}: {check.joint}.{check.check} ({check.kind}): {what}")
+        lines += [f"    {_row(sample)}" for sample in check.samples[:3]]
+    return "\n".join(lines)
+
+
+def _tables(report: RunReport, assembly: CompiledAssembly, root: Path) -> str:
+    runtime = Runtime(assembly, root)
+    lines = []
+    for group in report.groups:
+        joint = assembly.joint(group.name)
+        if joint.type == SINK and group.status == SUCCESS and joint.catalog and joint.table:
+            lines.append(f"  {joint.name}  {runtime.catalog(joint.catalog).uri(joint.table)}")
+    return "\n".join(["tables", *lines]) if lines else ""
+
+
+def _row(sample: Any) -> str:
+    text = ", ".join(f"{key}={value}" for key, value in sample.items())
+    return text if len(text) <= 110 else text[:107] + "..."
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    left = 2  # names and words to the left, numbers to the right
+    lines = []
+    for row in [head, *rows]:
+        cells = [c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)

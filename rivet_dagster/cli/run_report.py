@@ -1,0 +1,152 @@
+"""What happened in a Dagster run, read from its events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.definitions.failure import DIAGNOSTICS
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.model.check import Check
+from rivet_dagster.model.joint import SOURCE
+
+SUCCESS, FAILED, SKIPPED, CANCELED = "success", "failed", "skipped", "canceled"
+
+
+@dataclass(frozen=True)
+class GroupReport:
+    """One group of the run; ``rows`` is empty where nothing was published."""
+
+    name: str
+    status: str
+    phases: Mapping[str, float] = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """One check's verdict in the run."""
+
+    joint: str
+    check: str
+    kind: str
+    phase: str
+    severity: str
+    passed: bool
+    violations: int | None
+    samples: tuple[Mapping[str, str], ...]
+    sql: str
+    seconds: float
+    error: str | None
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """A run of some groups."""
+
+    success: bool
+    run_id: str
+    groups: tuple[GroupReport, ...]
+    checks: tuple[CheckReport, ...]
+    errors: tuple[Diagnostic, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as ``run --format json`` prints it."""
+        return asdict(self) | {"errors": [error.to_dict() for error in self.errors]}
+
+    @property
+    def exit_code(self) -> int:
+        """0 ok, 4 an assertion failed, 5 an audit failed, 2 some groups succeeded, 1 none did."""
+        failed = {c.phase for c in self.checks if not c.passed and c.severity == "error"}
+        if "assertion" in failed:
+            return 4
+        if "audit" in failed:
+            return 5
+        if self.success:
+            return 0
+        return 2 if any(group.status == SUCCESS for group in self.groups) else 1
+
+
+def read_report(events: Iterable[dg.DagsterEvent], run_id: str, success: bool, assembly: CompiledAssembly) -> RunReport:
+    """The report of a run of ``assembly`` whose events are given in order; groups that never started are skipped."""
+    steps: dict[str, str] = {}
+    planned: list[str] = []
+    rows: dict[str, dict[str, Any]] = {}
+    checks: list[CheckReport] = []
+    errors: list[Diagnostic] = []
+    prefix = "__".join([*assembly.dagster.key_prefix, ""])
+    for event in events:
+        step = (event.step_key or "").removeprefix(prefix)
+        if event.event_type == dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED:
+            name = _joint_name(event.asset_key)
+            group = assembly.joint(name).group
+            planned += [group] if group not in planned else []
+        elif event.event_type == dg.DagsterEventType.STEP_SUCCESS:
+            steps[step] = SUCCESS
+        elif event.event_type == dg.DagsterEventType.STEP_FAILURE:
+            steps[step] = FAILED
+            errors += _step_errors(event)
+        elif event.event_type == dg.DagsterEventType.ASSET_MATERIALIZATION:
+            name = _joint_name(event.asset_key)
+            rows[name] = {k: v.value for k, v in event.materialization.metadata.items()}
+        elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            checks.append(_check(event, assembly))
+    order = [g for g in assembly.execution_order if g in planned and assembly.joint(g).type != SOURCE]
+    groups = tuple(_group(name, steps.get(name, SKIPPED), rows.get(name, {})) for name in order)
+    return RunReport(success, run_id, groups, tuple(checks), tuple(errors))
+
+
+def _group(name: str, status: str, metadata: Mapping[str, Any]) -> GroupReport:
+    keys = {
+        "inserted": "rivet/rows_inserted",
+        "updated": "rivet/rows_updated",
+        "deleted": "rivet/rows_deleted",
+        "total": "dagster/row_count",
+    }
+    rows = {ours: metadata[theirs] for ours, theirs in keys.items() if theirs in metadata}
+    return GroupReport(name, status, metadata.get("rivet/phases") or {}, rows)
+
+
+def _check(event: dg.DagsterEvent, assembly: CompiledAssembly) -> CheckReport:
+    evaluation = event.asset_check_evaluation_data
+    joint = assembly.joint(_joint_name(evaluation.asset_key))
+    declared: Check = next(check for check in joint.checks if check.name == evaluation.check_name)
+    found: dict[str, Any] = {key: value.value for key, value in evaluation.metadata.items()}
+    table = evaluation.metadata.get("rivet/samples")
+    samples = [dict(record.data) for record in table.records] if isinstance(table, dg.TableMetadataValue) else []
+    return CheckReport(
+        joint=joint.name,
+        check=declared.name,
+        kind=declared.kind,
+        phase=declared.phase,
+        severity=declared.severity,
+        passed=evaluation.passed,
+        violations=found["rivet/violations"],
+        samples=tuple(samples),
+        sql=str(found["rivet/sql"]).removeprefix("```sql\n").removesuffix("\n```"),
+        seconds=found["rivet/seconds"],
+        error=found.get("rivet/error"),
+    )
+
+
+def _step_errors(event: dg.DagsterEvent) -> list[Diagnostic]:
+    """The diagnostics of a failed step; none where a failed check says it already."""
+    failure = event.step_failure_data
+    carried = failure.user_failure_data.metadata.get(DIAGNOSTICS) if failure.user_failure_data else None
+    if carried is not None:
+        records: Any = carried.value
+        return [Diagnostic(**record) for record in records]
+    error = failure.error
+    if error is None or error.cls_name == "DagsterAssetCheckFailedError":
+        return []
+    cause = error.cause or error
+    return list(RivetError("RVT-599", f"{cause.cls_name}: {cause.message.strip()}", joint=event.step_key).diagnostics)
+
+
+def _joint_name(key: dg.AssetKey | None) -> str:
+    assert key is not None
+    return key.path[-1]

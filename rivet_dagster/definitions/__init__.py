@@ -1,0 +1,1 @@
+"""The only home of dagster: the plan as assets, checks, resources and jobs."""

@@ -1,0 +1,145 @@
+"""A fused group as one subsettable multi-asset."""
+
+# No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
+from rivet_dagster.definitions.check_results import asset_check_result
+from rivet_dagster.definitions.failure import failure, rivet_failures
+from rivet_dagster.definitions.resources import engine_key, open_runtime
+from rivet_dagster.definitions.translator import DagsterRivetTranslator, column_schema
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.group_run import check_published, run_group
+from rivet_dagster.execution.reading import reference
+from rivet_dagster.execution.results import CheckResult, GroupResult
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.joint import SOURCE
+from rivet_dagster.model.schema import Field
+
+
+def group_assets(
+    group: FusedGroup, assembly: CompiledAssembly, translator: DagsterRivetTranslator, root: Path
+) -> dg.AssetsDefinition:
+    """The multi-asset of a group: its joints but for the sources, which are assets of their own."""
+    joints = [assembly.joint(name) for name in group.joints if assembly.joint(name).type != SOURCE]
+    keys = {joint.name: translator.get_asset_key(joint, assembly) for joint in joints}
+    stored = [name for name in group.inputs if assembly.joint(name).type != SOURCE]
+    # Dagster wants an input's name to be a name of its own; the joint's is one.
+    inputs = {name: dg.AssetIn(key=translator.get_asset_key(assembly.joint(name), assembly)) for name in stored}
+    checks = [translator.get_asset_check_spec(check, joint, assembly) for joint in joints for check in joint.checks]
+
+    @dg.multi_asset(
+        name="__".join([*assembly.dagster.key_prefix, group.name]),
+        specs=[translator.get_asset_spec(joint, assembly, root) for joint in joints],
+        check_specs=checks,
+        ins=inputs,
+        can_subset=True,
+        required_resource_keys={engine_key(spec.name) for spec in assembly.engines},
+        op_tags={"rivet/engine": group.engine},
+        pool=f"rivet_{group.engine}",
+        description=f"{len(joints)} joint{'s' if len(joints) > 1 else ''} as one query on '{group.engine}'",
+    )
+    def run(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
+        runtime = open_runtime(assembly, root, context.resources)
+        selected = [name for name, key in keys.items() if key in context.selected_asset_keys]
+        if not selected:
+            yield from _judge_only(context, runtime, joints, keys)
+            return
+        with rivet_failures():
+            unjudged = _unjudged_sources(context, group, assembly, translator)
+            identity = f"{context.run.root_run_id or context.run.run_id}/{group.name}"
+            result = run_group(runtime, group.name, selected, identity, given, unjudged)
+        yield from _check_results(context, result.checks, keys)
+        if not result.gate_failed:
+            for name in selected:
+                yield _materialization(name, keys[name], result, runtime, group)
+
+    return run
+
+
+def _judge_only(
+    context: dg.AssetExecutionContext,
+    runtime: Runtime,
+    joints: list[CompiledJoint],
+    keys: Mapping[str, dg.AssetKey],
+) -> Iterator[dg.AssetCheckResult]:
+    """A run of checks alone: the published rows are judged, nothing is written."""
+    wanted = {key.asset_key for key in context.selected_asset_check_keys}
+    for joint in joints:
+        if keys[joint.name] in wanted:
+            with rivet_failures():
+                results = check_published(runtime, joint.name)
+            yield from _check_results(context, results, keys)
+
+
+def _check_results(
+    context: dg.AssetExecutionContext, results: tuple[CheckResult, ...], keys: Mapping[str, dg.AssetKey]
+) -> Iterator[dg.AssetCheckResult]:
+    """The verdicts of the selected checks; a gate that nobody selected still fails the step."""
+    hidden = []
+    for result in results:
+        key = dg.AssetCheckKey(keys[result.joint], result.check.name)
+        if key in context.selected_asset_check_keys:
+            yield asset_check_result(result, keys[result.joint])
+        elif result.blocks:
+            hidden.append(result.check.name)
+    if hidden:
+        raise failure(RivetError("RVT-507", f"the gate failed: {', '.join(hidden)}", joint=results[0].joint))
+
+
+def _unjudged_sources(
+    context: dg.AssetExecutionContext,
+    group: FusedGroup,
+    assembly: CompiledAssembly,
+    translator: DagsterRivetTranslator,
+) -> tuple[str, ...]:
+    """The gated sources of the group whose checks this run has not evaluated."""
+    gated = [j for name in group.inputs if (j := assembly.joint(name)).type == SOURCE and j.checks]
+    if not gated:
+        return ()
+    records = context.instance.all_logs(context.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+    judged = {r.dagster_event.asset_check_evaluation_data.asset_check_key for r in records if r.dagster_event}
+    return tuple(
+        joint.name
+        for joint in gated
+        if any(
+            check.blocking and dg.AssetCheckKey(translator.get_asset_key(joint, assembly), check.name) not in judged
+            for check in joint.checks
+        )
+    )
+
+
+def _materialization(
+    name: str, key: dg.AssetKey, result: GroupResult, runtime: Runtime, group: FusedGroup
+) -> dg.MaterializeResult[Any]:
+    metadata: dict[str, Any] = {}
+    if name == group.exit:
+        metadata = _exit_metadata(result)
+    elif name in result.counted:
+        metadata["dagster/row_count"] = result.counted[name]
+    with rivet_failures():
+        value = reference(runtime, name)
+    return dg.MaterializeResult(asset_key=key, value=value, metadata=metadata)
+
+
+def _exit_metadata(result: GroupResult) -> dict[str, Any]:
+    phases = {name: round(seconds, 3) for name, seconds in result.phases.items()}
+    metadata: dict[str, Any] = {"rivet/phases": dg.MetadataValue.json(phases)}
+    if result.published is None or result.rows is None:
+        return metadata | {"rivet/skipped": "the batch was empty"}
+    columns = tuple(Field(name, kind) for name, kind in result.published.statistics.columns)
+    return metadata | {
+        "dagster/row_count": result.rows.total,
+        "rivet/rows_inserted": result.rows.inserted,
+        "rivet/rows_updated": result.rows.updated,
+        "rivet/rows_deleted": result.rows.deleted,
+        "rivet/bytes": result.published.statistics.bytes,
+        "rivet/version": result.published.version,
+        "dagster/uri": result.published.uri,
+        "dagster/column_schema": column_schema(columns),
+    }

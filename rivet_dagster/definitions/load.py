@@ -1,0 +1,62 @@
+"""load_definitions(): a project directory as Dagster Definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import dagster as dg
+
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.definitions.groups import group_assets
+from rivet_dagster.definitions.io_manager import io_manager_definition
+from rivet_dagster.definitions.resources import engine_resources, executor_for
+from rivet_dagster.definitions.sources import source_assets, source_checks
+from rivet_dagster.definitions.translator import DagsterRivetTranslator
+from rivet_dagster.loading import compile_directory
+from rivet_dagster.model.joint import SOURCE, Joint
+
+
+def load_definitions(
+    project_dir: str | Path,
+    profile: str | None = None,
+    *,
+    joints: Sequence[Joint] = (),
+    translator: DagsterRivetTranslator | None = None,
+) -> dg.Definitions:
+    """The assets, checks, resources, executor and the job ``all`` of a project.
+
+    ``joints`` are added to those in files. Raises one RivetError that holds everything wrong with the project. No
+    engine is started and no catalog contacted.
+
+    >>> defs = load_definitions("example_repo")  # doctest: +SKIP
+    """
+    root = Path(project_dir).resolve()
+    assembly = compile_directory(root, profile, joints=joints).raise_errors()
+    return build_definitions(assembly, root, translator or DagsterRivetTranslator())
+
+
+def build_definitions(assembly: CompiledAssembly, root: Path, translator: DagsterRivetTranslator) -> dg.Definitions:
+    """The Definitions of a plan."""
+    groups = [group for group in assembly.fused_groups if assembly.joint(group.exit).type != SOURCE]
+    assets = [group_assets(group, assembly, translator, root) for group in groups]
+    keys = {translator.get_asset_key(joint, assembly): joint.name for joint in assembly.joints}
+    return dg.Definitions(
+        assets=[*source_assets(assembly, translator, root), *assets],
+        asset_checks=source_checks(assembly, translator, root),
+        jobs=[_job_over_everything(assembly, translator)],
+        resources={
+            **engine_resources(assembly, root),
+            assembly.dagster.io_manager_key: io_manager_definition(assembly, root, keys),
+        },
+        executor=executor_for(assembly),
+    )
+
+
+def _job_over_everything(
+    assembly: CompiledAssembly, translator: DagsterRivetTranslator
+) -> dg.UnresolvedAssetJobDefinition:
+    made = [translator.get_asset_key(joint, assembly) for joint in assembly.joints if joint.type != SOURCE]
+    gated = [translator.get_asset_key(j, assembly) for j in assembly.joints if j.type == SOURCE and j.checks]
+    selection = dg.AssetSelection.assets(*made) | dg.AssetSelection.checks_for_assets(*gated)
+    return dg.define_asset_job("all", selection, description="Every joint of the project")

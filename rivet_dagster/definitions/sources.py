@@ -1,0 +1,85 @@
+"""Sources: external assets that are observed, and judged in place where they have checks."""
+
+# No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.definitions.check_results import asset_check_result
+from rivet_dagster.definitions.failure import rivet_failures
+from rivet_dagster.definitions.resources import engine_key, open_runtime
+from rivet_dagster.definitions.translator import DagsterRivetTranslator
+from rivet_dagster.execution.group_run import check_source
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.joint import SOURCE
+
+
+def source_assets(
+    assembly: CompiledAssembly, translator: DagsterRivetTranslator, root: Path
+) -> list[dg.AssetsDefinition]:
+    """One observation for all sources of a catalog; no engine takes part in it."""
+    by_catalog: dict[str, list[CompiledJoint]] = {}
+    for joint in assembly.joints:
+        if joint.type == SOURCE:
+            by_catalog.setdefault(str(joint.catalog), []).append(joint)
+    return [_observation(name, sources, assembly, translator, root) for name, sources in by_catalog.items()]
+
+
+def source_checks(
+    assembly: CompiledAssembly, translator: DagsterRivetTranslator, root: Path
+) -> list[dg.AssetChecksDefinition]:
+    """A step for each gated source, before all that read it."""
+    gated = [joint for joint in assembly.joints if joint.type == SOURCE and joint.checks]
+    return [_gate(joint, assembly, translator, root) for joint in gated]
+
+
+def _observation(
+    catalog: str,
+    sources: list[CompiledJoint],
+    assembly: CompiledAssembly,
+    translator: DagsterRivetTranslator,
+    root: Path,
+) -> dg.AssetsDefinition:
+    by_key = {translator.get_asset_key(joint, assembly): joint for joint in sources}
+
+    @dg.multi_observable_source_asset(  # type: ignore[untyped-decorator]
+        name="__".join([*assembly.dagster.key_prefix, "observe", catalog]),
+        specs=[translator.get_asset_spec(joint, assembly, root) for joint in sources],
+        can_subset=True,
+    )
+    def observe(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:
+        runtime = Runtime(assembly, root)
+        for key in sorted(context.selected_asset_keys):
+            joint = by_key[key]
+            with rivet_failures():
+                version = runtime.catalog(catalog).data_version(str(joint.table), joint.options)
+            yield dg.ObserveResult(asset_key=key, data_version=dg.DataVersion(version))
+
+    assert isinstance(observe, dg.AssetsDefinition)
+    return observe
+
+
+def _gate(
+    joint: CompiledJoint, assembly: CompiledAssembly, translator: DagsterRivetTranslator, root: Path
+) -> dg.AssetChecksDefinition:
+    key = translator.get_asset_key(joint, assembly)
+
+    @dg.multi_asset_check(
+        name="__".join([*assembly.dagster.key_prefix, "check", joint.name]),
+        specs=[translator.get_asset_check_spec(check, joint, assembly) for check in joint.checks],
+        required_resource_keys={engine_key(spec.name) for spec in assembly.engines},
+        op_tags={"rivet/engine": joint.engine},
+        pool=f"rivet_{joint.engine}",
+        can_subset=True,
+    )
+    def judge(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        with rivet_failures():
+            results = check_source(open_runtime(assembly, root, context.resources), joint.name)
+        for result in results:
+            if dg.AssetCheckKey(key, result.check.name) in context.selected_asset_check_keys:
+                yield asset_check_result(result, key)
+
+    return judge

@@ -1,0 +1,100 @@
+"""How a joint looks in Dagster: the one class to override."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.model.check import Check
+from rivet_dagster.model.schema import Schema
+
+FUSED_SQL_LIMIT = 20_000
+"""Above so many characters a group's query stands on its exit alone."""
+
+
+class DagsterRivetTranslator:
+    """The Dagster side of joints and checks. Subclass it and pass it to ``load_definitions``.
+
+    >>> class Loud(DagsterRivetTranslator):
+    ...     def get_asset_spec(self, joint, assembly, project_dir):
+    ...         spec = super().get_asset_spec(joint, assembly, project_dir)
+    ...         return spec.merge_attributes(tags={"loud": ""})
+    """
+
+    def get_asset_key(self, joint: CompiledJoint, assembly: CompiledAssembly) -> dg.AssetKey:
+        """The project's ``key_prefix`` and the joint's name."""
+        return dg.AssetKey([*assembly.dagster.key_prefix, joint.name])
+
+    def get_asset_spec(self, joint: CompiledJoint, assembly: CompiledAssembly, project_dir: Path) -> dg.AssetSpec:
+        """Everything that Dagster shows of a joint before it ever ran."""
+        spec = dg.AssetSpec(
+            key=self.get_asset_key(joint, assembly),
+            deps=[self.get_asset_key(assembly.joint(name), assembly) for name in joint.upstream],
+            description=joint.description,
+            group_name=re.sub(r"[^A-Za-z0-9_/]", "_", joint.asset_group),
+            tags=dict(joint.tags),
+            owners=list(joint.owners),
+            kinds=_kinds(joint, assembly),
+            code_version=joint.code_version,
+            metadata=_metadata(joint, assembly, project_dir),
+        )
+        return spec.with_io_manager_key(assembly.dagster.io_manager_key)
+
+    def get_asset_check_spec(self, check: Check, joint: CompiledJoint, assembly: CompiledAssembly) -> dg.AssetCheckSpec:
+        """One check; severity error blocks publishing and whatever reads the joint."""
+        metadata = {"rivet/kind": check.kind, "rivet/phase": check.phase, "rivet/severity": check.severity}
+        return dg.AssetCheckSpec(
+            name=check.name,
+            asset=self.get_asset_key(joint, assembly),
+            blocking=check.blocking,
+            description="\n\n".join(text for text in (check.description, check.remediation) if text) or None,
+            metadata={**metadata, **{f"rivet/tag/{key}": value for key, value in check.tags.items()}},
+        )
+
+
+def column_schema(columns: Schema) -> dg.TableSchema:
+    """Columns as Dagster's table schema; a type that nobody knows reads ``?``."""
+    return dg.TableSchema([dg.TableColumn(field.name, field.type or "?") for field in columns])
+
+
+def sql_markdown(sql: str) -> dg.MetadataValue:
+    """SQL that the UI shows as a block of code."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", sql)), default=0))
+    return dg.MetadataValue.md(f"{fence}sql\n{sql}\n{fence}")
+
+
+def _kinds(joint: CompiledJoint, assembly: CompiledAssembly) -> set[str]:
+    engines = {engine.name: engine.type for engine in assembly.engines}
+    catalogs = {catalog.name: catalog.type for catalog in assembly.catalogs}
+    stored = {catalogs[joint.catalog]} if joint.catalog is not None else set()
+    return {joint.type, engines[joint.engine]} | stored
+
+
+def _metadata(joint: CompiledJoint, assembly: CompiledAssembly, project_dir: Path) -> Mapping[str, Any]:
+    group = assembly.group(joint.group)
+    found: dict[str, Any] = {"rivet/joint": joint.name, "rivet/fused_group": joint.group}
+    if joint.sql is not None:
+        found["rivet/sql"] = sql_markdown(joint.sql)
+    if group.sql is not None and (len(group.sql) <= FUSED_SQL_LIMIT or joint.name == group.exit):
+        found["rivet/fused_sql"] = sql_markdown(group.sql)
+    if joint.schema is not None:
+        found["dagster/column_schema"] = column_schema(joint.schema)
+    if joint.catalog is not None:
+        found["dagster/table_name"] = f"{joint.catalog}.{joint.table}"
+    if joint.file is not None:
+        found["dagster/code_references"] = _code_reference(project_dir / joint.file, joint.line or 1, joint.file)
+    return found
+
+
+def _code_reference(path: Path, line: int, label: str) -> dg.CodeReferencesMetadataValue:
+    with warnings.catch_warnings():
+        # Dagster calls the class beta, once for each of our joints.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        place = dg.LocalFileCodeReference(file_path=str(path.resolve()), line_number=line, label=label)
+        return dg.CodeReferencesMetadataValue(code_references=[place])
