@@ -1,0 +1,16 @@
+-- rivet:description: How busy and how punctual each hour of an airport's day is, and how much of the day is over by then.
+-- rivet:tags: [yearly]
+SELECT
+  origin,
+  sched_hour,
+  flights,
+  destinations,
+  rank() OVER (PARTITION BY origin ORDER BY flights DESC) AS busiest_rank,
+  round(
+    100 * sum(flights) OVER (PARTITION BY origin ORDER BY sched_hour ROWS UNBOUNDED PRECEDING)
+    / sum(flights) OVER (PARTITION BY origin),
+    2
+  ) AS scheduled_by_then_pct,
+  round(100 * on_time / flights, 2) AS on_time_pct,
+  mean_departure_delay
+FROM hourly_departures

@@ -1,0 +1,15 @@
+-- rivet:description: Each carrier's place in the month, by its share of flights on time. It takes 100 flights to be ranked.
+-- rivet:tags: [monthly]
+SELECT
+  carrier,
+  month,
+  flights,
+  on_time,
+  cancelled,
+  arrivals,
+  delay_minutes,
+  CASE
+    WHEN flights >= 100
+    THEN rank() OVER (PARTITION BY month, flights >= 100 ORDER BY on_time / flights DESC)
+  END AS month_rank
+FROM carrier_months

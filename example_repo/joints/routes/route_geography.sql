@@ -1,0 +1,34 @@
+-- rivet:description: Routes on the map, with the great circle beside the distance that the timetable lists.
+-- rivet:tags: [yearly, geo]
+WITH mapped AS (
+  SELECT
+    routes.*,
+    there.name AS dest_name,
+    here.lat AS origin_lat,
+    here.lon AS origin_lon,
+    there.lat AS dest_lat,
+    there.lon AS dest_lon,
+    -- haversine, on a sphere of the earth's mean radius in miles
+    2 * 3958.8 * asin(sqrt(
+      power(sin(radians(there.lat - here.lat) / 2), 2)
+      + cos(radians(here.lat)) * cos(radians(there.lat)) * power(sin(radians(there.lon - here.lon) / 2), 2)
+    )) AS great_circle
+  FROM routes
+  JOIN airports AS here ON here.faa = routes.origin
+  LEFT JOIN airports AS there ON there.faa = routes.dest
+)
+
+SELECT
+  origin,
+  dest,
+  dest_name,
+  origin_lat,
+  origin_lon,
+  dest_lat,
+  dest_lon,
+  flights,
+  listed_miles,
+  round(great_circle, 1) AS great_circle_miles,
+  round(listed_miles - great_circle, 1) AS detour_miles,
+  round(60 * listed_miles / usual_air_minutes, 1) AS usual_mph
+FROM mapped

@@ -1,0 +1,29 @@
+"""Print the first rows of one published table, read as any Parquet reader would."""
+
+import sys
+from pathlib import Path
+
+import pyarrow.dataset
+
+TABLE = "carrier_punctuality"
+ORDER = "place"
+ROWS = 10
+
+
+def main() -> None:
+    folder = Path(__file__).resolve().parent / "warehouse" / TABLE
+    if not folder.exists():
+        sys.exit(f"{folder} is not there yet: run the project first")
+    table = pyarrow.dataset.dataset(folder, format="parquet").to_table().sort_by(ORDER)
+    print(f"{TABLE}: {min(ROWS, table.num_rows)} of {table.num_rows} rows")
+    rows = [["" if value is None else str(value) for value in row.values()] for row in table.slice(0, ROWS).to_pylist()]
+    widths = [max(map(len, column)) for column in zip(table.column_names, *rows, strict=True)]
+    # Text stands to the left, all else to the right, as in every spreadsheet.
+    aligned = [str.ljust if pyarrow.types.is_string(field.type) else str.rjust for field in table.schema]
+    for line in [table.column_names, ["-" * width for width in widths], *rows]:
+        cells = zip(aligned, line, widths, strict=True)
+        print("  ".join(align(cell, width) for align, cell, width in cells).rstrip())
+
+
+if __name__ == "__main__":
+    main()
