@@ -65,7 +65,7 @@ $(READY): pyproject.toml requirements.lock
 
 .dagster/dagster.yaml:
 	@mkdir -p $(@D)
-	@printf 'telemetry:\n  enabled: false\n' > $@
+	@printf 'telemetry:\n  enabled: false\nnux:\n  enabled: false\n' > $@
 
 # uv gets an environment of its own, so that .venv holds what the lock says and nothing else.
 lock:

@@ -23,8 +23,8 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-108": "Create the file or folder, or correct the path in rivet.yaml.",
     "RVT-109": "Install the plugin that provides this type, or correct the type.",
     "RVT-110": "See `rivet-dagster --help` for the commands and their options.",
-    "RVT-111": "Install a JDK 17 or newer and set JAVA_HOME, or: pip install 'rivet_dagster[java]'.",
-    "RVT-112": "Point JAVA_HOME to a JDK 17 or newer, or: pip install 'rivet_dagster[java]'.",
+    "RVT-111": "Install a JDK 17 or 21 and set JAVA_HOME, or: pip install 'rivet_dagster[java]'.",
+    "RVT-112": "Point JAVA_HOME to a JDK 17 or 21, or: pip install 'rivet_dagster[java]'.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself.",
     "RVT-202": "Correct the YAML of this file.",

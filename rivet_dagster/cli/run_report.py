@@ -38,7 +38,7 @@ class CheckReport:
     severity: str
     passed: bool
     violations: int | None
-    samples: tuple[Mapping[str, str], ...]
+    samples: tuple[Mapping[str, Any], ...]
     sql: str
     seconds: float
     error: str | None

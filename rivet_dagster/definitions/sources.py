@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.check_results import asset_check_result
 from rivet_dagster.definitions.failure import rivet_failures
 from rivet_dagster.definitions.resources import engine_key, open_runtime
@@ -25,7 +26,8 @@ def source_assets(
     for joint in assembly.joints:
         if joint.type == SOURCE:
             by_catalog.setdefault(str(joint.catalog), []).append(joint)
-    return [_observation(name, sources, assembly, translator, root) for name, sources in by_catalog.items()]
+    with beta_accepted():
+        return [_observation(name, sources, assembly, translator, root) for name, sources in by_catalog.items()]
 
 
 def source_checks(

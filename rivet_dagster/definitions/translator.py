@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.schema import Schema
 
@@ -93,8 +93,6 @@ def _metadata(joint: CompiledJoint, assembly: CompiledAssembly, project_dir: Pat
 
 
 def _code_reference(path: Path, line: int, label: str) -> dg.CodeReferencesMetadataValue:
-    with warnings.catch_warnings():
-        # Dagster calls the class beta, once for each of our joints.
-        warnings.simplefilter("ignore", dg.BetaWarning)
+    with beta_accepted():
         place = dg.LocalFileCodeReference(file_path=str(path.resolve()), line_number=line, label=label)
         return dg.CodeReferencesMetadataValue(code_references=[place])

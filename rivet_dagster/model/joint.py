@@ -125,7 +125,8 @@ class Joint:
             try:
                 object.__setattr__(self, item.name, _CONVERTERS[item.name](value))
             except ValueError as error:
-                found.append(self._wrong("RVT-204", f"`{item.name}` {error}", item.name))
+                code = "RVT-201" if item.name == "name" else "RVT-204"
+                found.append(self._wrong(code, f"`{item.name}` {error}", item.name))
         if isinstance(self.quality, Mapping):
             checks, wrong = parse_quality(self.quality, self.origin, self.name)
             object.__setattr__(self, "quality", checks)
@@ -214,9 +215,11 @@ def _origin_of(entry: Any, parent: Origin) -> Origin:
 
 
 def _quality(value: Any) -> Any:
-    if isinstance(value, Mapping) or all(isinstance(v, Check) for v in value):
-        return value if isinstance(value, Mapping) else with_distinct_names(tuple(value))
-    raise ValueError("must be a mapping with assertions and audits")
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, tuple | list) and all(isinstance(v, Check) for v in value):
+        return with_distinct_names(tuple(value))
+    raise ValueError(f"must be a mapping with assertions and audits, not {convert.show(value)}")
 
 
 def _partitions(value: Any) -> Any:

@@ -129,14 +129,15 @@ def _functions(sources: PythonSources, joints: Iterable[Joint]) -> tuple[dict[st
         try:
             functions.setdefault(joint.name, sources.find(joint.function, file if own else None))
         except FunctionError as error:
-            errors.append(_wrong_function(joint, error))
+            errors.append(_wrong_function(joint, error, own))
     return functions, errors
 
 
-def _wrong_function(joint: Joint, error: FunctionError) -> Diagnostic:
+def _wrong_function(joint: Joint, error: FunctionError, own: bool) -> Diagnostic:
     if error.file is not None:
         return Diagnostic("RVT-210", error.message, joint.name, error.file, error.line)
-    return joint.origin.diagnostic("RVT-210", error.message, joint=joint.name, key="function")
+    remediation = "Define it; or, where the file is no joint, let its name begin with '_'." if own else None
+    return joint.origin.diagnostic("RVT-210", error.message, joint=joint.name, key="function", remediation=remediation)
 
 
 def _in_order(errors: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

@@ -1,0 +1,38 @@
+import pytest
+
+from rivet_dagster.errors import RivetError
+from rivet_dagster.project.environment import MalformedReferenceError, expand, references
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "expanded"),
+    [
+        ("plain $HOME $", (), "plain $HOME $"),
+        ("${A}", ("A",), "one"),
+        ("${A}-${B}${A}", ("A", "B", "A"), "one-${A}one"),
+        ("$${A}", (), "${A}"),
+        ("$$${A}", (), "$${A}"),
+        ("a $${ b", (), "a ${ b"),
+    ],
+)
+def test_references(text: str, names: tuple[str, ...], expanded: str) -> None:
+    assert references(text) == names
+    assert expand(text, {"A": "one", "B": "${A}"}) == expanded  # what a variable holds is not looked into
+
+
+@pytest.mark.parametrize("text", ["${", "${}", "${a b}", "${A:-x}", "${1}", "x ${A"])
+def test_malformed(text: str) -> None:
+    with pytest.raises(MalformedReferenceError, match="no \\$\\{NAME\\}"):
+        references(text)
+
+
+def test_expand_goes_deep_and_keeps_the_rest() -> None:
+    expanded = expand({"a": ["${A}", 1, {"${A}": None}], "b": True}, {"A": "x"})
+    assert expanded == {"a": ["x", 1, {"${A}": None}], "b": True}
+
+
+def test_expand_names_all_that_is_missing() -> None:
+    with pytest.raises(RivetError, match="variable A, B is not set") as caught:
+        expand({"a": "${B}", "b": ["${A}", "${C}"]}, {"C": "s3cret"})
+    assert caught.value.code == "RVT-107"
+    assert "s3cret" not in str(caught.value)
