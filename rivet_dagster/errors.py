@@ -53,7 +53,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-312": "Use a strategy that the catalog can do, or another catalog.",
     "RVT-313": "Add the joint to `upstream`, or leave `upstream` out.",
     "RVT-314": "Put the limit in a SQL joint that the others read.",
-    "RVT-315": "Declare `upstream`: the query could not be read for its tables.",
+    "RVT-315": "Correct the SQL; where Spark reads it as it stands, declare `upstream`.",
     "RVT-316": "Give each output column a name of its own, with AS.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",

@@ -60,7 +60,7 @@ class RunReport:
 
     @property
     def exit_code(self) -> int:
-        """0 ok, 4 an assertion failed, 5 an audit failed, 2 some groups succeeded, 1 none did."""
+        """0 ok, 4 an assertion failed, 5 an audit failed, 2 some groups succeeded, 10 configuration, 1 none did."""
         failed = {c.phase for c in self.checks if not c.passed and c.severity == "error"}
         if "assertion" in failed:
             return 4
@@ -68,7 +68,9 @@ class RunReport:
             return 5
         if self.success:
             return 0
-        return 2 if any(group.status == SUCCESS for group in self.groups) else 1
+        if any(group.status == SUCCESS for group in self.groups):
+            return 2
+        return RivetError.of(self.errors).exit_code if self.errors else 1
 
 
 def read_report(events: Iterable[dg.DagsterEvent], run_id: str, success: bool, assembly: CompiledAssembly) -> RunReport:

@@ -97,6 +97,7 @@ def _compiled_joints(
                 owners=joint.owners,
                 file=joint.origin.file,
                 line=joint.origin.line,
+                sql_line=joint.origin.lines.get("sql"),
             )
         )
     return tuple(compiled)

@@ -54,24 +54,33 @@ def fuse_joints(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str
     return Fusion(groups, reasons)
 
 
-def subset_query(
+@dataclass(frozen=True)
+class FusedQuery:
+    """The rows of the joint ``result``; ``ctes`` are the SQL joints it is computed from, with their texts."""
+
+    result: str
+    ctes: tuple[tuple[str, str], ...]
+
+    @property
+    def sql(self) -> str:
+        """The query's text."""
+        return fuse(self.ctes, self.result)
+
+
+def subset_queries(
     exit_name: str, members: tuple[str, ...], upstream: Mapping[str, tuple[str, ...]], texts: Mapping[str, str]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The joints of a group that ``exit_name`` needs (itself last), and the queries whose union by name it is.
+) -> tuple[FusedQuery, ...]:
+    """The queries whose union by name is the joint ``exit_name`` of a group.
 
     ``members`` are the group's joints in order; ``texts`` holds the SQL joints' queries. A sink's queries are those
     of its upstreams; every other joint has one.
 
-    >>> subset_query("b", ("a", "b", "c"), {"a": (), "b": ("a",), "c": ("b",)}, {"b": "SELECT * FROM a"})[0]
-    ('a', 'b')
+    >>> subset_queries("b", ("a", "b", "c"), {"a": (), "b": ("a",), "c": ("b",)}, {"b": "SELECT * FROM a"})
+    (FusedQuery(result='b', ctes=(('b', 'SELECT * FROM a'),)),)
     """
-    kept = _needed(exit_name, members, upstream)
     results = (exit_name,) if exit_name in texts else upstream[exit_name]
-    queries = []
-    for result in results:
-        below = _needed(result, kept, upstream)
-        queries.append(fuse([(name, texts[name]) for name in below if name in texts], result))
-    return kept, tuple(queries)
+    needed = {result: _needed(result, members, upstream) for result in results}
+    return tuple(FusedQuery(r, tuple((n, texts[n]) for n in needed[r] if n in texts)) for r in results)
 
 
 def group_sql(exit_name: str, members: tuple[str, ...], graph: Graph) -> str | None:
@@ -82,7 +91,7 @@ def group_sql(exit_name: str, members: tuple[str, ...], graph: Graph) -> str | N
     if joint.type == SOURCE:
         return projection(joint.name, joint.columns, joint.filter, joint.limit)
     texts = {name: graph.queries[name].text for name in members if name in graph.queries}
-    return union_by_name(subset_query(exit_name, members, graph.upstream, texts)[1])
+    return union_by_name([query.sql for query in subset_queries(exit_name, members, graph.upstream, texts)])
 
 
 def _needed(name: str, members: tuple[str, ...], upstream: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

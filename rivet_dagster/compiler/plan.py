@@ -21,9 +21,9 @@ from rivet_dagster.model.write_strategy import WriteStrategy
 class CompiledJoint:
     """One joint, resolved.
 
-    ``sql`` is a SQL joint's own text or a source's projection. ``group`` is its fused group, ``asset_group`` its
-    group in Dagster. ``catalog`` and ``table`` say where a source lies or a stored result goes; both are None for a
-    joint that is not stored. ``schema`` is None where no column is known.
+    ``sql`` is a SQL joint's own text, which begins on ``sql_line`` of its file, or a source's projection. ``group`` is
+    its fused group, ``asset_group`` its group in Dagster. ``catalog`` and ``table`` say where a source lies or a stored
+    result goes; both are None for a joint that is not stored. ``schema`` is None where no column is known.
     """
 
     name: str
@@ -51,6 +51,7 @@ class CompiledJoint:
     owners: tuple[str, ...] = ()
     file: str | None = None
     line: int | None = None
+    sql_line: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, CONFIG, PUBLISH, QUALITY, WRITE, PhaseClock
 from rivet_dagster.execution.python_joint import call, load_function
 from rivet_dagster.execution.quality import judge
-from rivet_dagster.execution.reading import at_joint, frames, reference, source_frame
+from rivet_dagster.execution.reading import at_joint, at_line, frames, queries_of, reference, source_frame
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult, GroupResult, Rows
 from rivet_dagster.execution.runtime import Runtime
@@ -107,7 +107,7 @@ def _publish_exit(
     except BaseException as error:
         # Also on an interrupt: what was staged goes, what was published stays.
         catalog.discard(staged)
-        if isinstance(error, RivetError) and error.diagnostics[0].joint is None:
+        if isinstance(error, RivetError):
             raise at_joint(error, joint) from error.__cause__
         raise
 
@@ -140,9 +140,21 @@ def _write(
         with clock.phase(CONFIG):
             frame = _result(runtime, group, exit_name, session, given)
         with clock.phase(WRITE):
-            session.write(frame, staged.target)
+            _write_frame(runtime, group, exit_name, session, frame, staged)
     finally:
         session.close()
+
+
+def _write_frame(
+    runtime: Runtime, group: FusedGroup, exit_name: str, session: EngineSession, frame: Frame, staged: Staged
+) -> None:
+    try:
+        session.write(frame, staged.target)
+    except RivetError as error:
+        queries = queries_of(runtime.assembly, group, exit_name)
+        if len(queries) == 1 and runtime.assembly.joint(exit_name).type != PYTHON:
+            raise at_line(error, queries[0], runtime.assembly) from error.__cause__
+        raise
 
 
 def _result(

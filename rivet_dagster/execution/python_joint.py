@@ -23,12 +23,17 @@ def load_function(joint: CompiledJoint, root: Path) -> Callable[..., Any]:
     spec = importlib.util.spec_from_file_location(f"rivet_joint_{joint.name}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up there. It must not stay: Spark's workers get functions by value only from a
+    # module that nobody can import.
+    sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
         function: Callable[..., Any] = getattr(module, joint.function.rpartition(":")[2])
         return function
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _failed(joint, "could not be loaded", error) from error
+    finally:
+        sys.modules.pop(spec.name, None)
 
 
 def call(
@@ -39,7 +44,7 @@ def call(
         value = function(*upstream.values()) if len(upstream) == 1 else function(**upstream)
     except RivetError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _failed(joint, "failed", error) from error
     if isinstance(value, MaterializedRef):
         return value.frame_in(session)
@@ -50,7 +55,7 @@ def call(
     return frame
 
 
-def _failed(joint: CompiledJoint, what: str, error: Exception) -> RivetError:
+def _failed(joint: CompiledJoint, what: str, error: BaseException) -> RivetError:
     file, line = joint.function_file, joint.line
     trace = error.__traceback__
     while trace is not None:  # the deepest place inside the joint's own file

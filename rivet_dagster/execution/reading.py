@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rivet_dagster.compiler.fusion import subset_query
-from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
+from rivet_dagster.compiler.fusion import FusedQuery, subset_queries
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import RivetError, is_configuration
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.joint import PYTHON, SOURCE
+from rivet_dagster.model.joint import SOURCE, SQL
 from rivet_dagster.model.storage import Projection, Published
+from rivet_dagster.sql.fuse import locate
+
+OF_THE_ENGINE = frozenset({"RVT-502", "RVT-506"})
 
 
 def reference(runtime: Runtime, name: str) -> MaterializedRef:
@@ -45,9 +48,9 @@ def source_frame(runtime: Runtime, joint: CompiledJoint, session: EngineSession)
     assert joint.catalog is not None and joint.table is not None
     try:
         relation = runtime.catalog(joint.catalog).source(joint.table, joint.options)
+        return session.load(relation, Projection(joint.columns, joint.filter, joint.limit))
     except RivetError as error:
         raise at_joint(error, joint) from error.__cause__
-    return session.load(relation, Projection(joint.columns, joint.filter, joint.limit))
 
 
 def frames(
@@ -57,54 +60,53 @@ def frames(
 
     ``given`` are handles on joints outside the group; what it lacks is read from storage.
     """
-    assembly = runtime.assembly
-    upstream = {name: assembly.joint(name).upstream for name in group.joints}
-    texts = {name: sql for name in group.joints if (sql := _own_sql(assembly.joint(name))) is not None}
-    kept, queries = subset_query(exit_name, group.joints, upstream, texts)
-    for name in _outside(kept, texts, upstream):
+    queries = queries_of(runtime.assembly, group, exit_name)
+    for name in _outside(runtime.assembly, queries):
         session.register(name, (given.get(name) or reference(runtime, name)).frame_in(session))
     found = []
     for query in queries:
         try:
-            found.append(session.query(query))
+            found.append(session.query(query.sql))
         except RivetError as error:
-            raise at_joint(error, _culprit(runtime, group, kept, session)) from error.__cause__
+            raise at_line(error, query, runtime.assembly) from error.__cause__
     return found
 
 
-def at_joint(error: RivetError, joint: CompiledJoint) -> RivetError:
-    """The same error with the joint and its place in it."""
+def queries_of(assembly: CompiledAssembly, group: FusedGroup, exit_name: str) -> tuple[FusedQuery, ...]:
+    """The queries of one joint of a group, put together from the plan's texts."""
+    joints = [assembly.joint(name) for name in group.joints]
+    texts = {joint.name: joint.sql for joint in joints if joint.type == SQL and joint.sql is not None}
+    return subset_queries(exit_name, group.joints, {joint.name: joint.upstream for joint in joints}, texts)
+
+
+def at_line(error: RivetError, query: FusedQuery, assembly: CompiledAssembly) -> RivetError:
+    """An error whose line counts in the text of ``query``, at the joint and the line of the file that it means."""
     first = error.diagnostics[0]
-    if first.joint is not None:
+    place = locate(query.ctes, first.line) if first.joint is None and first.line is not None else None
+    if place is None:
+        return at_joint(error, assembly.joint(query.result))
+    joint = assembly.joint(place[0])
+    line = joint.sql_line + place[1] - 1 if joint.sql_line is not None else joint.line
+    return RivetError(
+        first.code, first.message, joint=joint.name, file=joint.file, line=line, remediation=first.remediation
+    )
+
+
+def at_joint(error: RivetError, joint: CompiledJoint) -> RivetError:
+    """The same error with the joint and its place in it; an engine that does not start is no joint's fault."""
+    first = error.diagnostics[0]
+    if first.joint is not None or first.code in OF_THE_ENGINE or is_configuration(first.code):
         return error
     return RivetError(
         first.code, first.message, joint=joint.name, file=joint.file, line=joint.line, remediation=first.remediation
     )
 
 
-def _own_sql(joint: CompiledJoint) -> str | None:
-    return joint.sql if joint.type not in (SOURCE, PYTHON) else None
-
-
-def _outside(kept: Iterable[str], texts: Mapping[str, str], upstream: Mapping[str, tuple[str, ...]]) -> list[str]:
+def _outside(assembly: CompiledAssembly, queries: Iterable[FusedQuery]) -> list[str]:
     """What the queries name without computing it: sources and joints of other groups, each once."""
-    wanted = dict.fromkeys(u for name in kept for u in upstream[name])
-    return [name for name in wanted if name not in texts]
-
-
-def _culprit(runtime: Runtime, group: FusedGroup, kept: tuple[str, ...], session: EngineSession) -> CompiledJoint:
-    """The first joint of the group whose query fails by itself, so that the error names one file out of ten."""
-    assembly = runtime.assembly
-    upstream = {name: assembly.joint(name).upstream for name in group.joints}
-    texts = {name: sql for name in group.joints if (sql := _own_sql(assembly.joint(name))) is not None}
-    for name in kept:
-        if name not in texts:
-            continue
-        try:
-            session.query(subset_query(name, group.joints, upstream, texts)[1][0])
-        except RivetError:
-            return assembly.joint(name)
-    return assembly.joint(group.exit)
+    computed = {name for query in queries for name, _ in query.ctes}
+    named = [u for name in computed for u in assembly.joint(name).upstream] + [query.result for query in queries]
+    return sorted(set(named) - computed)
 
 
 def _view(runtime: Runtime, joint: CompiledJoint, session: EngineSession) -> Frame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -117,7 +118,7 @@ def _why(error: Exception) -> SqlError:
     if isinstance(error, ParseError) and error.errors:
         first = error.errors[0]
         near = f"{first.get('start_context') or ''}{first.get('highlight') or ''}".split("\n")[-1][-40:].strip()
-        reason = str(first.get("description")).split("<Token")[0].split("<class")[0].strip()
+        reason = re.sub(r"\s*(but got|for)?\s*<.*", "", str(first.get("description")))
         return SqlError(f"could not be read near '{near}': {reason}", first.get("line"))
     if isinstance(error, RecursionError):
         return SqlError("is nested too deeply to be read")

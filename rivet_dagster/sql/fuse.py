@@ -28,6 +28,21 @@ def fuse(ctes: Sequence[tuple[str, str]], result: str) -> str:
     return "WITH " + ",\n".join(f"{quoted(name)} AS (\n{text}\n)" for name, text in ctes) + "\n" + final
 
 
+def locate(ctes: Sequence[tuple[str, str]], line: int) -> tuple[str, int] | None:
+    """Which of ``ctes`` a line of their fused query belongs to, and the line in its own text; lines count from 1.
+
+    >>> locate([("paid", "SELECT *\\nFROM orders"), ("total", "SELECT sum(x) FROM paid")], 6)
+    ('total', 1)
+    """
+    first = 2  # each text has the line of its name before it and that of its closing parenthesis behind it
+    for name, text in ctes:
+        lines = text.count("\n") + 1
+        if first <= line < first + lines:
+            return name, line - first + 1
+        first += lines + 2
+    return None
+
+
 def union_by_name(queries: Sequence[str]) -> str:
     """How a union of queries by column names reads to a person (Spark has no such clause; its engine call has)."""
     return "\nUNION ALL BY NAME\n".join(queries)
