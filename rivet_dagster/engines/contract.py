@@ -22,7 +22,10 @@ class EngineSession(Protocol):
         """Give ``frame`` a name that queries of this session can use."""
 
     def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Frame:
-        """The lazy result of one query, as written; raises RVT-503 with the engine's own message."""
+        """The lazy result of one query, as written.
+
+        Raises RVT-503 with the engine's own message and, as ``line``, the line of ``sql`` that it means.
+        """
 
     def union_by_name(self, frames: Sequence[Frame]) -> Frame:
         """All rows of ``frames`` whose columns have the same names."""

@@ -73,15 +73,15 @@ class FilesystemCatalog(Catalog):
         return sources.fingerprint(sources.find(self._place, table, self._format, options), self._place)
 
     def current(self, table: str) -> Published | None:
-        """The published version; None also where something stands that this catalog did not publish."""
+        """The published version; None also where its data is gone, or something stands that is not ours."""
         if self._place.remote:
             return None
         layout = self._layout(table)
         try:
-            version = layout.published()
+            manifest = versions.current(layout)
         except RivetError:
             return None
-        return self._described(layout, versions.manifest_of(layout, version)) if version else None
+        return self._described(layout, manifest) if manifest else None
 
     def read(self, published: Published) -> Files:
         """The version's own folder: a query planned on it finishes even when another version is published."""
@@ -121,7 +121,7 @@ class FilesystemCatalog(Catalog):
         with versions.locked(layout):
             version = layout.published()
             current = versions.manifest_of(layout, version) if version else None
-            if version == staged.version and current is not None:
+            if current is not None and version == staged.version:
                 return self._described(layout, current)
             if version != staged.base or not layout.data(staged.version).is_dir():
                 seen = version or "nothing"

@@ -7,8 +7,9 @@ import fcntl
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem.footers import is_data, parquet_files, read_statistics
@@ -52,16 +53,23 @@ def locked(table: TableLayout) -> Iterator[None]:
         yield
 
 
-def manifest_of(table: TableLayout, version: str) -> Manifest:
-    """The manifest of a published version, read off the data where it has been lost. Raises RVT-401."""
-    manifest = read_manifest(table.manifest(version))
-    if manifest is not None:
-        return manifest
+def manifest_of(table: TableLayout, version: str) -> Manifest | None:
+    """The manifest of a published version, read off the data where it has been lost; None where both are gone."""
     folder = table.data(version)
     files = parquet_files(folder) if folder.is_dir() else []
     if not files:
-        raise RivetError("RVT-401", f"the version {version} of '{table.name}' is gone from {folder}")
-    return Manifest.now(version, None, "", read_statistics(files))
+        return None
+    return read_manifest(table.manifest(version)) or Manifest.now(version, None, "", read_statistics(files))
+
+
+def current(table: TableLayout) -> Manifest | None:
+    """The manifest of the version that readers see, None where there is none. Raises RVT-404."""
+    while True:
+        version = table.published()
+        manifest = manifest_of(table, version) if version else None
+        # It may have been replaced and removed since its name was read.
+        if manifest is not None or version == table.published():
+            return manifest
 
 
 def switch(table: TableLayout, version: str) -> None:
@@ -98,14 +106,19 @@ def expire(table: TableLayout, keep: int) -> None:
     """Remove the published versions that are older than the newest ``keep``."""
     # The oldest first: an interruption must not cut the chain that leads to what is still to be removed.
     for version in reversed(history(table)[keep:]):
-        remove(table, version)
+        with suppress(OSError):  # what stays is taken up by the next publish
+            remove(table, version)
 
 
 def remove(table: TableLayout, version: str) -> None:
     """Remove a version's folder and manifest, as far as they are there."""
-    shutil.rmtree(table.data(version), ignore_errors=True)
-    if not table.data(version).exists():
-        table.manifest(version).unlink(missing_ok=True)
+    # Canceled tasks of the engine may go on writing for a moment.
+    for _ in range(10):
+        shutil.rmtree(table.data(version), ignore_errors=True)
+        if not table.data(version).exists():
+            table.manifest(version).unlink(missing_ok=True)
+            return
+        time.sleep(0.1)
 
 
 def sync(path: Path) -> None:

@@ -53,11 +53,18 @@ class PySparkEngine(Engine):
 
     def session(self) -> PySparkSession:
         """A new session; Spark starts with the first."""
+        from rivet_dagster.engines.pyspark.messages import spark_error
         from rivet_dagster.engines.pyspark.session import PySparkSession
 
-        with self._lock:
-            base = self._live_base()
-        return PySparkSession(base, self._settings)
+        try:
+            with self._lock:
+                base = self._live_base()
+            return PySparkSession(base, self._settings)
+        except Exception as error:
+            translated = spark_error(error)
+            if translated is None:
+                raise
+            raise translated from error
 
     def _live_base(self) -> SparkSession:
         from rivet_dagster.engines.pyspark.launch import connected
@@ -65,7 +72,7 @@ class PySparkEngine(Engine):
 
         if self._base is None or _is_stopped(self._base):
             # In a thread of its own Spark does not replace the process's handler of SIGINT, which may be Dagster's.
-            base = wait_for(lambda: connected(self._config, self._connect), lambda: None)
+            base = wait_for(lambda: connected(self._config, self._connect), lambda: None, grace=0)
             # Another engine's settings may have come first in this application; those of the JVM itself cannot differ.
             self._settings = {key: value for key, value in self._config.items() if _is_modifiable(base, key)}
             self._base = base

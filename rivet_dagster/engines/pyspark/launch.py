@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from rivet_dagster.engines.pyspark.java import find_java, prepare_java
 from rivet_dagster.engines.pyspark.messages import summary
@@ -37,6 +39,8 @@ def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> S
             message = "this process uses a Spark server already"
             raise RivetError("RVT-506", f"{message}; it cannot start Spark on {config['spark.master']} too")
         prepare(config, os.environ)
+    if "spark.remote" in config:
+        _expect_server(config["spark.remote"], os.environ)
     try:
         spark: SparkSession = connect() if connect else _build(config)
         owner = _applications.setdefault(_identity(spark), config)
@@ -61,6 +65,21 @@ def prepare(config: Mapping[str, str], environ: MutableMapping[str, str]) -> Non
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not _logging_is_configured(config, environ):
         environ["LOG4J_CONFIGURATION_FILE"] = str(Path(__file__).with_name("log4j2.properties"))
+
+
+def _expect_server(remote: str, environ: Mapping[str, str]) -> None:
+    """Raise RVT-502 where nobody listens: Spark's client would go on trying for a quarter of an hour."""
+    if any(name.lower() in ("grpc_proxy", "https_proxy", "http_proxy") for name in environ):
+        return  # perhaps not to be reached from here directly
+    address = urlsplit(remote)
+    place = (address.hostname or "", address.port or 15002)
+    try:
+        socket.create_connection(place, timeout=10).close()
+    except OSError as error:
+        message = f"no Spark server answers at {place[0]}:{place[1]}: {error.strerror or error}"
+        raise RivetError(
+            "RVT-502", message, remediation="Start the server, or correct the engine's `remote`."
+        ) from error
 
 
 def _build(config: Mapping[str, str]) -> SparkSession:

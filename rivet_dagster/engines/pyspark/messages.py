@@ -5,78 +5,112 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections.abc import Iterator
+from subprocess import TimeoutExpired
 from typing import Any
 
 from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
 from rivet_dagster.errors import RivetError
 
-_POSITION = re.compile(r"; line (\d+) pos (\d+);?|\(line (\d+), pos(?:ition)? (\d+)\)")
+_POSITION = re.compile(r"; line (\d+) pos \d+;?|\(line (\d+), pos \d+\)|== SQL \(line (\d+), position \d+\) ==")
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}")
 _JAVA_CALL = re.compile(r"^An error occurred while calling \S+\n: ")
-_JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
+_JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*Exception: ")
+_CAUSED_BY = re.compile(r"^Caused by: (.*(?:\n(?!\s+at |\s+\.\.\. |Caused by: ).*)*)", re.MULTILINE)
 _PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ ].*\n|\n)+(\S.*)")
 
+_WRAPPERS = ("Exception thrown in awaitResult", "Job aborted")
+
+_OUT_OF_MEMORY = 52
+"""Spark's own exit code for it."""
+_MEMORY = "Spark's output above may say more; memory is set by `spark.driver.memory` in the engine's `config`."
 _REMEDIES = {
-    "FAILED_READ_FILE": "Correct the file, or the source's `options`.",
-    "UNABLE_TO_INFER_SCHEMA": "Give the source a `schema` among its `options`, or correct its `format`.",
-    "UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE": "Give the column another type, with CAST.",
-    "UNSUPPORTED_TIME_TYPE": "Give the column another type, with CAST.",
+    "[FAILED_READ_FILE": "Correct the file, or the source's `options`.",
+    "[UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE": "Give the column another type, with CAST.",
+    "[UNSUPPORTED_TIME_TYPE": "Give the column another type, with CAST.",
+    "OutOfMemoryError": _MEMORY,
 }
 
 
-def spark_error(error: Exception) -> RivetError | None:
-    """RVT-503 with Spark's own words; None for an exception that is not Spark's."""
+def spark_error(error: Exception, remediation: str | None = None) -> RivetError | None:
+    """RVT-503 with Spark's own words, RVT-502 where its JVM has died; None for an exception that is not Spark's.
+
+    Its ``line`` counts in the query, as Spark's does. A ``remediation`` is given where it was no query that failed.
+    """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    if isinstance(error, Py4JError | OSError) and (code := _exit_code()) is not None:
+        reason = "out of memory" if code == _OUT_OF_MEMORY else f"with exit code {code}"
+        return RivetError("RVT-502", f"Spark's JVM has ended, {reason}", remediation=_MEMORY)
     if not isinstance(error, PySparkException | Py4JError):
         return None
     message = summary(error)
-    condition = re.match(r"\[(\w+)", message)
-    return RivetError("RVT-503", message, remediation=_REMEDIES.get(condition[1]) if condition else None)
+    line = _line(str(error)) if remediation is None else None
+    for sign, remedy in _REMEDIES.items():
+        if sign in message:
+            remediation = remedy
+    return RivetError("RVT-503", message, line=line, remediation=remediation)
+
+
+def _exit_code() -> int | None:
+    """That of the JVM which this process started, None while it runs."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    launched = getattr(gateway, "proc", None)
+    try:
+        return launched.wait(1.0) if launched else None
+    except TimeoutExpired:
+        return None
 
 
 def summary(error: BaseException) -> str:
-    """The sentence of an exception that a user can use, with the place in the SQL where Spark names one."""
+    """The sentence of an exception that a user can use."""
     text = str(error)
     python_error = _PYTHON_ERROR.search(text)
     if python_error:
         return python_error[1]
-    message = _sentence(text)
-    root = _sentence(_root_cause(error))
-    return message if root in message else f"{message.rstrip('.')}: {root}"
+    messages = [_sentence(text), *(_sentence(cause) for cause in _java_causes(error))]
+    telling = [message for message in messages if message and not message.startswith(_WRAPPERS)] or messages
+    first, root = telling[0], telling[-1]
+    return first if root in first else f"{first.rstrip('.')}: {root}"
 
 
 def _sentence(text: str) -> str:
-    """The first line of ``text``, the whole first paragraph where that line only announces it.
+    """The first paragraph of ``text``; its first line where that is a whole message with Spark's name for it.
 
     >>> _sentence("[X] No column `a`. SQLSTATE: 42703; line 1 pos 7;\\n'Project ['a]\\n+- OneRowRelation\\n")
-    '[X] No column `a`. (line 1, pos 7)'
+    '[X] No column `a`.'
     """
     text = _JAVA_CLASS.sub("", _JAVA_CALL.sub("", text.strip()))
-    position = _POSITION.search(text)
     paragraph = re.split(r"\n\s*\n|\n\s*at |\n== |\nJVM stacktrace", text)[0]
     first = paragraph.partition("\n")[0]
-    sentence = " ".join(paragraph.split()) if first.rstrip().endswith(":") else first
-    sentence = _SQLSTATE.sub("", _POSITION.sub("", sentence)).strip().rstrip(";")
-    if position:
-        line, column = (group for group in position.groups() if group)
-        sentence += f" (line {line}, pos {column})"
-    return sentence
+    named = first.startswith("[") and not first.rstrip().endswith(":")
+    sentence = first if named else " ".join(paragraph.split())
+    return _SQLSTATE.sub("", _POSITION.sub("", sentence)).strip()
 
 
-def _root_cause(error: BaseException) -> str:
-    """What the innermost Java exception says, empty where there is none inside."""
+def _line(text: str) -> int | None:
+    """The line of the query that an exception's text names.
+
+    >>> _line("[X] No column `a`. SQLSTATE: 42703; line 3 pos 7;\\n'Project ['a]\\n"), _line("[Y] No table.")
+    (3, None)
+    """
+    position = _POSITION.search(text)
+    return next(int(group) for group in position.groups() if group) if position else None
+
+
+def _java_causes(error: BaseException) -> Iterator[str]:
+    """What the Java exceptions inside of one say, the innermost last."""
+    # Over Connect there are no Java objects, only their printed trace.
+    yield from _CAUSED_BY.findall(getattr(error, "_stacktrace", None) or "")
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    if cause is None:
-        return ""
-    message = ""
     for _ in range(30):
-        cause = cause.getCause()
+        cause = cause.getCause() if cause is not None else None
         if cause is None:
-            break
-        message = cause.getMessage() or message
-    return str(message)
+            return
+        yield str(cause.getMessage() or "")
 
 
 def keep_reported_errors_off_the_terminal() -> None:

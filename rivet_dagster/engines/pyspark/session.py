@@ -12,7 +12,8 @@ from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark.files import read_files, write_files
 from rivet_dagster.engines.pyspark.jobs import is_connect, jobs_of
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
-from rivet_dagster.engines.pyspark.values import frame_of
+from rivet_dagster.engines.pyspark.rows import collected
+from rivet_dagster.engines.pyspark.values import adopted, frame_of
 from rivet_dagster.engines.pyspark.waiting import wait_for
 from rivet_dagster.model.storage import Projection, Relation
 
@@ -25,7 +26,8 @@ T = TypeVar("T")
 class PySparkSession(EngineSession):
     """A Spark session with views and settings of its own, on the application that ``base`` belongs to.
 
-    ``settings`` are set in it. Whatever makes Spark work can be interrupted, which stops Spark too.
+    ``settings`` are set in it; views, functions and settings that somebody gave ``base`` meanwhile are not. Whatever
+    makes Spark work can be interrupted, which stops Spark too.
     """
 
     def __init__(self, base: SparkSession, settings: Mapping[str, str]) -> None:
@@ -40,11 +42,12 @@ class PySparkSession(EngineSession):
 
     def load(self, relation: Relation, projection: Projection | None = None) -> DataFrame:
         """A frame that reads files in place."""
-        return self._run(lambda: self._analyzed(read_files(self.spark, relation, projection)))
+        remediation = "Correct the source's `options`, `columns` or `filter`, or its files."
+        return self._run(lambda: self._analyzed(read_files(self.spark, relation, projection)), None, remediation)
 
     def register(self, name: str, frame: DataFrame) -> None:
         """A temporary view, seen by this session alone."""
-        frame.createOrReplaceTempView(name)
+        adopted(self.spark, frame).createOrReplaceTempView(name)
         self._views.add(name)
 
     def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
@@ -66,13 +69,8 @@ class PySparkSession(EngineSession):
     def rows(
         self, sql: str, parameters: Mapping[str, Any] | None = None, timeout: float | None = None
     ) -> list[dict[str, Any]]:
-        """Rows as dictionaries; timestamps carry the session's time zone."""
-
-        def collect() -> list[dict[str, Any]]:
-            table = self.spark.sql(sql, args=dict(parameters) if parameters else None).toArrow()
-            return table.to_pylist()  # type: ignore[no-any-return]
-
-        return self._run(collect, timeout)
+        """Rows as dictionaries; timestamps carry a time zone."""
+        return self._run(lambda: collected(self.spark.sql(sql, args=dict(parameters) if parameters else None)), timeout)
 
     def to_arrow(self, frame: DataFrame) -> Any:
         """All rows as a pyarrow.Table."""
@@ -80,7 +78,8 @@ class PySparkSession(EngineSession):
 
     def from_value(self, value: Any) -> DataFrame | None:
         """A frame over a Spark, pandas or polars frame, pyarrow Table, RecordBatch or RecordBatchReader."""
-        return self._run(lambda: frame_of(self.spark, value))
+        remediation = "Return columns of types that Spark has."
+        return self._run(lambda: frame_of(self.spark, value), None, remediation)
 
     def close(self) -> None:
         """Drop the views, and stop what was left running; the application goes on."""
@@ -93,7 +92,7 @@ class PySparkSession(EngineSession):
                 self.spark.stop()
         self._views.clear()
 
-    def _run(self, action: Callable[[], T], timeout: float | None = None) -> T:
+    def _run(self, action: Callable[[], T], timeout: float | None = None, remediation: str | None = None) -> T:
         self._actions += 1
         tag = f"{self._tag}-{self._actions}"
 
@@ -104,7 +103,7 @@ class PySparkSession(EngineSession):
         try:
             return wait_for(tagged, lambda: self._jobs.cancel(tag), timeout)
         except Exception as error:
-            translated = spark_error(error)
+            translated = spark_error(error, remediation)
             if translated is None:
                 raise
             raise translated from error

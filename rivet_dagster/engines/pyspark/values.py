@@ -73,6 +73,8 @@ def storable(type_: Any) -> Any:
         return pa.list_(type_.value_field.with_name("element").with_type(storable(type_.value_type)))
     if types.is_timestamp(type_):
         return pa.timestamp("us", type_.tz)
+    if types.is_duration(type_):
+        return pa.duration("us")
     if types.is_time(type_):
         return pa.time64("us")
     return _widened().get(type_, type_)

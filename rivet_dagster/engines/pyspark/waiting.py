@@ -21,8 +21,12 @@ T = TypeVar("T")
 _numbers = itertools.count(1)
 
 
-def wait_for(work: Callable[[], T], cancel: Callable[[], None], timeout: float | None = None) -> T:
+def wait_for(
+    work: Callable[[], T], cancel: Callable[[], None], timeout: float | None = None, grace: float = GRACE_SECONDS
+) -> T:
     """The result of ``work``; on an interrupt or after ``timeout`` seconds, cancel it, see it end, and raise.
+
+    Work that does not end within ``grace`` seconds goes on being cancelled in the background.
 
     Raises TimeoutError, and whatever ``work`` or a signal handler raises.
 
@@ -50,7 +54,7 @@ def wait_for(work: Callable[[], T], cancel: Callable[[], None], timeout: float |
                 raise TimeoutError(f"no answer within {timeout:g} s")
     except BaseException:
         _cancel_until(ended, cancel)
-        ended.wait(GRACE_SECONDS)
+        ended.wait(grace)
         raise
     if errors:
         raise errors[0]

@@ -1,0 +1,155 @@
+"""What others do to a table, or an interruption does, while it is published."""
+
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+from support.tables import catalog, fill, ids, publish, refused, tree
+
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog, versions
+from rivet_dagster.errors import RivetError
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> FilesystemCatalog:
+    return catalog(tmp_path)
+
+
+def test_what_was_published_cannot_be_discarded(tmp_path, warehouse):
+    staged = fill(warehouse.stage("orders", {}), [1])
+    first = warehouse.publish(staged, "run")
+    warehouse.discard(staged)
+    assert ids(tmp_path / "warehouse/orders") == [1]
+    publish(warehouse, [2])
+    warehouse.discard(staged)
+    assert ids(Path(warehouse.read(first).paths[0])) == [1]
+
+
+def test_publishing_twice_changes_nothing(tmp_path, warehouse):
+    staged = fill(warehouse.stage("orders", {}), [1])
+    first = warehouse.publish(staged, "run")
+    before = tree(tmp_path)
+    assert warehouse.publish(staged, "run") == first
+    assert tree(tmp_path) == before
+
+
+def test_who_began_on_an_older_version_does_not_publish(tmp_path, warehouse):
+    slow = fill(warehouse.stage("orders", {}), [1])
+    fast = publish(warehouse, [2])
+    error = refused(warehouse.publish, slow, "slow")
+    assert error.code == "RVT-405"
+    assert fast.version in str(error)
+    assert ids(tmp_path / "warehouse/orders") == [2]
+    assert ids(Path(slow.target.paths[0])) == [1]
+
+
+def test_of_many_who_publish_at_once_one_succeeds(tmp_path, warehouse):
+    staged = [fill(warehouse.stage("orders", {}), [n]) for n in range(8)]
+    won, lost = [], []
+
+    def race(n: int) -> None:
+        try:
+            won.append((n, catalog(tmp_path).publish(staged[n], f"run {n}")))
+        except RivetError as error:
+            lost.append(error.code)
+
+    threads = [threading.Thread(target=race, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert lost == ["RVT-405"] * 7
+    assert ids(tmp_path / "warehouse/orders") == [won[0][0]]
+
+
+def test_expiry_takes_up_what_an_interrupted_one_left(tmp_path, warehouse, monkeypatch):
+    monkeypatch.setattr(versions, "remove", lambda *_: None)
+    for n in range(4):
+        publish(warehouse, [n])
+    monkeypatch.undo()
+    publish(warehouse, [4])
+    assert len(list((tmp_path / "warehouse/.rivet/orders").glob("*.json"))) == 2
+
+
+@pytest.mark.parametrize("place", ["switch", "manifest", "sync"])
+@pytest.mark.parametrize("failure", [OSError("disk full"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_a_failure_in_the_middle_of_publishing_leaves_the_old_table(tmp_path, warehouse, monkeypatch, place, failure):
+    publish(warehouse, [1])
+    before = tree(tmp_path)
+    staged = fill(warehouse.stage("orders", {}), [2])
+
+    def fail(*_: object, **__: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(os, {"switch": "replace", "manifest": "fsync", "sync": "symlink"}[place], fail)
+    with pytest.raises(type(failure)):
+        warehouse.publish(staged, "run")
+    monkeypatch.undo()
+    assert ids(tmp_path / "warehouse/orders") == [1]
+    warehouse.discard(staged)
+    assert tree(tmp_path) == before
+    publish(warehouse, [3])
+    assert ids(tmp_path / "warehouse/orders") == [3]
+
+
+def test_a_failure_after_the_switch_leaves_the_new_table_whatever_is_discarded(tmp_path, warehouse, monkeypatch):
+    publish(warehouse, [1])
+    staged = fill(warehouse.stage("orders", {}), [2])
+    monkeypatch.setattr(versions, "expire", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        warehouse.publish(staged, "run")
+    warehouse.discard(staged)
+    assert ids(tmp_path / "warehouse/orders") == [2]
+    assert warehouse.current("orders").identity == "run"
+
+
+def test_what_this_catalog_did_not_publish_is_not_replaced(tmp_path, warehouse):
+    place = tmp_path / "warehouse/orders"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for make, clear in [
+        (place.mkdir, place.rmdir),
+        (place.touch, place.unlink),
+        (lambda: place.symlink_to(elsewhere), place.unlink),
+    ]:
+        place.parent.mkdir(exist_ok=True)
+        make()
+        error = refused(warehouse.stage, "orders", {})
+        assert error.code == "RVT-404"
+        assert warehouse.current("orders") is None
+        clear()
+
+    staged = fill(warehouse.stage("orders", {}), [1])
+    place.write_text("precious")
+    assert refused(warehouse.publish, staged, "run").code == "RVT-404"
+    warehouse.discard(staged)
+    assert place.read_text() == "precious"
+
+
+def test_an_engine_that_wrote_nothing_is_an_error(tmp_path, warehouse):
+    staged = warehouse.stage("orders", {})
+    for error in (refused(warehouse.audit, staged), refused(warehouse.publish, staged, "run")):
+        assert error.code == "RVT-402"
+        assert "warehouse/.rivet/orders" in str(error)
+    shutil.rmtree(staged.target.paths[0])
+    assert refused(warehouse.publish, staged, "run").code == "RVT-402"
+    assert warehouse.current("orders") is None
+
+
+def test_a_lost_manifest_is_read_off_the_data(tmp_path, warehouse):
+    published = publish(warehouse, [1, 2])
+    (tmp_path / f"warehouse/.rivet/orders/{published.version}.json").unlink()
+    current = warehouse.current("orders")
+    assert (current.version, current.statistics) == (published.version, published.statistics)
+    assert publish(warehouse, [3]).rows_before == 2
+
+
+def test_a_table_whose_data_somebody_removed_can_be_published_again(tmp_path, warehouse):
+    publish(warehouse, [1, 2])
+    shutil.rmtree(tmp_path / "warehouse/.rivet/orders")
+    assert warehouse.current("orders") is None
+    again = publish(warehouse, [3])
+    assert again.rows_before == 0
+    assert ids(tmp_path / "warehouse/orders") == [3]

@@ -1,0 +1,115 @@
+"""Staging, publishing and reading versions of a table, without an engine."""
+
+import json
+import os
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from support.tables import catalog, fill, ids, publish, refused, tree
+
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> FilesystemCatalog:
+    return catalog(tmp_path)
+
+
+def test_the_published_table_is_a_relative_link_that_every_reader_follows(tmp_path, warehouse):
+    published = publish(warehouse, [1, 2])
+    link = tmp_path / "warehouse/orders"
+    assert os.listdir(link) == ["part-0.snappy.parquet"]
+    assert os.readlink(link) == f".rivet/orders/{published.version}"
+    assert ids(link) == [1, 2]
+    assert pd.read_parquet(link)["id"].tolist() == [1, 2]
+    assert pl.read_parquet(link)["id"].to_list() == [1, 2]
+    assert duckdb.sql(f"SELECT sum(id) FROM '{link}/*.parquet'").fetchall() == [(3,)]
+    assert published.uri == link.as_uri()
+
+    moved = tmp_path / "moved"
+    (tmp_path / "warehouse").rename(moved)
+    assert ids(moved / "orders") == [1, 2]
+
+
+def test_current_tells_of_the_published_version(warehouse):
+    assert warehouse.current("orders") is None
+    first = publish(warehouse, [1, 2], run="one")
+    assert warehouse.current("orders") == first
+    assert (first.statistics.rows, first.rows_before, first.identity) == (2, 0, "one")
+    assert first.statistics.columns == (("id", "int64"),)
+    assert first.statistics.bytes > 0
+    second = publish(warehouse, [3], run="two")
+    assert warehouse.current("orders") == second
+    assert (second.statistics.rows, second.rows_before) == (1, 2)
+    assert first.version < second.version
+
+
+def test_a_staged_version_is_seen_by_nobody(tmp_path, warehouse):
+    published = publish(warehouse, [1])
+    staged = fill(warehouse.stage("orders", {}), [2])
+    assert staged.base == published.version
+    assert ids(tmp_path / "warehouse/orders") == [1]
+    relation, statistics = warehouse.audit(staged)
+    assert ids(Path(relation.paths[0])) == [2]
+    assert statistics.rows == 1
+
+
+def test_discarding_leaves_no_trace_and_may_be_repeated(tmp_path, warehouse):
+    publish(warehouse, [1])
+    before = tree(tmp_path)
+    staged = fill(warehouse.stage("orders", {}), [2])
+    warehouse.discard(staged)
+    warehouse.discard(staged)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3, "2"])
+def test_as_many_versions_are_kept_as_the_option_says(tmp_path, kept):
+    warehouse = catalog(tmp_path, versions=kept)
+    published = [publish(warehouse, [n]) for n in range(5)]
+    for version in published[-int(kept) :]:
+        assert Path(warehouse.read(version).paths[0]).is_dir()
+    for version in published[: -int(kept)]:
+        assert refused(warehouse.read, version).code == "RVT-401"
+    names = {path.name for path in (tmp_path / "warehouse/.rivet/orders").iterdir()}
+    assert len(names) == 2 * int(kept) + 1  # folders, manifests and the lock
+    assert published[-1].rows_before == 1
+    assert warehouse.current("orders") == published[-1]
+
+
+def test_a_reader_of_the_version_before_finishes(warehouse):
+    first = publish(warehouse, [1])
+    dataset = pa.dataset.dataset(warehouse.read(first).paths[0])
+    publish(warehouse, [2])
+    assert dataset.to_table().column("id").to_pylist() == [1]
+
+
+@pytest.mark.parametrize("table", ["", "..", ".hidden", "a/b", "/tmp/x", "a b", "*", "day=1", "../x"])
+def test_table_names_that_are_refused(warehouse, tmp_path, table):
+    assert refused(warehouse.stage, table, {}).code == "RVT-404"
+    assert not (tmp_path / "warehouse").exists()
+
+
+def test_a_name_may_be_dotted(tmp_path, warehouse):
+    publish(warehouse, [1], table="marts.orders-2024")
+    assert ids(tmp_path / "warehouse/marts.orders-2024") == [1]
+
+
+def test_the_manifest_says_who_published_what_upon_what(tmp_path, warehouse):
+    first = publish(warehouse, [1, 2])
+    second = publish(warehouse, [3], run="nightly/orders")
+    manifest = json.loads((tmp_path / f"warehouse/.rivet/orders/{second.version}.json").read_text())
+    assert manifest.pop("published_at").endswith("+00:00")
+    assert manifest.pop("bytes") == second.statistics.bytes
+    assert manifest == {
+        "version": second.version,
+        "base": first.version,
+        "identity": "nightly/orders",
+        "rows": 1,
+        "rows_before": 2,
+        "columns": [["id", "int64"]],
+    }

@@ -1,0 +1,207 @@
+"""Finding sources, and the options of the catalog and its tables, without an engine."""
+
+import errno
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import tables
+from support.tables import refused
+
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.registry import catalog_class, catalog_traits
+from rivet_dagster.engines.registry import engine_class
+from rivet_dagster.model.profile import CatalogSpec
+
+CSV = {"header": "true", "enforceSchema": "false"}
+
+
+def catalog(root: Path, **options: object) -> FilesystemCatalog:
+    return tables.catalog(root, **{"path": "data", **options})
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    for name in ("orders.csv", "days/1.csv", "days/2.csv", "days/_log.csv", "more/x.json.gz", "plain", "dir/part.orc"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("id\n1\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("table", "format", "paths"),
+    [
+        ("orders.csv", "csv", ["orders.csv"]),
+        ("days", "csv", ["days"]),
+        ("days/*.csv", "csv", ["days/1.csv", "days/2.csv"]),
+        ("days/[!2]*", "csv", ["days/1.csv"]),
+        ("{days,more}/*", "csv", ["days/1.csv", "days/2.csv", "more/x.json.gz"]),
+        ("more/x.json.gz", "json", ["more/x.json.gz"]),
+        ("dir", "orc", ["dir"]),
+        ("plain", "parquet", ["plain"]),
+        ("../data/plain", "parquet", ["../data/plain"]),
+    ],
+)
+def test_a_table_is_a_file_a_folder_or_a_glob(tmp_path, data, table, format, paths):
+    found = catalog(tmp_path).source(table, {})
+    assert found.format == format
+    assert list(found.paths) == [str(data / path) for path in paths]
+
+
+def test_absolute_places_and_uris_of_this_machine(tmp_path, data):
+    elsewhere = catalog(tmp_path / "other", path=data.as_uri())
+    assert elsewhere.source("orders.csv", {}).paths == (str(data / "orders.csv"),)
+    assert elsewhere.source(str(data / "days"), {}).paths == (str(data / "days"),)
+    assert elsewhere.source((data / "days").as_uri() + "/*.csv", {}).paths[0] == str(data / "days/1.csv")
+
+
+def test_the_extension_of_the_catalogs_format_may_be_left_out(tmp_path, data):
+    assert catalog(tmp_path, format="csv").source("orders", {}).paths == (str(data / "orders.csv"),)
+    assert refused(catalog(tmp_path).source, "orders", {}).code == "RVT-403"
+
+
+def test_a_missing_table_is_shown_from_the_project_with_names_that_are_near(tmp_path, data):
+    error = refused(catalog(tmp_path).source, "order.csv", {})
+    assert error.code == "RVT-403"
+    assert "data/order.csv does not exist; did you mean 'orders.csv'?" in str(error)
+    assert "nor does the folder data/nowhere" in str(refused(catalog(tmp_path).source, "nowhere/x", {}))
+    assert "no file matches data/days/*.json" in str(refused(catalog(tmp_path).source, "days/*.json", {}))
+
+
+def test_what_engines_pass_over_is_no_data(tmp_path, data):
+    for table in ("days/_log.csv", "days/_*"):
+        assert refused(catalog(tmp_path).source, table, {}).code == "RVT-403"
+    (data / "empty").mkdir()
+    assert "holds no data file" in str(refused(catalog(tmp_path).source, "empty", {}))
+    assert catalog(tmp_path).source("empty", {"schema": "id INT", "format": "csv"}).format == "csv"
+
+
+def test_names_with_the_characters_of_globs(tmp_path, data):
+    (data / "a[1].csv").write_text("id\n1\n")
+    assert catalog(tmp_path).source("a[1].csv", {}).paths == (str(data / "a[1].csv"),)
+
+
+def test_csv_has_a_header_that_is_checked_unless_the_user_says_otherwise(tmp_path, data):
+    raw = catalog(tmp_path)
+    assert raw.source("orders.csv", {}).options == CSV
+    given = {"schema": "id INT", "HEADER": False, "nullValue": "NA", "maxColumns": 9, "format": "csv"}
+    expected = {"enforceSchema": "false", "schema": "id INT", "HEADER": "false", "nullValue": "NA", "maxColumns": "9"}
+    assert raw.source("orders.csv", given).options == expected
+    (data / "x.tsv").write_text("id\n1\n")
+    assert raw.source("x.tsv", {}).options == {**CSV, "sep": "\t"}
+    assert raw.source("x.tsv", {"delimiter": ";"}).options == {**CSV, "delimiter": ";"}
+    assert raw.source("dir", {}).options == {}
+
+
+def test_the_format_and_options_of_a_table_are_checked(tmp_path, data):
+    raw = catalog(tmp_path)
+    assert raw.source("plain", {"format": "json"}).format == "json"
+    assert "did you mean 'parquet'" in str(refused(raw.source, "plain", {"format": "parqet"}))
+    assert "`sep` must be a text, a number or a boolean, not nothing" in str(refused(raw.source, "days", {"sep": None}))
+    assert refused(raw.stage, "t", {"format": "csv"}).code == "RVT-204"
+    assert raw.stage("t", {"compression": "zstd"}).target.options == {"compression": "zstd"}
+
+
+def test_a_published_table_is_read_in_one_version(tmp_path):
+    raw = catalog(tmp_path, format="csv")
+    staged = raw.stage("orders", {})
+    pq.write_table(pa.table({"id": [1]}), f"{staged.target.paths[0]}/part-0.parquet")
+    published = raw.publish(staged, "run")
+    for found in (raw.source("orders", {}), catalog(tmp_path, path=".").source("data/orders", {})):
+        assert found == raw.read(published)
+
+
+def test_a_link_to_a_file_keeps_its_name(tmp_path, data):
+    (data / "blob").write_bytes(b"")
+    (data / "linked.csv.gz").symlink_to("blob")
+    assert catalog(tmp_path).source("linked.csv.gz", {}).paths == (str(data / "linked.csv.gz"),)
+
+
+def test_the_data_version_follows_the_files(tmp_path, data):
+    raw = catalog(tmp_path)
+    versions = [raw.data_version("days", {})]
+
+    def changed() -> bool:
+        versions.append(raw.data_version("days", {}))
+        return versions[-1] != versions[-2]
+
+    assert not changed()
+    (data / "days/3.csv").write_text("id\n3\n")
+    assert changed()
+    (data / "days/3.csv").write_text("id\n33\n")
+    assert changed()
+    os.utime(data / "days/3.csv", ns=(0, 0))
+    assert changed()
+    (data / "days/3.csv").rename(data / "days/4.csv")
+    assert changed()
+    (data / "days/_log.csv").write_text("noise")
+    (data / "days/.hidden").write_text("noise")
+    (data / "days/_temporary").mkdir()
+    (data / "days/_temporary/5.csv").write_text("id\n")
+    assert not changed()
+    (data / "days/loop").symlink_to(data / "days")
+    assert not changed()
+    assert raw.data_version("days/*.csv", {}) != raw.data_version("days/1.csv", {})
+    assert refused(raw.data_version, "nothing", {}).code == "RVT-403"
+
+
+def test_a_remote_place_can_be_read_but_not_written(tmp_path):
+    lake = catalog(tmp_path, path="s3://key:secret@lake/raw/", format="csv")
+    found = lake.source("orders", {"schema": "id INT"})
+    assert (found.format, found.paths) == ("csv", ("s3://key:secret@lake/raw/orders",))
+    assert found.options == {**CSV, "schema": "id INT"}
+    assert lake.source("days/*.parquet", {}).format == "parquet"
+    assert lake.source("hdfs://nn/x.json", {}).paths == ("hdfs://nn/x.json",)
+    assert lake.current("orders") is None
+    for error in (refused(lake.stage, "orders", {}), refused(lake.data_version, "orders", {})):
+        assert error.code in ("RVT-402", "RVT-403")
+        assert "Iceberg" in str(error)
+        assert "secret" not in str(error)
+
+
+def test_a_file_system_without_links_is_refused(tmp_path, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "symlink", refuse)
+    assert refused(catalog(tmp_path).stage, "orders", {}).code == "RVT-402"
+    assert list((tmp_path / "data/.rivet/orders").iterdir()) == []
+
+
+def test_a_place_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "data").write_text("a file")
+    assert refused(catalog(tmp_path).stage, "orders", {}).code == "RVT-404"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "parqet"}, "must be one of parquet, csv, json, orc, not 'parqet'; did you mean 'parquet'?"),
+        ({"versions": 0}, "`versions` must be a whole number of at least 1, not 0"),
+        ({"versions": True}, "not true"),
+        ({"path": None}, "`path` must be a path, not nothing"),
+        ({"pth": "x"}, "has the unknown option 'pth'; did you mean 'path'?"),
+    ],
+)
+def test_wrong_options_of_the_catalog(tmp_path, options, message):
+    error = refused(lambda: catalog(tmp_path, **options))
+    assert message in str(error)
+    assert error.exit_code == 10
+
+
+def test_a_missing_path_and_unexpanded_values(tmp_path):
+    error = refused(FilesystemCatalog, CatalogSpec("raw", "filesystem", {"versions": "x"}), tmp_path)
+    assert [d.code for d in error.diagnostics] == ["RVT-105", "RVT-104"]
+    assert FilesystemCatalog.check({"path": "${HOME}", "format": "${F}", "versions": "${N}"}) == {}
+
+
+def test_types_are_found_by_entry_point():
+    assert catalog_class("filesystem") is FilesystemCatalog
+    assert catalog_traits()["filesystem"].options == FilesystemCatalog.options
+    assert "did you mean 'filesystem'" in str(refused(catalog_class, "filesytem"))
+    error = refused(engine_class, "spark")
+    assert error.code == "RVT-109"
+    assert "pyspark" in str(error)
