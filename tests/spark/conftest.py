@@ -1,0 +1,31 @@
+"""A session, and catalogs to read from and publish to, for each test."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.engines.pyspark import PySparkEngine
+from rivet_dagster.engines.pyspark.session import PySparkSession
+from rivet_dagster.model.profile import CatalogSpec
+
+
+@pytest.fixture
+def session(engine: PySparkEngine) -> Iterator[PySparkSession]:
+    """A session of its own for each test."""
+    session = engine.session()
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> FilesystemCatalog:
+    """A catalog in the test's own folder."""
+    return FilesystemCatalog(CatalogSpec("warehouse", "filesystem", {"path": "warehouse"}), tmp_path)
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> FilesystemCatalog:
+    """A catalog over the files that a test puts into its own folder."""
+    return FilesystemCatalog(CatalogSpec("raw", "filesystem", {"path": "."}), tmp_path)

@@ -1,0 +1,114 @@
+"""Stopping what Spark runs: timeouts, interrupts of the process, the end of a session."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rivet_dagster.engines.pyspark.waiting import wait_for
+from rivet_dagster.errors import RivetError
+
+ENDLESS = "SELECT count(*) AS n FROM range(1000000000000)"
+SECONDS = 8.0
+
+
+@pytest.fixture
+def active_jobs(session):
+    tracker = session.spark.sparkContext.statusTracker()
+    return lambda: list(tracker.getActiveJobsIds())
+
+
+def until(condition) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def interrupt_when(condition) -> threading.Thread:
+    def watch() -> None:
+        until(condition)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    return thread
+
+
+def test_spark_leaves_the_processs_own_handler_of_interrupts_alone(session):
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_timeout_stops_the_query(session, active_jobs):
+    started = time.monotonic()
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.5 s"):
+        session.rows(ENDLESS, timeout=0.5)
+    assert time.monotonic() - started < SECONDS
+    assert active_jobs() == []
+    assert session.rows("SELECT 1 AS v", timeout=60) == [{"v": 1}]
+
+
+@pytest.mark.parametrize("action", ["write", "rows", "to_arrow"])
+def test_an_interrupt_stops_the_query(session, warehouse, active_jobs, action, tmp_path):
+    staged = warehouse.stage("t", {})
+    frame = session.query("SELECT id FROM range(1000000000000)" if action == "write" else ENDLESS)
+    calls = {
+        "write": lambda: session.write(frame, staged.target),
+        "rows": lambda: session.rows(ENDLESS),
+        "to_arrow": lambda: session.to_arrow(frame),
+    }
+    watcher = interrupt_when(active_jobs)
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        calls[action]()
+    assert time.monotonic() - started < SECONDS
+    watcher.join()
+    assert active_jobs() == []
+    warehouse.discard(staged)
+    assert not Path(staged.target.paths[0]).exists()
+
+
+def test_only_what_timed_out_is_stopped_and_the_end_of_a_session_stops_the_rest(engine, session, active_jobs):
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            session.rows(ENDLESS)
+        except RivetError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    until(active_jobs)
+    running = active_jobs()
+    other = engine.session()
+    with pytest.raises(TimeoutError):
+        other.rows(ENDLESS, timeout=0.3)
+    other.close()
+    assert active_jobs() == running
+    session.close()
+    thread.join(SECONDS)
+    assert not thread.is_alive()
+    assert "cancelled" in str(errors[0])
+
+
+def test_what_cannot_be_cancelled_at_once_is_cancelled_again_until_it_ends():
+    cancelled: list[float] = []
+    ended = threading.Event()
+
+    def work() -> None:
+        while len(cancelled) < 3:
+            time.sleep(0.01)
+        ended.set()
+
+    with pytest.raises(TimeoutError):
+        wait_for(work, lambda: cancelled.append(time.monotonic()), timeout=0.1)
+    assert ended.is_set()
+
+
+def test_errors_of_the_work_come_out_as_they_are():
+    with pytest.raises(ZeroDivisionError):
+        wait_for(lambda: 1 // 0, lambda: None)

@@ -1,0 +1,48 @@
+"""What a failing query tells, and that it tells it once."""
+
+import pytest
+from support.tables import refused
+
+from rivet_dagster.errors import RivetError
+
+
+@pytest.mark.parametrize(
+    ("sql", "message", "line"),
+    [
+        ("SELECT xx FROM (SELECT 1 AS xy)", "Did you mean one of the following? [`xy`].", 1),
+        ("SELECT *\nFORM x", "[PARSE_SYNTAX_ERROR] Syntax error at or near 'x': extra input 'x'.", 2),
+        ("WITH a AS (\n\nSELECT no_such FROM range(1))\nSELECT * FROM a", "`no_such` cannot be resolved", 3),
+        ("SELECT\n1 UNION SELECT 1, 2", "[NUM_COLUMNS_MISMATCH]", 1),
+        ("SELECT :v", "[UNBOUND_SQL_PARAMETER] Found the unbound parameter: v.", None),
+    ],
+)
+def test_a_query_that_is_wrong_says_where(session, sql, message, line, capfd):
+    error = refused(session.query, sql)
+    assert (error.code, error.diagnostics[0].line) == ("RVT-503", line)
+    assert message in str(error)
+    assert_short(error, capfd)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message", "line"),
+    [
+        ("SELECT 1 / id AS v FROM range(3)", "[DIVIDE_BY_ZERO] Division by zero.", 1),
+        ("SELECT CAST('a' || id AS INT) AS v FROM range(1)", "The value 'a0' of the type \"STRING\" cannot be cast", 1),
+        ("SELECT if(id = 0, raise_error('mine ' || id), 1) AS v FROM range(1)", "[USER_RAISED_EXCEPTION] mine 0", None),
+    ],
+)
+def test_a_query_that_fails_while_it_runs_says_why(session, warehouse, sql, message, line, capfd):
+    target = warehouse.stage("t", {}).target
+    for error in (refused(session.write, session.query(sql), target), refused(session.rows, sql)):
+        assert (error.code, error.diagnostics[0].line) == ("RVT-503", line)
+        assert message in str(error)
+        assert error.__cause__ is not None
+        assert_short(error, capfd)
+
+
+def assert_short(error: RivetError, capfd: pytest.CaptureFixture[str]) -> None:
+    assert "\tat " not in str(error)
+    assert "SQLSTATE" not in str(error)
+    assert len(str(error).splitlines()) == 2
+    out, err = capfd.readouterr()
+    assert (out, err) == ("", "")

@@ -1,0 +1,126 @@
+"""Projects on disk that really run: a few small files, and what a run of them leaves behind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+from support.spark import MASTER
+
+from rivet_dagster import compile_directory
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.execution.group_run import run_group
+from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.results import GroupResult
+from rivet_dagster.execution.runtime import Runtime
+
+MANIFEST = {"profiles": "profiles.yaml", "sources": "sources", "joints": "joints", "sinks": "sinks"}
+PROFILES = {
+    "default": {
+        "catalogs": {
+            "raw": {"type": "filesystem", "path": "data", "format": "csv"},
+            "lake": {"type": "filesystem", "path": "lake"},
+        },
+        "engines": [
+            {
+                "name": "spark",
+                "type": "pyspark",
+                "catalogs": ["raw", "lake"],
+                "master": MASTER,
+                "config": {"spark.sql.shuffle.partitions": 2},
+            }
+        ],
+    }
+}
+WORKSPACE = ".rivet/workspace"
+"""Where joints between groups are stored, seen from the project."""
+
+Files = Mapping[str, str | bytes | Mapping[str, Any]]
+
+
+class ProjectFolder:
+    """A project in a folder of its own; what is no text becomes YAML."""
+
+    def __init__(self, root: Path, files: Files) -> None:
+        self.root = root
+        for folder in ("sources", "joints", "sinks", "data"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        self.write({"rivet.yaml": MANIFEST, "profiles.yaml": PROFILES, **files})
+
+    def write(self, files: Files) -> ProjectFolder:
+        """Add or replace files; the next look at the plan sees them."""
+        for name, content in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, Mapping):
+                content = yaml.safe_dump(dict(content), sort_keys=False)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        self.__dict__.pop("assembly", None)
+        return self
+
+    @cached_property
+    def assembly(self) -> CompiledAssembly:
+        """The plan of the files."""
+        return compile_directory(self.root).raise_errors()
+
+    @property
+    def runtime(self) -> Runtime:
+        """A runtime as another process would open it."""
+        return Runtime(self.assembly, self.root)
+
+    def run(
+        self,
+        group: str,
+        selected: Iterable[str] | None = None,
+        given: Mapping[str, MaterializedRef] | None = None,
+        unjudged_sources: Iterable[str] = (),
+    ) -> GroupResult:
+        """Run a group, all of it unless some of its joints are selected."""
+        chosen = self.assembly.group(group).joints if selected is None else selected
+        return run_group(self.runtime, group, chosen, f"test/{group}", given, unjudged_sources)
+
+    def run_all(self) -> dict[str, GroupResult]:
+        """Run every group in the plan's order."""
+        plan = self.assembly
+        return {name: self.run(name) for name in plan.execution_order if plan.joint(name).type != "source"}
+
+    def table(self, name: str, catalog: str = "lake") -> pa.Table:
+        """A published table, as any reader of Parquet sees it."""
+        return pq.read_table(self.root / catalog / name)
+
+    def rows(self, name: str, catalog: str = "lake") -> list[dict[str, Any]]:
+        """Its rows, in the order of their values."""
+        return in_order(self.table(name, catalog).to_pylist())
+
+    def bytes_of(self, name: str, catalog: str = "lake") -> dict[str, bytes]:
+        """Every file of a published table by the path that readers open."""
+        link = self.root / catalog / name
+        return {f"{os.readlink(link)}/{path.name}": path.read_bytes() for path in sorted(link.iterdir())}
+
+    def versions(self, name: str, catalog: str = "lake") -> list[str]:
+        """All folders and manifests that lie there for a table, published or not."""
+        home = self.root / catalog / ".rivet" / name
+        return sorted(path.name for path in home.iterdir() if path.name != "lock") if home.is_dir() else []
+
+
+def in_order(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows in the order of their values, NULLs first."""
+    return sorted((dict(row) for row in rows), key=lambda row: [(v is not None, str(v)) for v in row.values()])
+
+
+def source(table: str, schema: str, **fields: Any) -> dict[str, Any]:
+    """A source on a CSV file with typed columns."""
+    options = {"schema": schema, **fields.pop("options", {})}
+    return {"type": "source", "catalog": "raw", "table": table, "options": options, **fields}
+
+
+def sink(table: str, *upstream: str, assertions: Iterable[Mapping[str, Any]] = (), **fields: Any) -> dict[str, Any]:
+    """A sink with these checks."""
+    quality = {"quality": {"assertions": [dict(check) for check in assertions]}} if assertions else {}
+    return {"type": "sink", "catalog": "lake", "table": table, "upstream": list(upstream), **quality, **fields}
