@@ -25,6 +25,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-110": "See `rivet-dagster --help` for the commands and their options.",
     "RVT-111": "Install a JDK 17 or 21 and set JAVA_HOME, or: pip install 'rivet_dagster[java]'.",
     "RVT-112": "Point JAVA_HOME to a JDK 17 or 21, or: pip install 'rivet_dagster[java]'.",
+    "RVT-113": "Name a file that `compile --format json` wrote.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself.",
     "RVT-202": "Correct the YAML of this file.",
@@ -55,6 +56,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-314": "Put the limit in a SQL joint that the others read.",
     "RVT-315": "Correct the SQL; where Spark reads it as it stands, declare `upstream`.",
     "RVT-316": "Give each output column a name of its own, with AS.",
+    "RVT-317": "Give the joints that one sink writes the same columns, of the same types.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",
     "RVT-402": "Put the sink on an Iceberg catalog, or on a POSIX file system.",

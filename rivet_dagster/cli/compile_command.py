@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 
+from rivet_dagster.cli.diff_text import diff_text
+from rivet_dagster.cli.plan_mermaid import plan_mermaid
 from rivet_dagster.cli.plan_text import plan_text
+from rivet_dagster.compiler.diff import diff_plans, read_plan
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.loading import compile_directory
@@ -15,6 +19,8 @@ from rivet_dagster.loading import compile_directory
 def compile_command(options: argparse.Namespace) -> int:
     """Print the plan; 1 where the project does not compile."""
     assembly = compile_directory(options.project, options.profile)
+    if options.diff is not None:
+        return _diff(options, assembly.raise_errors())
     if assembly.success:
         _check_names(options.joints, assembly)
     if options.format == "json":
@@ -23,7 +29,21 @@ def compile_command(options: argparse.Namespace) -> int:
     for warning in assembly.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     assembly.raise_errors()
-    print(plan_text(assembly, options.joints))
+    show = plan_mermaid if options.format == "mermaid" else plan_text
+    print(show(assembly, options.joints))
+    return 0
+
+
+def _diff(options: argparse.Namespace, assembly: CompiledAssembly) -> int:
+    """Print what differs from the plan in the file ``--diff``."""
+    if options.joints or options.format == "mermaid":
+        raise RivetError("RVT-110", "--diff compares whole plans, as text or with --format json")
+    try:
+        text = Path(options.diff).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RivetError("RVT-113", f"{options.diff} cannot be read: {error}", file=options.diff) from error
+    diff = diff_plans(read_plan(text, options.diff), assembly)
+    print(diff.to_json() if options.format == "json" else diff_text(diff) + "\n", end="")
     return 0
 
 

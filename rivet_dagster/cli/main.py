@@ -75,7 +75,8 @@ def _parser() -> argparse.ArgumentParser:
 
     compiling = commands.add_parser("compile", help="show the plan; nothing is read or run")
     compiling.add_argument("joints", nargs="*", metavar="JOINT", help="show only these joints and their groups")
-    compiling.add_argument("--format", choices=("visual", "json"), default="visual")
+    compiling.add_argument("--format", choices=("visual", "json", "mermaid"), default="visual")
+    compiling.add_argument("--diff", metavar="OLD.json", help="show what differs from a plan of `--format json`")
     _add_globals(compiling)
 
     running = commands.add_parser("run", help="materialize joints in a Dagster run of this process")

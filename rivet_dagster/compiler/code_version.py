@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
 
 from rivet_dagster.model.joint import PYTHON, SINK, Joint
 from rivet_dagster.model.project import PythonFunction
-from rivet_dagster.sql.dialect import Query
-from rivet_dagster.sql.fingerprint import fingerprint
+from rivet_dagster.sql.known_query import KnownQuery
 
 
-def code_version(joint: Joint, upstream: tuple[str, ...], query: Query | None, function: PythonFunction | None) -> str:
+def code_version(
+    joint: Joint, upstream: tuple[str, ...], query: KnownQuery | None, function: PythonFunction | None
+) -> str:
     """16 hexadecimal digits; comments, white space, description, group, owners, engine and place do not count."""
     logic = {
         "type": joint.type,
-        "sql": fingerprint(query) if query else None,
+        "sql": query.fingerprint if query else None,
         "function": function.tree if function else None,
         "upstream": upstream if joint.type in (SINK, PYTHON) else None,
         "columns": joint.columns,
         "filter": joint.filter,
         "limit": joint.limit,
-        "write_strategy": asdict(joint.write_strategy),
+        "write_strategy": vars(joint.write_strategy),
         "on_error": joint.on_error,
     }
     return hashlib.sha256(json.dumps(logic, sort_keys=True, default=str).encode()).hexdigest()[:16]

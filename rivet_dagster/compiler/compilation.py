@@ -16,33 +16,36 @@ from rivet_dagster.compiler.plugin_options import check_plugins
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.schemas import infer_schemas
 from rivet_dagster.model.joint import SINK, SOURCE
+from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project
 
 
-def compile_project(project: Project, plugins: Plugins) -> CompiledAssembly:
+def compile_project(project: Project, plugins: Plugins, memo: Memo | None = None) -> CompiledAssembly:
     """The plan of ``project``; where it has errors, a plan without groups that holds all of them.
 
-    ``plugins`` are the traits of the installed catalogs and engines.
+    ``plugins`` are the traits of the installed catalogs and engines; ``memo`` saves work that an earlier compilation
+    did, and never changes the result.
     """
+    memo = Memo() if memo is None else memo
     found = Diagnostics(list(project.errors))
     check_plugins(project.profile, plugins, found)
-    graph = build_graph(project, found)
+    graph = build_graph(project, found, memo)
     check_assembly(graph, found)
     engines = resolve_engines(graph, project.profile, plugins, found)
     if found.errors:
-        return CompiledAssembly(
-            profile=project.profile.name, errors=found.sorted_errors(), warnings=tuple(found.warnings)
-        )
+        return _failed(project, found)
 
     fusion = fuse_joints(graph, engines, _max_depth(project.profile))
     order, waves = order_groups(graph, fusion)
     members = fusion.members(graph)
-    joints = _compiled_joints(project, graph, engines, fusion)
+    joints = infer_schemas(_compiled_joints(project, graph, engines, fusion), graph, found, memo)
+    if found.errors:
+        return _failed(project, found)
     return CompiledAssembly(
         profile=project.profile.name,
-        joints=infer_schemas(joints, graph),
+        joints=joints,
         fused_groups=tuple(_group(name, members[name], graph, engines) for name in order),
         execution_order=order,
         waves=waves,
@@ -54,6 +57,10 @@ def compile_project(project: Project, plugins: Plugins) -> CompiledAssembly:
         dagster=project.dagster,
         warnings=tuple(found.warnings),
     )
+
+
+def _failed(project: Project, found: Diagnostics) -> CompiledAssembly:
+    return CompiledAssembly(profile=project.profile.name, errors=found.sorted_errors(), warnings=tuple(found.warnings))
 
 
 def _max_depth(profile: Profile) -> dict[str, int]:

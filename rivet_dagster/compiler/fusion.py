@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from rivet_dagster.compiler.graph import Graph, levels, topological
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL
-from rivet_dagster.sql.determinism import is_deterministic
 from rivet_dagster.sql.fuse import fuse, union_by_name
 from rivet_dagster.sql.projection import projection
-from rivet_dagster.sql.reads import cte_count
 
 EAGER = "eager"
 PYTHON_BOUNDARY = "python_boundary"
@@ -118,14 +116,14 @@ def _boundaries(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str
         fused = [u for u in graph.upstream[name] if graph.joints[u].type == SQL and u not in reasons]
         if joint.type == SQL:
             query = graph.queries[name]
-            own = 1 + (cte_count(query.tree) if query.tree is not None else 1)
+            own = 1 + query.ctes
             limit = max_depth[engines[name]]
             for upstream in fused:
                 if own + depth[upstream] > limit:
                     reasons[upstream] = DEPTH
             fused = [u for u in fused if u not in reasons]
             depth[name] = own + max((depth[u] for u in fused), default=0)
-            repeatable[name] = is_deterministic(query) and all(repeatable[u] for u in fused)
+            repeatable[name] = query.deterministic and all(repeatable[u] for u in fused)
             repeatable[name] &= not any(graph.joints[u].limit is not None for u in graph.upstream[name])
     return reasons
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rivet_dagster.model.joint import Joint
-from rivet_dagster.sql.dialect import Query
+from rivet_dagster.sql.known_query import KnownQuery
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Graph:
 
     joints: Mapping[str, Joint]
     upstream: Mapping[str, tuple[str, ...]]
-    queries: Mapping[str, Query]
+    queries: Mapping[str, KnownQuery]
     reads: Mapping[str, Mapping[str, int]]
 
     @cached_property

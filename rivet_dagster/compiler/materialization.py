@@ -17,10 +17,11 @@ ARROW_PASSTHROUGH = "arrow_passthrough"
 def materializations(graph: Graph, fusion: Fusion, order: Sequence[str]) -> tuple[Materialization, ...]:
     """The stored joints in the order of their groups, each with the groups that read it."""
     found = []
+    place = {group: n for n, group in enumerate(order)}
     for name in order:
         if name in fusion.reasons:
             readers = {fusion.groups[reader] for reader in graph.consumers[name]}
-            found.append(Materialization(name, fusion.reasons[name], tuple(g for g in order if g in readers)))
+            found.append(Materialization(name, fusion.reasons[name], tuple(sorted(readers, key=place.__getitem__))))
     return tuple(found)
 
 

@@ -17,13 +17,34 @@ from rivet_dagster.model.schema import NONE, Field
 from rivet_dagster.model.write_strategy import WriteStrategy
 
 
+@dataclass(frozen=True)
+class ColumnReference:
+    """A column of a joint."""
+
+    joint: str
+    column: str
+
+
+@dataclass(frozen=True)
+class ColumnLineage:
+    """The columns that an output column is made from: of the direct upstream, and of the sources behind it.
+
+    ``sources`` is None where the way there is not certain. What only filters, joins or groups rows is not listed.
+    """
+
+    column: str
+    upstream: tuple[ColumnReference, ...]
+    sources: tuple[ColumnReference, ...] | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class CompiledJoint:
     """One joint, resolved.
 
     ``sql`` is a SQL joint's own text, which begins on ``sql_line`` of its file, or a source's projection. ``group`` is
     its fused group, ``asset_group`` its group in Dagster. ``catalog`` and ``table`` say where a source lies or a stored
-    result goes; both are None for a joint that is not stored. ``schema`` is None where no column is known.
+    result goes; both are None for a joint that is not stored. ``schema`` is None where no column is known; ``lineage``
+    has no entry for a column whose origin is not certain.
     """
 
     name: str
@@ -46,6 +67,7 @@ class CompiledJoint:
     options: Mapping[str, Any] = field(default_factory=dict)
     schema: tuple[Field, ...] | None = None
     schema_confidence: str = NONE
+    lineage: tuple[ColumnLineage, ...] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     description: str | None = None
     owners: tuple[str, ...] = ()

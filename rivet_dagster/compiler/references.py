@@ -9,12 +9,13 @@ from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.joint import PYTHON, SQL, Joint
+from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.project import Project
-from rivet_dagster.sql.dialect import Query, SqlError, read_query
-from rivet_dagster.sql.reads import reads
+from rivet_dagster.sql.dialect import SqlError
+from rivet_dagster.sql.known_query import KnownQuery, know_query
 
 
-def build_graph(project: Project, found: Diagnostics) -> Graph:
+def build_graph(project: Project, found: Diagnostics, memo: Memo) -> Graph:
     """The graph of all joints; RVT-207, 301, 302, 311, 313, 315."""
     joints: dict[str, Joint] = {}
     for joint in project.joints:
@@ -24,13 +25,13 @@ def build_graph(project: Project, found: Diagnostics) -> Graph:
         else:
             joints[joint.name] = joint
 
-    queries: dict[str, Query] = {}
+    queries: dict[str, KnownQuery] = {}
     counted: dict[str, Counter[str]] = {}
     upstream: dict[str, tuple[str, ...]] = {}
     broken = _broken_names(project)
     for joint in joints.values():
         if joint.type == SQL:
-            query = _query(joint, found)
+            query = _query(joint, found, memo)
             if query is None:
                 upstream[joint.name] = ()
                 continue
@@ -45,10 +46,10 @@ def build_graph(project: Project, found: Diagnostics) -> Graph:
     return Graph(joints, upstream, queries, counted)
 
 
-def _query(joint: Joint, found: Diagnostics) -> Query | None:
+def _query(joint: Joint, found: Diagnostics, memo: Memo) -> KnownQuery | None:
     assert joint.sql is not None
     try:
-        query = read_query(joint.sql)
+        query = know_query(joint.sql, memo)
     except SqlError as error:
         found.sql_error(joint, "RVT-207", f"the SQL {error}", error)
         return None
@@ -60,29 +61,28 @@ def _query(joint: Joint, found: Diagnostics) -> Query | None:
     return query
 
 
-def _reads(joint: Joint, query: Query, joints: dict[str, Joint]) -> Counter[str]:
+def _reads(joint: Joint, query: KnownQuery, joints: dict[str, Joint]) -> Counter[str]:
     """How often each joint is evaluated; a query that cannot be read may evaluate each twice.
 
     A joint that names itself means the engine's table of that name.
     """
-    if query.tree is None:
+    if query.unreadable is not None:
         return Counter(dict.fromkeys(joint.upstream or (), 2))
-    return Counter({name: n for name, n in reads(query.tree).items() if name in joints and name != joint.name})
+    return Counter({name: n for name, n in query.reads.items() if name in joints and name != joint.name})
 
 
 def _sql_upstream(
-    joint: Joint, query: Query, counted: Counter[str], joints: dict[str, Joint], found: Diagnostics
+    joint: Joint, query: KnownQuery, counted: Counter[str], joints: dict[str, Joint], found: Diagnostics
 ) -> tuple[str, ...]:
     if joint.upstream is not None:
         for name in sorted(set(counted) - set(joint.upstream)):
             found.error(joint, "RVT-313", f"the query reads joint '{name}', which `upstream` does not name", key="sql")
         return joint.upstream
-    if query.tree is not None:
-        for name in sorted(set(reads(query.tree)) - set(joints)):
-            hint = nearest(name, joints)
-            if "did you mean" in hint:
-                message = f"'{name}' is no joint and is left to the engine{hint}"
-                found.warning(joint, "RVT-302", message, key="sql")
+    for name in sorted(name for name in query.reads if name not in joints):
+        hint = nearest(name, joints)
+        if "did you mean" in hint:
+            message = f"'{name}' is no joint and is left to the engine{hint}"
+            found.warning(joint, "RVT-302", message, key="sql")
     return tuple(sorted(counted))
 
 

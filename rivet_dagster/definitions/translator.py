@@ -11,6 +11,7 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
+from rivet_dagster.definitions.lineage import column_lineage, lineage_table
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.schema import Schema
 
@@ -42,9 +43,18 @@ class DagsterRivetTranslator:
             owners=list(joint.owners),
             kinds=_kinds(joint, assembly),
             code_version=joint.code_version,
-            metadata=_metadata(joint, assembly, project_dir),
+            metadata={**_metadata(joint, assembly, project_dir), **self._lineage(joint, assembly)},
         )
         return spec.with_io_manager_key(assembly.dagster.io_manager_key)
+
+    def _lineage(self, joint: CompiledJoint, assembly: CompiledAssembly) -> dict[str, Any]:
+        if not joint.lineage:
+            return {}
+        keys = {name: self.get_asset_key(assembly.joint(name), assembly) for name in joint.upstream}
+        return {
+            "dagster/column_lineage": column_lineage(joint.lineage, keys),
+            "rivet/column_lineage": dg.MetadataValue.md(lineage_table(joint.lineage)),
+        }
 
     def get_asset_check_spec(self, check: Check, joint: CompiledJoint, assembly: CompiledAssembly) -> dg.AssetCheckSpec:
         """One check; severity error blocks publishing and whatever reads the joint."""

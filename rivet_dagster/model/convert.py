@@ -60,8 +60,8 @@ def texts(value: Any) -> tuple[str, ...]:
         value = [value]
     if not isinstance(value, Sequence) or not all(isinstance(v, str) and v for v in value):
         raise ValueError(f"must be a list of texts, not {show(value)}")
-    repeated = sorted({v for v in value if list(value).count(v) > 1})
-    if repeated:
+    if len(set(value)) < len(value):
+        repeated = sorted({v for v in value if list(value).count(v) > 1})
         raise ValueError(f"names {', '.join(repeated)} more than once")
     return tuple(value)
 

@@ -118,15 +118,11 @@ class Joint:
         if self.origin is None:
             object.__setattr__(self, "origin", Origin())
         found: list[Diagnostic] = []
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name == "origin" or _is_default(item.name, value):
-                continue
+        for key, value in self._given():
             try:
-                object.__setattr__(self, item.name, _CONVERTERS[item.name](value))
+                object.__setattr__(self, key, _CONVERTERS[key](value))
             except ValueError as error:
-                code = "RVT-201" if item.name == "name" else "RVT-204"
-                found.append(self._wrong(code, f"`{item.name}` {error}", item.name))
+                found.append(self._wrong("RVT-201" if key == "name" else "RVT-204", f"`{key}` {error}", key))
         if isinstance(self.quality, Mapping):
             checks, wrong = parse_quality(self.quality, self.origin, self.name)
             object.__setattr__(self, "quality", checks)
@@ -135,6 +131,10 @@ class Joint:
             found = [*self._wrong_name(), *self._wrong_keys(), *self._refused_by_dagster()]
         if found:
             raise RivetError.of(found)
+
+    def _given(self) -> list[tuple[str, Any]]:
+        """The keys that say more than their default does, with their values."""
+        return [(key, value) for key, value in vars(self).items() if not _is_default(key, value)]
 
     def _wrong(self, code: str, message: str, key: str | None = None) -> Diagnostic:
         return self.origin.diagnostic(code, message, joint=str(self.name), key=key)
@@ -146,14 +146,11 @@ class Joint:
 
     def _wrong_keys(self) -> list[Diagnostic]:
         found = []
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name == "origin" or _is_default(item.name, value):
-                continue
-            if item.name not in KEYS[self.type]:
-                found.append(self._wrong("RVT-206", f"`{item.name}` has no meaning on a {self.type} joint", item.name))
-            elif item.name in _LATER and _LATER[item.name](value):
-                found.append(self._wrong("RVT-298", f"`{item.name}` is not available yet", item.name))
+        for key, value in self._given():
+            if key not in KEYS[self.type]:
+                found.append(self._wrong("RVT-206", f"`{key}` has no meaning on a {self.type} joint", key))
+            elif key in _LATER and _LATER[key](value):
+                found.append(self._wrong("RVT-298", f"`{key}` is not available yet", key))
         for key in REQUIRED[self.type]:
             if getattr(self, key) is None:
                 found.append(self._wrong("RVT-205", f"a {self.type} joint needs `{key}`"))
@@ -255,7 +252,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 def _is_default(key: str, value: Any) -> bool:
     if key in ("name", "type"):
         return False
-    return value is None or value == _DEFAULTS[key]
+    return value is None or key == "origin" or value is _DEFAULTS[key] or bool(value == _DEFAULTS[key])
 
 
 _DEFAULTS: dict[str, Any] = {

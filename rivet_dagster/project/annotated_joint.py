@@ -18,8 +18,9 @@ from rivet_dagster.project.yaml_text import YamlError, plain
 _CHECKS = {"assert": ASSERTION, "audit": AUDIT}
 
 
-def annotated_joint(found: AnnotatedText, file: str, defaults: Mapping[str, Any], refused: Mapping[str, str],
-                    lines: Mapping[str, int]) -> Draft:
+def annotated_joint(
+    found: AnnotatedText, file: str, defaults: Mapping[str, Any], refused: Mapping[str, str], lines: Mapping[str, int]
+) -> Draft:
     """The draft of an annotated file.
 
     ``defaults`` are the values of keys without an annotation, ``lines`` those of what no annotation gives, and

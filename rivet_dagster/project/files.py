@@ -24,19 +24,21 @@ def files(root: Path, folder: str, extensions: tuple[str, ...], without: Collect
         if real in seen or os.path.realpath((root / current).parent).startswith(os.path.join(real, "")):
             continue
         seen.add(real)
-        for name in _entries(root / current):
-            path = posixpath.join(current, name)
-            if name.startswith((".", "_")) or path in without:
+        for entry in _entries(root / current):
+            path = posixpath.join(current, entry.name)
+            if entry.name.startswith((".", "_")) or path in without:
                 continue
-            if os.path.isdir(root / path):
-                (linked if os.path.islink(root / path) else waiting).append(path)
-            elif name.lower().endswith(extensions) and (os.path.isfile(root / path) or os.path.islink(root / path)):
+            is_link = entry.is_symlink()
+            if os.path.isdir(entry.path) if is_link else entry.is_dir():
+                (linked if is_link else waiting).append(path)
+            elif entry.name.lower().endswith(extensions) and (is_link or entry.is_file()):
                 found.append(path)
     return sorted(found, key=lambda path: path.split("/"))
 
 
-def _entries(folder: Path) -> list[str]:
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
     try:
-        return sorted(os.listdir(folder), reverse=True)
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name, reverse=True)
     except OSError as error:
         raise RivetError("RVT-108", f"the folder {folder} cannot be read: {error.strerror}") from None

@@ -12,10 +12,12 @@ from pathlib import Path
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import PYTHON, Joint
+from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project, PythonFunction
 from rivet_dagster.project.draft import Draft, broken_draft
 from rivet_dagster.project.files import files
+from rivet_dagster.project.known_draft import known_draft
 from rivet_dagster.project.manifest import Manifest, read_manifest
 from rivet_dagster.project.profiles import read_profile
 from rivet_dagster.project.python_function import FunctionError, PythonSources
@@ -29,17 +31,23 @@ _READERS = {".yaml": yaml_joint, ".yml": yaml_joint, ".sql": sql_joint, ".py": p
 
 
 def load_project(
-    root: Path, profile: str | None = None, environ: Mapping[str, str] | None = None, joints: Sequence[Joint] = ()
+    root: Path,
+    profile: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    joints: Sequence[Joint] = (),
+    memo: Memo | None = None,
 ) -> Project:
     """Everything declared in the folder ``root`` under one profile, with ``joints`` declared in Python.
 
     What is wrong with single joints stands in ``Project.errors``; what is wrong with rivet.yaml or the profiles is
-    raised, all of it in one RivetError. Nothing is executed: no module of the user is imported.
+    raised, all of it in one RivetError. Nothing is executed: no module of the user is imported. ``memo`` saves reading
+    closely what an earlier call has read.
     """
     root = Path(root)
+    memo = Memo() if memo is None else memo
     manifest, chosen = _settings(root, profile, os.environ if environ is None else environ)
     paths = _joint_files(root, manifest)
-    drafts = [_draft(root, path) for path in paths if beside_joint(path) is None]
+    drafts = [_draft(root, path, memo) for path in paths if beside_joint(path) is None]
     beside = [quality for quality in map(beside_joint, paths) if quality is not None]
     folder, errors = quality_folder(root, manifest.quality)
     checks, wrong_checks = _checks(root, (*beside, *folder), _folders(drafts, joints))
@@ -54,8 +62,14 @@ def load_project(
             asset_groups |= {joint.name: group} if group else {}
     made += [replace(j, quality=(*j.quality, *checks[j.name])) if j.name in checks else j for j in joints]
     functions, wrong_functions = _functions(PythonSources(root), made)
-    return Project(chosen, tuple(made), functions, asset_groups, manifest.dagster,
-                   _in_order((*errors, *wrong_checks, *wrong_functions)))
+    return Project(
+        chosen,
+        tuple(made),
+        functions,
+        asset_groups,
+        manifest.dagster,
+        _in_order((*errors, *wrong_checks, *wrong_functions)),
+    )
 
 
 def _settings(root: Path, profile: str | None, environ: Mapping[str, str]) -> tuple[Manifest, Profile]:
@@ -78,12 +92,12 @@ def _joint_files(root: Path, manifest: Manifest) -> list[str]:
     return [path for folder in manifest.joint_folders for path in files(root, folder, tuple(_READERS), without)]
 
 
-def _draft(root: Path, path: str) -> Draft:
+def _draft(root: Path, path: str, memo: Memo) -> Draft:
     try:
-        text = read_text(root / path)
+        text = read_text(os.path.join(root, path))
     except UnreadableError as error:
         return broken_draft(path, "RVT-211", error, error.remediation)
-    return _READERS[posixpath.splitext(path)[1].lower()](text, path)
+    return known_draft(_READERS[posixpath.splitext(path)[1].lower()], text, path, memo)
 
 
 def _folders(drafts: Iterable[Draft], joints: Iterable[Joint]) -> dict[str, set[str]]:

@@ -93,8 +93,9 @@ def _listed_engines(profile: Section, entries: list[Any]) -> Iterator[tuple[str 
     taken: set[str] = set()
     for number, entry in enumerate(entries, 1):
         if not isinstance(entry, Located):
-            profile.wrong("RVT-104", f"engine {number} must be a mapping with `name` and `type`, not {what(entry)}",
-                          "engines")
+            profile.wrong(
+                "RVT-104", f"engine {number} must be a mapping with `name` and `type`, not {what(entry)}", "engines"
+            )
             continue
         section = Section(entry, f"engine {number}", str(profile.origin.file), profile.errors)
         name = section.need("name", text)
@@ -119,8 +120,13 @@ def _engine(name: str | None, section: Section, catalogs: tuple[str, ...]) -> En
     options = _options(section, (*own, "options"))
     for key, value in (section.get("options", located) or {}).items():
         if key in options or key in own:
-            section.wrong("RVT-104", f"`{key}` must not stand in `options` but beside it" if key in own else
-                          f"`{key}` stands both in `options` and beside it", "options")
+            section.wrong(
+                "RVT-104",
+                f"`{key}` must not stand in `options` but beside it"
+                if key in own
+                else f"`{key}` stands both in `options` and beside it",
+                "options",
+            )
         options.setdefault(key, plain(value))
     return EngineSpec(name or "", kind or "", reached, limit, options)
 

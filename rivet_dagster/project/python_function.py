@@ -82,8 +82,9 @@ def _definition(module: ast.Module, name: str, file: str) -> ast.FunctionDef:
     if isinstance(found, ast.AsyncFunctionDef):
         raise FunctionError(f"the function '{name}' is async; a joint's function returns its rows", file, found.lineno)
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _own_nodes(found)):
-        raise FunctionError(f"the function '{name}' is a generator; a joint's function returns its rows", file,
-                            found.lineno)
+        raise FunctionError(
+            f"the function '{name}' is a generator; a joint's function returns its rows", file, found.lineno
+        )
     return found
 
 

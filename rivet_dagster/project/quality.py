@@ -45,8 +45,10 @@ def quality_folder(root: Path, folder: str | None) -> tuple[list[QualityFile], l
         return [], []
     found = [QualityFile(file, file_stem(file)) for file in files(root, folder, (".yaml", ".yml"))]
     message = "checks in SQL files are not available yet"
-    later = [Diagnostic("RVT-298", message, None, file, remediation="Write the check as YAML, or remove the file.")
-             for file in files(root, folder, (".sql",))]
+    later = [
+        Diagnostic("RVT-298", message, None, file, remediation="Write the check as YAML, or remove the file.")
+        for file in files(root, folder, (".sql",))
+    ]
     return found, later
 
 

@@ -23,10 +23,11 @@ class UnreadableError(TextError):
     remediation = "Save the file as UTF-8 text."
 
 
-def read_text(path: Path) -> str:
+def read_text(path: str | Path) -> str:
     """The file's text, without a byte order mark, its line endings as they are; raises UnreadableError."""
     try:
-        content = path.read_bytes()
+        with open(path, "rb") as file:
+            content = file.read()
     except OSError as error:
         unreadable = UnreadableError(f"the file cannot be read: {error.strerror or type(error).__name__}", None)
         unreadable.remediation = "Make it a file that this user can read, or remove it."

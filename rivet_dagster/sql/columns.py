@@ -1,124 +1,162 @@
-"""The names of a query's output columns, and their types where they only pass through."""
+"""A query's output columns: their names, types and origins, as far as they are certain without asking the engine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from sqlglot import exp
-from sqlglot.dialects.databricks import Databricks
-from sqlglot.errors import ParseError, TokenError
 
-from rivet_dagster.model.schema import Field, Schema
+from rivet_dagster.model.schema import Schema
+from rivet_dagster.sql.expression import expression
+from rivet_dagster.sql.from_clause import Columns, Visible, scope_of, values
+from rivet_dagster.sql.scope import ABSENT, NAMELESS, Column, Relation, Scope, relations_of
+from rivet_dagster.sql.unnamed import spark_name
 
 
-def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None]) -> Schema | None:
-    """The columns in order, given the columns of the tables it reads (by lower-case name); None where one is unknown.
+def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None]) -> Columns:
+    """The columns in order, given those of the joints it reads; None where a name cannot be told.
 
-    Only what follows without knowing the engine is told: a type is that of the column it passes on, or of a CAST.
+    One walk of the tree. What is not certain is None: a type, or the origins of a column.
+
+    >>> from rivet_dagster.model.schema import Field
+    >>> from rivet_dagster.sql.dialect import read_query
+    >>> tree = read_query("SELECT *, a || '!' AS b, my_function(a) AS c FROM t").tree
+    >>> [(c.name, c.type, sorted(c.origins)) for c in output_columns(tree, {"t": (Field("a", "string"),)})]
+    [('a', 'string', [('t', 'a')]), ('b', 'string', [('t', 'a')]), ('c', None, [('t', 'a')])]
+    """
+    known = {
+        joint: None if schema is None else [(field.name, field.type) for field in schema]
+        for joint, schema in tables.items()
+    }
+    try:
+        columns = _query(tree, relations_of(known), None)
+    except RecursionError:
+        return None
+    return columns if columns is not None and all(column.name for column in columns) else None
+
+
+def passes_on(tree: exp.Expr, tables: Mapping[str, Schema | None]) -> str | None:
+    """The one joint whose columns, whatever they are, the query gives unchanged; None where it is not so simple.
 
     >>> from rivet_dagster.sql.dialect import read_query
-    >>> tree = read_query("SELECT *, CAST(a AS INT) AS b, a + 1 AS c FROM t").tree
-    >>> [(f.name, f.type) for f in output_columns(tree, {"t": (Field("a", "string"),)})]
-    [('a', 'string'), ('b', 'int'), ('c', None)]
+    >>> passes_on(read_query("SELECT * FROM T WHERE a > 1").tree, {"t": None})
+    't'
     """
-    visible = dict(tables)
-    declared = tree.args.get("with_")
-    if declared is not None:
-        for cte in declared.expressions:
-            columns = None if declared.recursive else output_columns(cte.this, visible)
-            visible[cte.alias.lower()] = _renamed(columns, cte.args.get("alias"))
+    if not isinstance(tree, exp.Select) or any(tree.args.get(key) for key in ("joins", "laterals", "with_")):
+        return None
+    start, items = tree.args.get("from_"), tree.expressions
+    table = start.this if start is not None else None
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier) or len(items) != 1:
+        return None
+    changed = table.args.get("db") or table.args.get("pivots") or table.args.get("joins")
+    alias = table.args.get("alias")
+    if changed or (alias is not None and alias.args.get("columns")):
+        return None
+    star = isinstance(items[0], exp.Star) and not any(items[0].args.values())
+    return table.name.lower() if star and table.name.lower() in tables else None
+
+
+def _query(tree: exp.Expr, visible: Visible, outer: Scope | None) -> Columns:
+    visible = _with_ctes(tree, visible, outer)
     if isinstance(tree, exp.Subquery):
-        return output_columns(tree.this, visible)
+        plain = not tree.args.get("pivots") and not tree.args.get("joins") and not isinstance(tree.this, exp.Table)
+        return _query(tree.this, visible, outer) if plain else None
     if isinstance(tree, exp.SetOperation):
-        return output_columns(tree.left, visible)
-    if not isinstance(tree, exp.Select) or tree.args.get("laterals") or tree.args.get("operation_modifiers"):
-        return None
-    inputs = _inputs(tree, visible)
-    fields: list[Field] = []
-    for item in tree.expressions:
-        found = _columns_of(item, inputs)
-        if found is None:
-            return None
-        fields += found
-    return tuple(fields)
+        return _set_operation(tree, visible, outer)
+    if isinstance(tree, exp.Values):
+        return values(tree, _expression)
+    return _select(tree, visible, outer) if isinstance(tree, exp.Select) else None
 
 
-def parse_ddl(ddl: str) -> Schema | None:
-    """The columns of a Spark DDL text such as ``id BIGINT, name STRING``; None where it cannot be read.
-
-    >>> parse_ddl("id BIGINT, name STRING NOT NULL")
-    (Field(name='id', type='bigint'), Field(name='name', type='string'))
-    """
-    try:
-        tree: exp.Expr = exp.maybe_parse(f"CREATE TABLE t ({ddl})", dialect=Databricks)
-    except (ParseError, TokenError):
-        return None
-    if not isinstance(tree, exp.Create) or not isinstance(tree.this, exp.Schema):
-        return None
-    columns = tree.this.expressions
-    if not all(isinstance(c, exp.ColumnDef) and c.kind is not None for c in columns):
-        return None
-    return tuple(Field(c.name, _type_name(c.kind)) for c in columns)
-
-
-def _inputs(select: exp.Select, visible: Mapping[str, Schema | None]) -> dict[str, Schema | None] | None:
-    """The columns of each FROM item by its alias; None where stars and names cannot be traced."""
-    start = select.args.get("from_")
-    joins = select.args.get("joins") or []
-    if start is None:
-        return {}
-    if any(j.args.get("using") or (j.args.get("method") or "").upper() == "NATURAL" for j in joins):
-        return None
-    found: dict[str, Schema | None] = {}
-    for item in [start.this, *[j.this for j in joins if (j.args.get("kind") or "").upper() not in ("SEMI", "ANTI")]]:
-        columns: Schema | None = None
-        if isinstance(item, exp.Table) and not item.args.get("db") and not item.args.get("pivots"):
-            columns = visible.get(item.name.lower())
-        elif isinstance(item, exp.Subquery) and not item.args.get("pivots"):
-            columns = output_columns(item.this, visible)
-        found[item.alias_or_name.lower()] = _renamed(columns, item.args.get("alias"))
+def _with_ctes(tree: exp.Expr, visible: Visible, outer: Scope | None) -> Visible:
+    declared = tree.args.get("with_")
+    if declared is None:
+        return visible
+    found = dict(visible)
+    for cte in declared.expressions:
+        name = cte.alias.lower()
+        recursive = declared.recursive and any(t.name.lower() == name for t in cte.this.find_all(exp.Table))
+        made_by_parser = name.startswith("__tmp")  # of a pipe, whose steps sqlglot does not give as Spark does
+        relation = Relation(None if recursive or made_by_parser else _query(cte.this, found, outer))
+        names = [column.name for column in cte.args["alias"].args.get("columns") or ()]
+        found[name] = relation.renamed(names) if names else relation
     return found
 
 
-def _columns_of(item: exp.Expr, inputs: dict[str, Schema | None] | None) -> list[Field] | None:
-    if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
-        star = item if isinstance(item, exp.Star) else item.this
-        if inputs is None or star.args.get("except_") or star.args.get("replace") or star.args.get("rename"):
+def _set_operation(tree: exp.SetOperation, visible: Visible, outer: Scope | None) -> Columns:
+    """The names of the first arm; a type where all arms have it. What is only taken away or compared is no origin."""
+    arms: list[tuple[bool, exp.Expr]] = []
+    left: exp.Expr = tree
+    while isinstance(left, exp.SetOperation) and (left is tree or left.args.get("with_") is None):
+        if left.args.get("by_name"):
             return None
-        wanted = [item.table.lower()] if isinstance(item, exp.Column) else list(inputs)
-        fields: list[Field] = []
-        for name in wanted:
-            columns = inputs.get(name)
-            if columns is None:
-                return None
-            fields += columns
-        return fields
-    if isinstance(item, exp.Alias):
-        return [Field(item.alias, _type_of(item.this, inputs))]
-    if isinstance(item, exp.Column):
-        return [Field(item.name, _type_of(item, inputs))]
-    return None
+        arms.append((isinstance(left, exp.Union), left.expression))
+        left = left.this
+    result = _query(left, visible, outer)
+    for adds_rows, arm in reversed(arms):
+        columns = _query(arm, visible, outer)
+        if result is None or columns is None or len(columns) != len(result):
+            columns = None if result is None else tuple(Column(NAMELESS) for _ in result)
+        result = columns and tuple(_either(a, b, adds_rows) for a, b in zip(result or (), columns, strict=True))
+    return result
 
 
-def _type_of(expression: exp.Expr, inputs: dict[str, Schema | None] | None) -> str | None:
-    if isinstance(expression, exp.Cast):
-        return _type_name(expression.to)
-    if not isinstance(expression, exp.Column) or inputs is None:
+def _either(one: Column, other: Column, adds_rows: bool) -> Column:
+    origins = one.origins
+    if adds_rows:
+        origins = None if one.origins is None or other.origins is None else one.origins | other.origins
+    return Column(one.name, one.type if one.type == other.type else None, origins)
+
+
+def _select(select: exp.Select, visible: Visible, outer: Scope | None) -> Columns:
+    if select.args.get("operation_modifiers") or select.args.get("kind"):
         return None
-    tables = [expression.table.lower()] if expression.table else list(inputs)
-    matches = [
-        field for table in tables for field in inputs.get(table) or () if field.name.lower() == expression.name.lower()
-    ]
-    known = all(inputs.get(table) is not None for table in tables)
-    return matches[0].type if known and len(matches) == 1 else None
+    scope = scope_of(select, visible, outer, _query, _expression)
+    columns: list[Column] = []
+    for item in select.expressions:
+        found = _item(item, visible, scope)
+        if found is None:
+            return None
+        columns += found
+    return tuple(columns)
 
 
-def _type_name(kind: exp.Expr) -> str:
-    return kind.sql(dialect=Databricks).lower()
+def _item(item: exp.Expr, visible: Visible, scope: Scope) -> list[Column] | None:
+    if isinstance(item, exp.Star):
+        return _star(item, None, scope)
+    if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+        return _star(item.this, item.table, scope) if len(item.parts) == 2 else None
+    if isinstance(item, exp.Alias):
+        named = _expression(item.this, visible, scope)._replace(name=item.alias)
+        scope.name_alias(named)
+        return [named]
+    if isinstance(item, exp.Aliases):
+        origins = _expression(item.this, visible, scope).origins
+        return [Column(name, None, origins) for name in (n.name for n in item.expressions)]
+    name = spark_name(item)
+    if name is None and not _is_one_column(item):
+        return None
+    if isinstance(item, exp.Column) and scope.resolve([part.name for part in item.parts]) is ABSENT:
+        return None
+    return [_expression(item, visible, scope)._replace(name=name or NAMELESS)]
 
 
-def _renamed(columns: Schema | None, alias: exp.Expr | None) -> Schema | None:
-    names = alias.args.get("columns") if isinstance(alias, exp.TableAlias) else None
-    if not names or columns is None:
-        return None if names else columns
-    return tuple(Field(n.name, f.type) for n, f in zip(names, columns, strict=False))
+def _is_one_column(item: exp.Expr) -> bool:
+    """Not what may be a generator, which makes several columns, or end in a star."""
+    several = isinstance(item, exp.Anonymous | exp.UDTF | exp.Dot)
+    return isinstance(item, exp.Condition | exp.Subquery) and not several
+
+
+def _star(star: exp.Star, alias: str | None, scope: Scope) -> list[Column] | None:
+    columns = scope.star(alias)
+    excepted = star.args.get("except_") or ()
+    if columns is None or star.args.get("replace") or star.args.get("rename"):
+        return None
+    if any(isinstance(item, exp.Column) and len(item.parts) > 1 for item in excepted):
+        return None  # a field of a struct, or a column of one table of several
+    without = {item.name.lower() for item in excepted}
+    return [column for column in columns if column.name.lower() not in without]
+
+
+def _expression(item: exp.Expr, visible: Visible, scope: Scope) -> Column:
+    return expression(item, scope, lambda query: _query(query, visible, scope))

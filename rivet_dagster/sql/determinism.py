@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 
 from sqlglot import TokenType, exp
 
@@ -30,7 +31,7 @@ def is_deterministic(query: Query) -> bool:
 
     Doubt counts as non-deterministic: the price is a stored table, never a wrong row.
     """
-    if query.tree is None or _calls_non_deterministic(query):
+    if query.tree is None or _calls_non_deterministic(query) or _limits_unordered_pipe(query):
         return False
     for node in query.tree.walk():
         if isinstance(node, exp.TableSample):
@@ -58,6 +59,21 @@ def _calls_non_deterministic(query: Query) -> bool:
             return True
         if word in NON_DETERMINISTIC and after is not None and after.token_type == TokenType.L_PAREN:
             return True
+    return False
+
+
+def _limits_unordered_pipe(query: Query) -> bool:
+    """Whether a ``|> LIMIT`` is not right behind a ``|> ORDER BY``: the tree does not tell their order."""
+    operators: list[TokenType | None] = [None]  # the last one of each open parenthesis
+    for token, after in pairwise(query.tokens):
+        if token.token_type == TokenType.L_PAREN:
+            operators.append(None)
+        elif token.token_type == TokenType.R_PAREN and len(operators) > 1:
+            operators.pop()
+        elif token.token_type == TokenType.PIPE_GT:
+            if after.token_type in (TokenType.LIMIT, TokenType.OFFSET) and operators[-1] != TokenType.ORDER_BY:
+                return True
+            operators[-1] = after.token_type
     return False
 
 

@@ -64,11 +64,14 @@ def read_query(sql: str) -> Query:
         raise SqlError("uses templating ({{ }}, {% %}), which is not available yet", template.line)
     text = sql.rstrip()
     try:
-        tree: exp.Expr = exp.maybe_parse(text, dialect=_DIALECT)
-    except (ParseError, TokenError, RecursionError) as error:
+        try:
+            tree = _parse(tokens, text)
+        except ParseError:
+            # A comment within GROUP BY and the like makes two words of what sqlglot reads as one.
+            tokens = tokenize(_without_comments(text, tokens))
+            tree = _parse(tokens, text)
+    except (ParseError, RecursionError, AssertionError) as error:
         return Query(text, tuple(tokens), None, _why(error))
-    if _is_table_statement(tokens):
-        tree = exp.select("*").from_(exp.Table(this=exp.to_identifier(tokens[1].text)))
     if not isinstance(tree, exp.Query | exp.Values):
         raise SqlError("is not a query (SELECT, FROM, VALUES or TABLE)", tokens[0].line)
     return Query(text, tuple(tokens), tree)
@@ -102,8 +105,45 @@ def _as_reader() -> Tokenizer:
     return _DIALECT.tokenizer_class(dialect=_DIALECT)
 
 
-def _is_table_statement(tokens: list[Token]) -> bool:
-    return len(tokens) == 2 and tokens[0].text.upper() == "TABLE"
+def _parse(tokens: list[Token], text: str) -> exp.Expr | None:
+    return _DIALECT.parser().parse(_tables_as_selects(tokens), text)[0]
+
+
+def _without_comments(text: str, tokens: list[Token]) -> str:
+    """The text with blanks in place of comments: all that no token covers."""
+    parts, end = [], 0
+    for token in tokens:
+        parts += [re.sub(r"\S", " ", text[end : token.start]), text[token.start : token.end + 1]]
+        end = token.end + 1
+    return "".join(parts)
+
+
+_SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "MINUS", "INTERSECT"})
+
+
+def _tables_as_selects(tokens: list[Token]) -> list[Token]:
+    """The tokens with each ``TABLE name``, which sqlglot takes for a table called TABLE, as ``SELECT * FROM name``."""
+    found: list[Token] = []
+    words = ["", "(", *[t.text.upper() for t in tokens]]
+    for position, token in enumerate(tokens):
+        if token.token_type == TokenType.TABLE and _is_query_of_a_table(
+            words[position : position + 2], tokens, position
+        ):
+            place = (token.line, token.col, token.start, token.end)
+            spelled_out = {TokenType.SELECT: "SELECT", TokenType.STAR: "*", TokenType.FROM: "FROM"}
+            found += [Token(kind, text, *place) for kind, text in spelled_out.items()]
+        else:
+            found.append(token)
+    return found
+
+
+def _is_query_of_a_table(before: list[str], tokens: list[Token], position: int) -> bool:
+    """Whether the word TABLE stands where a query begins (``before`` it two words), with a name behind it."""
+    begins = before[1] in {"(", *_SET_OPERATIONS} or (before[1] in ("ALL", "DISTINCT") and before[0] in _SET_OPERATIONS)
+    if not begins or position + 1 == len(tokens):
+        return False
+    after = tokens[position + 1]
+    return after.token_type == TokenType.IDENTIFIER or after.text.isidentifier()
 
 
 def _template(tokens: list[Token]) -> Token | None:
@@ -122,4 +162,4 @@ def _why(error: Exception) -> SqlError:
         return SqlError(f"could not be read near '{near}': {reason}", first.get("line"))
     if isinstance(error, RecursionError):
         return SqlError("is nested too deeply to be read")
-    return SqlError(str(error).splitlines()[0])
+    return SqlError((str(error).splitlines() or ["could not be read"])[0])

@@ -61,7 +61,7 @@ def test_schemas_follow_from_sources_through_stars_and_joins():
     plan = compile_joints(
         source("raw", options={"schema": "id BIGINT, name STRING"}),
         source("far"),
-        sql("a", "SELECT r.*, upper(name) AS loud FROM raw r"),
+        sql("a", "SELECT r.*, my_function(name) AS loud FROM raw r"),
         sql("b", "SELECT * FROM far"),
         sql("c", "SELECT a.id, CAST(b.x AS INT) AS x FROM a JOIN b ON a.id = b.id"),
     )

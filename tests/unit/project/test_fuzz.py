@@ -24,7 +24,8 @@ from .test_joint_files import FULL_YAML
 from .test_settings import FULL
 
 PIECES = [
-    *"\n\r\t :-#[]{},'\"|>&*!%@`~?=()\\$\0\ufeff\u2028\ud7ffé0", *("\n  ", "- ", ": ", "--", "---\n", "...\n", '"""'),
+    *"\n\r\t :-#[]{},'\"|>&*!%@`~?=()\\$\0\ufeff\u2028\ud7ffé0",
+    *("\n  ", "- ", ": ", "--", "---\n", "...\n", '"""'),
     *("null", "true", "012", "0x", "1e999", ".nan", "9" * 1001, "\U0001f600"),
     *("<<: ", "&a ", "*a", "!!python/name:os.system ", "${", "${A}", "source", "sink", "python"),
     *("quality: ", "name: ", "type: ", "columns: ", "tags: ", "options: ", "write_strategy: ", "{mode: "),

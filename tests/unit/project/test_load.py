@@ -89,9 +89,7 @@ def test_checks_come_in_the_order_of_their_places_with_names_apart(load: Load) -
         ("joints/m/orders.quality.yaml", "audits:\n- {type: not_nul}", "RVT-209", 2, "did you mean 'not_null'?"),
     ],
 )  # fmt: skip
-def test_wrong_quality_files(
-    load: Load, file: str, text: str | bytes, code: str, line: int | None, words: str
-) -> None:
+def test_wrong_quality_files(load: Load, file: str, text: str | bytes, code: str, line: int | None, words: str) -> None:
     project = load({"joints/m/orders.sql": SQL, file: text})
     (error,) = project.errors
     assert (error.code, error.file, error.line) == (code, file, line)

@@ -1,0 +1,74 @@
+"""The plan as a Mermaid flowchart, as GitHub and the docs show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rivet_dagster.cli.plan_text import REASONS
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.model.joint import PYTHON, SINK, SOURCE
+
+_SHAPES = {SOURCE: ("[(", ")]"), SINK: ("[[", "]]"), PYTHON: ("{{", "}}")}
+_STYLES = (
+    "classDef source fill:#e8f1fb,stroke:#3b76b8,color:#123",
+    "classDef sql fill:#ffffff,stroke:#888888,color:#123",
+    "classDef python fill:#fdf5d8,stroke:#b8922b,color:#123",
+    "classDef sink fill:#e5f5ea,stroke:#2f8a50,color:#123",
+)
+
+
+def plan_mermaid(assembly: CompiledAssembly, names: Sequence[str] = ()) -> str:
+    """A flowchart: a box around each fused group, cylinders for sources, thick arrows for what is stored and read.
+
+    With ``names``, only the groups of those joints and what they read.
+    """
+    chosen = {assembly.joint(name).group for name in names} or set(assembly.execution_order)
+    groups = [group for group in assembly.fused_groups if group.name in chosen]
+    inside = {name for group in groups for name in group.joints}
+    ids = {joint.name: f"j{number}" for number, joint in enumerate(assembly.joints)}
+    boundary = sorted({name for group in groups for name in group.inputs} - inside)
+    lines = ["flowchart LR"]
+    lines += [f"  {_node(assembly.joint(name), ids)}" for name in boundary]
+    for number, group in enumerate(groups):
+        if len(group.joints) == 1:
+            lines.append(f"  {_node(assembly.joint(group.exit), ids)}")
+            continue
+        lines.append(f'  subgraph g{number}["{_text(f"{group.name} on {group.engine}")}"]')
+        lines += [f"    {_node(assembly.joint(name), ids)}" for name in group.joints]
+        lines.append("  end")
+    for group in groups:
+        for name in group.joints:
+            lines += [f"  {_edge(assembly, one, name, ids)}" for one in assembly.joint(name).upstream]
+    return "\n".join([*lines, *(f"  {style}" for style in _STYLES)])
+
+
+def _node(joint: CompiledJoint, ids: dict[str, str]) -> str:
+    left, right = _SHAPES.get(joint.type, ("[", "]"))
+    place = f"{joint.catalog}.{joint.table}" if joint.type in (SOURCE, SINK) else ""
+    gate = f"{len(joint.checks)} check{'s' if len(joint.checks) > 1 else ''}" if joint.checks else ""
+    label = "<br/>".join(_text(line) for line in (joint.name, place, gate) if line)
+    return f'{ids[joint.name]}{left}"{label}"{right}:::{joint.type}'
+
+
+def _edge(assembly: CompiledAssembly, name: str, reader: str, ids: dict[str, str]) -> str:
+    """Thick, with the reason, where the reader's group finds the rows stored."""
+    stored = next(
+        (m for m in _stored(assembly, name) if assembly.joint(reader).group != assembly.joint(name).group), ""
+    )
+    arrow = f'==>|"{_text(stored)}"|' if stored else "-->"
+    return f"{ids[name]} {arrow} {ids[reader]}"
+
+
+def _stored(assembly: CompiledAssembly, name: str) -> list[str]:
+    return [f"stored: {REASONS.get(m.reason, m.reason)}" for m in assembly.materializations if m.joint == name]
+
+
+def _text(text: str) -> str:
+    """As a quoted label may hold it: Mermaid's own entities for what would end or format it.
+
+    >>> _text('a "b" <c> #1')
+    'a #quot;b#quot; #lt;c#gt; #35;1'
+    """
+    for character, entity in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;"), ("`", "#96;"), ("\n", " ")):
+        text = text.replace(character, entity)
+    return text

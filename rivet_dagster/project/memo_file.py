@@ -1,0 +1,67 @@
+"""Where a Memo lies between two compilations: one file of the project that may be deleted at any time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from rivet_dagster.model.memo import Memo
+
+FILE = ".rivet/cache/compile.json"
+"""One line that says by what the rest was made, and its hash; the rest is JSON."""
+
+
+def read_memo(root: Path) -> Memo:
+    """The memo of the project in ``root``; an empty one where there is none, or it is damaged or another version's."""
+    try:
+        head, _, body = (root / FILE).read_bytes().partition(b"\n")
+    except OSError:
+        return Memo()
+    return Memo(json.loads(body) if head == _head(body) else {})
+
+
+def write_memo(root: Path, memo: Memo) -> None:
+    """Put down what this compilation used, where that is news; in a folder that cannot be written nothing happens.
+
+    Whoever reads meanwhile sees the old file or the new one; of several that write, the last one stays.
+    """
+    if memo.used.keys() == memo.known.keys():
+        return
+    body = json.dumps(memo.used, separators=(",", ":")).encode()
+    file = root / FILE
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=file.parent, prefix="compile-", delete=False) as written:
+            try:
+                written.write(_head(body) + b"\n" + body)
+                written.close()
+                os.replace(written.name, file)
+            except BaseException:
+                os.unlink(written.name)
+                raise
+    except OSError:
+        return
+
+
+def _head(body: bytes) -> bytes:
+    return f"{_maker()} {hashlib.sha256(body).hexdigest()}".encode()
+
+
+@cache
+def _maker() -> str:
+    """What decides about the values: this package's own code, sqlglot's version and Python's."""
+    package = Path(__file__).parents[1]
+    code = hashlib.sha256()
+    for file in sorted((*package.glob("*.py"), *(f for room in _ROOMS for f in (package / room).rglob("*.*")))):
+        if file.suffix in (".py", ".txt"):
+            code.update(file.read_bytes())
+    return f"{version('rivet-dagster')} {code.hexdigest()} {version('sqlglot')} {sys.implementation.cache_tag}"
+
+
+_ROOMS = ("model", "project", "sql", "compiler")

@@ -1,0 +1,70 @@
+"""One expression: its type, and the columns of joints that its value is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlglot import exp
+
+from rivet_dagster.sql.from_clause import Columns
+from rivet_dagster.sql.scope import ABSENT, Column, Origin, Scope
+from rivet_dagster.sql.types import type_of
+
+_UNKNOWN = Column("")
+
+
+def expression(root: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Columns]) -> Column:
+    """A nameless column for ``root``; ``of_query`` tells the columns of a query inside it.
+
+    One walk, without recursion: an expression may be thousands of operators deep.
+
+    >>> from rivet_dagster.sql.dialect import parse_expression
+    >>> from rivet_dagster.sql.scope import Relation
+    >>> scope = Scope()
+    >>> scope.add("t", Relation((Column("a", "int", frozenset({("t", "a")})),)))
+    >>> expression(parse_expression("a + 1"), scope, lambda query: None)
+    Column(name='', type='int', origins=frozenset({('t', 'a')}))
+    """
+    if isinstance(root, exp.Column) and not isinstance(root.this, exp.Star):
+        return _column(root, scope)
+    nodes = list(root.walk(prune=lambda node: isinstance(node, _LEAVES)))
+    types: dict[int, str | None] = {}
+    origins: set[Origin] = set()
+
+    def known(below: exp.Expr | None) -> str | None:
+        return types.get(id(below))
+
+    certain = True
+    for node in reversed(nodes):  # what lies below a node comes after it in the walk
+        leaf = _leaf(node, scope, of_query)
+        if leaf is None:
+            types[id(node)] = type_of(node, known)
+            continue
+        types[id(node)] = leaf.type
+        if leaf.origins is None:
+            certain = False
+        else:
+            origins |= leaf.origins
+    return Column("", types[id(root)], frozenset(origins) if certain else None)
+
+
+_LEAVES = (exp.Column, exp.Query, exp.DataType)
+
+
+def _leaf(node: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Columns]) -> Column | None:
+    """What a node without looking below it stands for; None where it is made of what lies below."""
+    if isinstance(node, exp.Column):
+        return _UNKNOWN if isinstance(node.this, exp.Star) else _column(node, scope)
+    if isinstance(node, exp.Query):
+        if isinstance(node.parent, exp.Exists):
+            return _UNKNOWN  # whether rows exist is made from what its filter reads
+        columns = of_query(node)
+        return columns[0] if columns is not None and len(columns) == 1 else _UNKNOWN
+    if isinstance(node, exp.Star):
+        return None if isinstance(node.parent, exp.Count) else _UNKNOWN
+    return None
+
+
+def _column(node: exp.Column, scope: Scope) -> Column:
+    found = scope.resolve([part.name for part in node.parts])
+    return _UNKNOWN if found is None or found is ABSENT else found

@@ -1,0 +1,55 @@
+"""What the compiler asks about one query: facts that are worked out once for a text, however often it is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from sqlglot import exp
+
+from rivet_dagster.model.memo import Memo
+from rivet_dagster.sql.determinism import is_deterministic
+from rivet_dagster.sql.dialect import Query, SqlError, read_query
+from rivet_dagster.sql.fingerprint import fingerprint
+from rivet_dagster.sql.reads import cte_count, reads
+
+
+@dataclass(frozen=True)
+class KnownQuery:
+    """One query: its ``text`` without a closing ``;``, and what follows from that alone.
+
+    ``reads`` says how often it evaluates each table that is not its own, ``ctes`` how many CTEs it declares. One that
+    sqlglot cannot read is ``unreadable``: it reads nothing known, counts as one CTE and as not deterministic.
+    """
+
+    text: str
+    fingerprint: str
+    reads: Mapping[str, int]
+    ctes: int
+    deterministic: bool
+    unreadable: SqlError | None = None
+    _fresh: Query | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def tree(self) -> exp.Expr | None:
+        """The query's tree, None where it is unreadable; parsed when first asked for."""
+        return (self._fresh or read_query(self.text)).tree
+
+
+def know_query(sql: str, memo: Memo) -> KnownQuery:
+    """The facts of ``sql``; raises SqlError as ``read_query`` does. What is wrong or unreadable is never kept.
+
+    >>> query = know_query("SELECT * FROM orders JOIN items USING (id);", Memo())
+    >>> query.text, dict(query.reads), query.deterministic
+    ('SELECT * FROM orders JOIN items USING (id)', {'orders': 1, 'items': 1}, True)
+    """
+    found = memo.recall("query", sql)
+    if found is not None:
+        return KnownQuery(*found)
+    query = read_query(sql)
+    if query.tree is None:
+        return KnownQuery(query.text, fingerprint(query), {}, 1, False, query.unreadable, query)
+    facts = (query.text, fingerprint(query), dict(reads(query.tree)), cte_count(query.tree), is_deterministic(query))
+    memo.keep("query", sql, facts)
+    return KnownQuery(*facts, _fresh=query)

@@ -1,0 +1,82 @@
+"""Spark's names of types, as its own schemas print them."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.dialects.databricks import Databricks
+from sqlglot.errors import ParseError, TokenError
+
+from rivet_dagster.model.schema import Field, Schema
+
+_T = exp.DataType.Type
+
+_PLAIN = {
+    _T.TINYINT: "tinyint",
+    _T.SMALLINT: "smallint",
+    _T.INT: "int",
+    _T.BIGINT: "bigint",
+    _T.FLOAT: "float",
+    _T.DOUBLE: "double",
+    _T.BOOLEAN: "boolean",
+    _T.TEXT: "string",
+    _T.VARCHAR: "string",
+    _T.CHAR: "string",
+    _T.BINARY: "binary",
+    _T.DATE: "date",
+    _T.TIMESTAMP: "timestamp",
+    _T.TIMESTAMPTZ: "timestamp",
+    _T.TIMESTAMPLTZ: "timestamp",
+    _T.TIMESTAMPNTZ: "timestamp_ntz",
+    _T.VARIANT: "variant",
+}
+
+
+def type_name(kind: exp.Expr | None) -> str | None:
+    """The name of a type as written in SQL; None where it is none of those that mean one thing only.
+
+    >>> type_name(exp.DataType.build("MAP<STRING, STRUCT<Id: LONG, d: DECIMAL(4)>>", dialect=Databricks))
+    'map<string,struct<Id:bigint,d:decimal(4,0)>>'
+    """
+    if not isinstance(kind, exp.DataType):
+        return None
+    parts = kind.expressions
+    if kind.this == _T.DECIMAL:
+        digits = [part.name for part in parts] or ["10"]
+        return f"decimal({digits[0]},{digits[1] if len(digits) > 1 else 0})"
+    if kind.this == _T.STRUCT:
+        fields = [_struct_field(part) for part in parts]
+        return None if None in fields or not fields else f"struct<{','.join(str(f) for f in fields)}>"
+    if kind.this in (_T.ARRAY, _T.MAP):
+        inner = [type_name(part) for part in parts]
+        wanted = 1 if kind.this == _T.ARRAY else 2
+        word = "array" if kind.this == _T.ARRAY else "map"
+        return f"{word}<{','.join(str(t) for t in inner)}>" if len(inner) == wanted and None not in inner else None
+    return _PLAIN.get(kind.this) if not kind.args.get("collate") else None
+
+
+def parse_ddl(ddl: str) -> Schema | None:
+    """The columns of a Spark DDL text such as ``id BIGINT, name STRING``; None where it cannot be read.
+
+    >>> parse_ddl("id BIGINT, name STRING NOT NULL")
+    (Field(name='id', type='bigint'), Field(name='name', type='string'))
+    """
+    try:
+        tree: exp.Expr = exp.maybe_parse(f"CREATE TABLE t ({ddl})", dialect=Databricks)
+    except (ParseError, TokenError, RecursionError):
+        return None
+    if not isinstance(tree, exp.Create) or not isinstance(tree.this, exp.Schema):
+        return None
+    columns = tree.this.expressions
+    if not all(isinstance(c, exp.ColumnDef) and c.kind is not None for c in columns):
+        return None
+    plain = {c.name: not any(isinstance(k.kind, exp.CollateColumnConstraint) for k in c.constraints) for c in columns}
+    return tuple(Field(c.name, type_name(c.kind) if plain[c.name] else None) for c in columns)
+
+
+def _struct_field(part: exp.Expr) -> str | None:
+    kind = (
+        type_name(part.args.get("kind"))
+        if isinstance(part, exp.ColumnDef) and not part.args.get("constraints")
+        else None
+    )
+    return None if kind is None else f"{part.name}:{kind}"

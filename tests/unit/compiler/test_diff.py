@@ -1,0 +1,90 @@
+"""What differs between two plans."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.projects import compile_joints, sink, source, sql
+
+from rivet_dagster.compiler.diff import BrokenColumn, ChangedJoint, PlanDiff, diff_plans, read_plan
+from rivet_dagster.errors import RivetError
+
+
+def plan(a="SELECT id, net FROM raw", b="SELECT net * 2 AS twice FROM a", schema="id BIGINT, net DOUBLE", more=()):
+    raw = source("raw", options={"schema": schema})
+    return compile_joints(raw, sql("a", a, eager=True), sql("b", b), sink("out", "b"), *more)
+
+
+def test_equal_plans_have_no_difference():
+    assert diff_plans(plan(), plan()).empty
+    assert diff_plans(plan(), plan(a="select ID, net -- why\nFROM raw;")).empty
+
+
+def test_a_plan_read_back_is_equal():
+    one = plan()
+    assert diff_plans(read_plan(one.to_json(), "old.json"), one) == PlanDiff()
+
+
+def test_added_and_removed():
+    more = plan(more=[sql("c", "SELECT 1 AS x")])
+    assert diff_plans(plan(), more) == PlanDiff(added=("c",))
+    assert diff_plans(more, plan()) == PlanDiff(removed=("c",))
+
+
+def test_changes_go_downstream():
+    diff = diff_plans(plan(), plan(a="SELECT id, net FROM raw WHERE net > 0"))
+    assert diff.changed == (
+        ChangedJoint("a", "own"),
+        ChangedJoint("b", "upstream", ("a",)),
+        ChangedJoint("out", "upstream", ("b",)),
+    )
+    assert diff.breaking == ()
+
+
+def test_a_joint_that_takes_the_place_of_a_table_changes_its_readers():
+    before = plan(b="SELECT net * f AS twice FROM a JOIN rates")
+    after = plan(b="SELECT net * f AS twice FROM a JOIN rates", more=[sql("rates", "SELECT 2 AS f")])
+    assert ChangedJoint("b", "upstream", ("rates",)) in diff_plans(before, after).changed
+    assert ChangedJoint("b", "upstream", ("rates",)) in diff_plans(after, before).changed
+
+
+def test_a_column_that_a_reader_needs_is_gone():
+    diff = diff_plans(plan(), plan(a="SELECT id FROM raw"))
+    assert diff.breaking == (BrokenColumn("a", "net", "removed", "double", None, ("b",)),)
+
+
+def test_a_column_that_nobody_reads_breaks_nobody():
+    assert diff_plans(plan(), plan(a="SELECT net FROM raw")).breaking == ()
+
+
+def test_a_reader_that_gave_the_column_up_is_not_broken():
+    diff = diff_plans(plan(), plan(a="SELECT id FROM raw", b="SELECT id AS twice FROM a"))
+    assert [one.joint for one in diff.breaking] == ["b"]  # the sink's column is of another type now
+
+
+def test_a_retyped_column():
+    diff = diff_plans(plan(), plan(schema="id BIGINT, net INT"))
+    assert BrokenColumn("raw", "net", "retyped", "double", "int", ("a",)) in diff.breaking
+    assert ChangedJoint("raw", "own") in diff.changed
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "no json", "[]", "{}", "3", '{"success": true}', '{"success": true, "profile": "x", "joints": [5]}',
+     '{"success": true, "profile": "x", "joints": null}', "[" * 100_000],
+)  # fmt: skip
+def test_what_is_no_plan_is_refused(text):
+    with pytest.raises(RivetError, match=r"RVT-113 old\.json"):
+        read_plan(text, "old.json")
+
+
+def test_a_plan_with_errors_is_refused():
+    with pytest.raises(RivetError, match="did not compile"):
+        read_plan(compile_joints(sink("out", "nowhere")).to_json(), "old.json")
+
+
+def test_json():
+    data = json.loads(diff_plans(plan(), plan(a="SELECT id FROM raw")).to_json())
+    assert list(data) == ["added", "removed", "changed", "breaking"]
+    assert data["breaking"][0]["readers"] == ["b"]

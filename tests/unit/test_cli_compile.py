@@ -1,0 +1,121 @@
+"""``rivet-dagster compile``: its formats and exit codes, without a JVM."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from rivet_dagster.cli.main import main
+
+FILES = {
+    "rivet.yaml": "profiles: profiles.yaml\nsources: sources\njoints: joints\nsinks: sinks\n",
+    "profiles.yaml": """
+default:
+  catalogs:
+    lake: {type: filesystem, path: lake}
+  engines:
+    - {name: spark, type: pyspark, catalogs: [lake]}
+  default_engine: spark
+""",
+    "sources/raw.yaml": "type: source\ncatalog: lake\ntable: raw\noptions: {schema: 'id BIGINT, net DOUBLE'}\n",
+    "joints/a.sql": "-- rivet:assert: not_null(id)\nSELECT id, net FROM raw",
+    "joints/b.sql": "SELECT net * 2 AS twice FROM a",
+    "sinks/end.yaml": "name: graph\ntype: sink\ncatalog: lake\ntable: 'reports/\"b\"'\nupstream: b\n",
+}
+
+
+@pytest.fixture
+def project(tmp_path):
+    def write(**changes):
+        for name, text in {**FILES, **{k.replace("__", "/"): v for k, v in changes.items()}}.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        return str(tmp_path)
+
+    return write
+
+
+def run(capsys, *arguments):
+    code = main(list(arguments))
+    return code, *capsys.readouterr()
+
+
+def test_json_holds_the_lineage(project, capsys):
+    code, out, _ = run(capsys, "-p", project(), "compile", "--format", "json")
+    joints = {joint["name"]: joint for joint in json.loads(out)["joints"]}
+    assert code == 0
+    assert joints["graph"]["lineage"] == [
+        {
+            "column": "twice",
+            "upstream": [{"joint": "b", "column": "twice"}],
+            "sources": [{"joint": "raw", "column": "net"}],
+        }
+    ]
+    assert joints["graph"]["schema_confidence"] == "inferred"
+
+
+def test_mermaid(project, capsys):
+    code, out, _ = run(capsys, "-p", project(), "compile", "--format", "mermaid")
+    lines = [line.strip() for line in out.splitlines()]
+    nodes = dict(re.findall(r"^\s*(j\d+)([\[{]{1,2}\(?.*):::\w+$", out, re.M))
+    assert code == 0
+    assert lines[0] == "flowchart LR"
+    assert sum(line.startswith("subgraph") for line in lines) == lines.count("end") == 2
+    assert 'subgraph g0["a on spark"]' in lines
+    assert sorted(nodes.values()) == [
+        '["a<br/>1 check"]',
+        '["b"]',
+        '[("raw<br/>lake.raw")]',
+        '[["graph<br/>lake.reports/#quot;b#quot;"]]',
+    ]
+    arrows = [re.fullmatch(r'(j\d+) (-->|==>\|"[^"]*"\|) (j\d+)', line) for line in lines]
+    edges = [(match[1], match[3], match[2]) for match in arrows if match]
+    assert len(edges) == 3
+    assert {end for edge in edges for end in edge[:2]} == set(nodes)
+    assert [kind for *_, kind in edges if kind != "-->"] == ['==>|"stored: it has checks"|']
+
+
+def test_mermaid_of_one_joint_shows_its_group_and_what_it_reads(project, capsys):
+    _, out, _ = run(capsys, "-p", project(), "compile", "--format", "mermaid", "graph")
+    assert "subgraph" in out
+    assert "raw" not in out
+    assert out.count(":::") == 3
+
+
+def test_diff(project, capsys, tmp_path):
+    root = project()
+    _, old, _ = run(capsys, "-p", root, "compile", "--format", "json")
+    saved = tmp_path / "old.json"
+    saved.write_text(old)
+    assert run(capsys, "-p", root, "compile", "--diff", str(saved)) == (0, "no difference\n", "")
+
+    project(**{"joints__a.sql": "SELECT id FROM raw", "joints__c.sql": "SELECT 1 AS x"})
+    code, out, _ = run(capsys, "-p", root, "compile", "--diff", str(saved))
+    assert code == 0
+    assert out.splitlines() == [
+        "+ c",
+        "~ a  (its own logic)",
+        "~ b  (through a)",
+        "~ graph  (through b)",
+        "! a.net is gone: read by b",
+    ]
+    code, out, _ = run(capsys, "-p", root, "compile", "--diff", str(saved), "--format", "json")
+    assert (code, json.loads(out)["added"]) == (0, ["c"])
+
+
+@pytest.mark.parametrize("text", [None, "no json", "{}"])
+def test_diff_with_what_is_no_plan(project, capsys, tmp_path, text):
+    if text is not None:
+        (tmp_path / "old.json").write_text(text)
+    place = str(tmp_path / "old.json")
+    code, out, err = run(capsys, "-p", project(), "compile", "--diff", place)
+    assert (code, out) == (10, "")
+    assert "RVT-113" in err
+    code, out, _ = run(capsys, "-p", project(), "compile", "--diff", place, "--format=json")
+    assert json.loads(out)["errors"][0]["code"] == "RVT-113"
+
+
+def test_diff_is_of_whole_plans(project, capsys):
+    assert run(capsys, "-p", project(), "compile", "a", "--diff", "old.json")[0] == 10

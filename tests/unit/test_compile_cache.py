@@ -1,0 +1,161 @@
+"""What one compilation leaves for the next: it saves time and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rivet_dagster.loading import compile_directory
+from rivet_dagster.model.memo import Memo
+from rivet_dagster.project import memo_file
+from rivet_dagster.project.load import load_project
+from rivet_dagster.project.memo_file import FILE, read_memo
+from rivet_dagster.sql import known_query
+
+FILES = {
+    "rivet.yaml": "profiles: profiles.yaml\nsources: sources\njoints: joints\nsinks: sinks\n",
+    "profiles.yaml": (
+        "default:\n  catalogs:\n    raw: {type: filesystem, path: data}\n"
+        "  engines:\n    - {name: spark, type: pyspark, catalogs: [raw]}\n"
+    ),
+    "sources/orders.yaml": (
+        "type: source\ncatalog: raw\ntable: orders\ncolumns: [id, {net: amount * 2}]\nfilter: id > 0\n"
+        "options: {schema: 'id BIGINT, amount DOUBLE', rate: .inf}\ntags: {level: raw}\n"
+        "quality:\n  audits:\n    - {type: accepted_values, column: id, values: [1, 2]}\n"
+    ),
+    "joints/paid.sql": (
+        "-- rivet:assert: not_null(id)\n-- rivet:tags: [daily]\n\nSELECT *, net + 1 AS more\nFROM orders;\n"
+    ),
+    "joints/marts/best.yaml": "type: sql\nsql: |\n  WITH p AS (SELECT * FROM paid)\n  SELECT id FROM p LIMIT 3\n",
+    "joints/scored.py": "# rivet:description: scores\ndef transform(paid): ...\n",
+    "sinks/best_out.yaml": "type: sink\nupstream: [best]\ncatalog: raw\ntable: best_out\n",
+}
+QUERIES = (
+    "SELECT * FROM orders",
+    "SELECT id, net AS more FROM orders WHERE id > 1 -- some",
+    "SELECT rand() AS id FROM orders",
+    "SELECT id FROM ordrs",
+    "SELECT id, FROM WHERE",
+    "SELECT 1; SELECT 2",
+    "WITH a AS (SELECT id FROM orders) SELECT * FROM a UNION ALL SELECT id FROM a",
+    "",
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return written(tmp_path / "project")
+
+
+def written(root: Path) -> Path:
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, "utf-8")
+    return root
+
+
+def json_of(root: Path) -> str:
+    return compile_directory(root, environ={}).to_json()
+
+
+def without_cache(root: Path) -> str:
+    shutil.rmtree(root / ".rivet", ignore_errors=True)
+    return json_of(root)
+
+
+def test_a_second_compilation_gives_the_same_bytes(project: Path) -> None:
+    cold = json_of(project)
+    assert json.loads(cold)["success"]
+    assert json_of(project) == cold
+
+
+def test_the_facts_of_a_known_query_need_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    memo = Memo()
+    first = known_query.know_query(QUERIES[1], memo)
+    monkeypatch.setattr(known_query, "read_query", lambda sql: pytest.fail("parsed again"))
+    assert known_query.know_query(QUERIES[1], Memo(json.loads(json.dumps(memo.used)))) == first
+
+
+def test_drafts_come_back_as_they_were(project: Path) -> None:
+    memo = Memo()
+    first = load_project(project, environ={}, memo=memo)
+    again = Memo(json.loads(json.dumps(memo.used)))
+    second = load_project(project, environ={}, memo=again)
+    assert first == second
+    assert [joint.origin for joint in first.joints] == [joint.origin for joint in second.joints]
+    assert again.used.keys() == memo.used.keys()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    changes=st.lists(st.tuples(st.sampled_from(["paid", "other"]), st.sampled_from(QUERIES)), min_size=1, max_size=4)
+)
+def test_after_any_changes_the_plan_is_that_of_a_compilation_without_cache(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str]]
+) -> None:
+    project = written(tmp_path_factory.mktemp("changing"))
+    for name, query in changes:
+        json_of(project)
+        (project / f"joints/{name}.sql").write_text(query, "utf-8")
+        warm = json_of(project)
+        assert warm == json_of(project) == without_cache(project)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff\x00", b"other 1\n{}", b"PK\x03\x04"])
+def test_a_damaged_file_is_ignored_and_replaced(project: Path, damage: bytes) -> None:
+    cold = json_of(project)
+    good = (project / FILE).read_bytes()
+    (project / FILE).write_bytes(damage)
+    assert json_of(project) == cold
+    assert (project / FILE).read_bytes() == good
+
+
+def test_a_file_cut_off_or_with_another_byte_is_ignored(project: Path) -> None:
+    json_of(project)
+    good = (project / FILE).read_bytes()
+    for bad in (good[:-5], good.replace(b"orders", b"0rders")):
+        (project / FILE).write_bytes(bad)
+        assert read_memo(project).known == {}
+
+
+def test_the_file_of_another_version_is_ignored(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    json_of(project)
+    assert read_memo(project).known
+    monkeypatch.setattr(memo_file, "_maker", lambda: "another")
+    assert not read_memo(project).known
+
+
+def test_what_the_last_compilation_did_not_use_is_dropped(project: Path) -> None:
+    json_of(project)
+    before = len(read_memo(project).known)
+    (project / "joints/scored.py").unlink()
+    json_of(project)
+    assert len(read_memo(project).known) == before - 1
+    assert os.listdir((project / FILE).parent) == ["compile.json"]
+
+
+def test_nothing_is_written_where_nothing_changed(project: Path) -> None:
+    json_of(project)
+    os.utime(project / FILE, (1, 1))
+    json_of(project)
+    assert (project / FILE).stat().st_mtime == 1
+
+
+def test_a_project_whose_cache_cannot_be_written_compiles(project: Path) -> None:
+    cold = json_of(project)
+    shutil.rmtree(project / ".rivet")
+    (project / ".rivet").write_text("a file where a folder should be", "utf-8")
+    assert json_of(project) == cold
+
+
+def test_what_is_wrong_is_never_kept(project: Path) -> None:
+    (project / "joints/paid.sql").write_text("-- rivet:tgs: [a]\nSELECT id, FROM WHERE", "utf-8")
+    json_of(project)
+    wrong = read_memo(project).known
+    assert not any("tgs" in json.dumps(value) for value in wrong.values())
