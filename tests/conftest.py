@@ -13,7 +13,9 @@ from rivet_dagster.model.profile import EngineSpec
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """``--examples``: as many random projects as one likes, others each time."""
-    parser.addoption("--examples", type=int, help="how many random projects test_fusion_random.py tries (default: its own)")
+    parser.addoption(
+        "--examples", type=int, help="how many random projects test_fusion_random.py tries (default: its own)"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -9,16 +9,19 @@ import os
 import sys
 import uuid
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 import dagster as dg
 
 from rivet_dagster.cli.report_text import progress_line, report_text
 from rivet_dagster.cli.run_report import RunReport, read_report
-from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.cli.stdout import stdout_kept_for_the_report
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.translator import DagsterRivetTranslator
 from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.execution.group_run import reads
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SOURCE
 
@@ -30,7 +33,10 @@ def run_command(options: argparse.Namespace) -> int:
     warnings.filterwarnings("ignore", module="dagster")
     root = Path(options.project).resolve()
     assembly = compile_directory(root, options.profile).raise_errors()
-    report = _run(assembly, root, _selection(options, assembly), fail_fast=not options.no_fail_fast)
+    definitions = build_definitions(assembly, root, DagsterRivetTranslator())
+    selection = _selection(_joints(options, assembly, definitions), assembly)
+    with stdout_kept_for_the_report():
+        report = _run(assembly, definitions, selection, fail_fast=not options.no_fail_fast)
     if options.format == "json":
         print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
     else:
@@ -38,18 +44,17 @@ def run_command(options: argparse.Namespace) -> int:
     return report.exit_code
 
 
-def _run(assembly: CompiledAssembly, root: Path, selection: dg.AssetSelection, fail_fast: bool) -> RunReport:
-    definitions = dg.Definitions.merge(
-        build_definitions(assembly, root, DagsterRivetTranslator()),
+def _run(
+    assembly: CompiledAssembly, definitions: dg.Definitions, selection: dg.AssetSelection, fail_fast: bool
+) -> RunReport:
+    with_job = dg.Definitions.merge(
+        definitions,
         dg.Definitions(jobs=[dg.define_asset_job(JOB, selection)], loggers={"progress": _progress_logger()}),
     )
-    try:
-        job = definitions.get_job_def(JOB)
-    except dg.DagsterInvalidDefinitionError as error:
-        raise RivetError("RVT-306", f"the selection names no joint: {error}") from error
+    job = with_job.get_job_def(JOB)
     run_id = str(uuid.uuid4())
     with dg.DagsterInstance.get() if os.environ.get("DAGSTER_HOME") else dg.DagsterInstance.ephemeral() as instance:
-        success = False
+        success, stopped = False, None
         try:
             result = job.execute_in_process(
                 instance=instance,
@@ -58,28 +63,54 @@ def _run(assembly: CompiledAssembly, root: Path, selection: dg.AssetSelection, f
                 run_config={"loggers": {"progress": {"config": {}}}},
             )
             success = result.success
-        except (dg.Failure, dg.DagsterError):
-            # Raised to stop at the first failed step; the run's events say which, and why.
-            if instance.get_run_by_id(run_id) is None:
-                raise
+        except (Exception, KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
+            # Raised to stop at the first failed step, whatever it met; the run's events say which, and why.
+            stopped = error
         entries = instance.all_logs(run_id)
         events = [entry.dagster_event for entry in entries if entry.dagster_event is not None]
-        return read_report(events, run_id, success, assembly)
+        report = read_report(events, run_id, success, assembly)
+        if stopped is not None and not report.tells_why:
+            raise stopped
+        return report
 
 
-def _selection(options: argparse.Namespace, assembly: CompiledAssembly) -> dg.AssetSelection:
+def _selection(joints: Iterable[CompiledJoint], assembly: CompiledAssembly) -> dg.AssetSelection:
+    """The joints, and the checks of the gated sources that they read."""
     translator = DagsterRivetTranslator()
-    if not options.joints and options.select is None:
-        wanted = [joint.name for joint in assembly.joints]
+    by_group: dict[str, list[str]] = {}
+    for joint in joints:
+        by_group.setdefault(joint.group, []).append(joint.name)
+    read = {name for group, names in by_group.items() for name in reads(assembly, assembly.group(group), names)}
+    sources = [joint for name in sorted(read) if (joint := assembly.joint(name)).type == SOURCE]
+    gated = [translator.get_asset_key(joint, assembly) for joint in sources if joint.checks]
+    made = [translator.get_asset_key(joint, assembly) for joint in joints]
+    return dg.AssetSelection.assets(*made) | dg.AssetSelection.checks_for_assets(*gated)
+
+
+def _joints(
+    options: argparse.Namespace, assembly: CompiledAssembly, definitions: dg.Definitions
+) -> list[CompiledJoint]:
+    """What was asked for, without sources: there is nothing to make of them. Raises RVT-110, RVT-306."""
+    if options.joints or options.select is not None:
+        names = {name for text in options.joints for name in _joints_of(text, assembly)}
+        names |= _selected(options.select, assembly, definitions) if options.select is not None else set()
     else:
-        wanted = [name for text in options.joints for name in _joints_of(text, assembly)]
-    made = [assembly.joint(name) for name in wanted if assembly.joint(name).type != SOURCE]
-    selection: dg.AssetSelection = dg.AssetSelection.assets(
-        *[translator.get_asset_key(joint, assembly) for joint in made]
-    )
-    if options.select is not None:
-        selection = selection | dg.AssetSelection.from_string(options.select)
-    return selection
+        names = {joint.name for joint in assembly.joints}
+    made = [joint for joint in assembly.joints if joint.name in names and joint.type != SOURCE]
+    if not made:
+        sources = f"; {', '.join(sorted(names))} can only be read" if names else ""
+        raise RivetError("RVT-306", f"there is nothing to run{sources}")
+    return made
+
+
+def _selected(text: str, assembly: CompiledAssembly, definitions: dg.Definitions) -> set[str]:
+    """The joints that a selection in Dagster's syntax names."""
+    translator = DagsterRivetTranslator()
+    try:
+        keys = dg.AssetSelection.from_string(text).resolve(definitions.resolve_asset_graph())
+    except dg.DagsterError as error:
+        raise RivetError("RVT-110", f"--select: {error}") from error
+    return {joint.name for joint in assembly.joints if translator.get_asset_key(joint, assembly) in keys}
 
 
 def _joints_of(text: str, assembly: CompiledAssembly) -> list[str]:

@@ -10,11 +10,14 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.definitions.failure import DIAGNOSTICS
+from rivet_dagster.definitions.names import step_name
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import SOURCE
 
 SUCCESS, FAILED, SKIPPED, CANCELED = "success", "failed", "skipped", "canceled"
+
+_INTERRUPTS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,23 @@ class RunReport:
     checks: tuple[CheckReport, ...]
     errors: tuple[Diagnostic, ...]
 
+    @property
+    def tells_why(self) -> bool:
+        """Whether it says what kept a run that did not succeed from succeeding."""
+        return bool(self.errors) or self.exit_code not in (1, 2)
+
     def to_dict(self) -> dict[str, Any]:
         """The report as ``run --format json`` prints it."""
         return asdict(self) | {"errors": [error.to_dict() for error in self.errors]}
 
     @property
     def exit_code(self) -> int:
-        """0 ok, 4 an assertion failed, 5 an audit failed, 2 some groups succeeded, 10 configuration, 1 none did."""
+        """0 ok, 130 interrupted, 4 an assertion failed, 5 an audit failed, 2 some groups succeeded, else 1.
+
+        10 where nothing but the configuration was at fault.
+        """
+        if any(group.status == CANCELED for group in self.groups):
+            return 130
         failed = {c.phase for c in self.checks if not c.passed and c.severity == "error"}
         if "assertion" in failed:
             return 4
@@ -74,15 +87,19 @@ class RunReport:
 
 
 def read_report(events: Iterable[dg.DagsterEvent], run_id: str, success: bool, assembly: CompiledAssembly) -> RunReport:
-    """The report of a run of ``assembly`` whose events are given in order; groups that never started are skipped."""
+    """The report of a run of ``assembly`` whose events are given in order.
+
+    Groups that never started are skipped, those that an interrupt kept from their end are canceled.
+    """
     steps: dict[str, str] = {}
+    missing = SKIPPED
     planned: list[str] = []
     rows: dict[str, dict[str, Any]] = {}
     checks: list[CheckReport] = []
     errors: list[Diagnostic] = []
-    prefix = "__".join([*assembly.dagster.key_prefix, ""])
+    groups_by_step = {step_name(assembly, group): group for group in assembly.execution_order}
     for event in events:
-        step = (event.step_key or "").removeprefix(prefix)
+        step = groups_by_step.get(event.step_key or "", "")
         if event.event_type == dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED:
             name = _joint_name(event.asset_key)
             group = assembly.joint(name).group
@@ -90,15 +107,24 @@ def read_report(events: Iterable[dg.DagsterEvent], run_id: str, success: bool, a
         elif event.event_type == dg.DagsterEventType.STEP_SUCCESS:
             steps[step] = SUCCESS
         elif event.event_type == dg.DagsterEventType.STEP_FAILURE:
-            steps[step] = FAILED
-            errors += _step_errors(event)
+            interrupted = _is_interrupt(event.step_failure_data.error)
+            steps[step] = CANCELED if interrupted else FAILED
+            errors += [] if interrupted else _step_errors(event, step)
         elif event.event_type == dg.DagsterEventType.ASSET_MATERIALIZATION:
             name = _joint_name(event.asset_key)
             rows[name] = {k: v.value for k, v in event.materialization.metadata.items()}
         elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             checks.append(_check(event, assembly))
+        elif event.event_type == dg.DagsterEventType.RUN_CANCELED:
+            missing = CANCELED
+        elif event.event_type == dg.DagsterEventType.RUN_FAILURE:
+            error = event.job_failure_data.error
+            if _is_interrupt(error):
+                missing = CANCELED
+            elif error is not None and FAILED not in steps.values():
+                errors += _defect(error, None)
     order = [g for g in assembly.execution_order if g in planned and assembly.joint(g).type != SOURCE]
-    groups = tuple(_group(name, steps.get(name, SKIPPED), rows.get(name, {})) for name in order)
+    groups = tuple(_group(name, steps.get(name, missing), rows.get(name, {})) for name in order)
     return RunReport(success, run_id, groups, tuple(checks), tuple(errors))
 
 
@@ -135,7 +161,7 @@ def _check(event: dg.DagsterEvent, assembly: CompiledAssembly) -> CheckReport:
     )
 
 
-def _step_errors(event: dg.DagsterEvent) -> list[Diagnostic]:
+def _step_errors(event: dg.DagsterEvent, group: str) -> list[Diagnostic]:
     """The diagnostics of a failed step; none where a failed check says it already."""
     failure = event.step_failure_data
     carried = failure.user_failure_data.metadata.get(DIAGNOSTICS) if failure.user_failure_data else None
@@ -145,8 +171,17 @@ def _step_errors(event: dg.DagsterEvent) -> list[Diagnostic]:
     error = failure.error
     if error is None or error.cls_name == "DagsterAssetCheckFailedError":
         return []
+    return _defect(error, group or None)
+
+
+def _defect(error: Any, group: str | None) -> list[Diagnostic]:
+    """What nobody foresaw."""
     cause = error.cause or error
-    return list(RivetError("RVT-599", f"{cause.cls_name}: {cause.message.strip()}", joint=event.step_key).diagnostics)
+    return list(RivetError("RVT-599", f"{cause.cls_name}: {cause.message.strip()}", joint=group).diagnostics)
+
+
+def _is_interrupt(error: Any) -> bool:
+    return error is not None and error.cls_name in _INTERRUPTS
 
 
 def _joint_name(key: dg.AssetKey | None) -> str:

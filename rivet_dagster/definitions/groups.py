@@ -11,6 +11,7 @@ import dagster as dg
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.definitions.check_results import asset_check_result
 from rivet_dagster.definitions.failure import failure, rivet_failures
+from rivet_dagster.definitions.names import step_name
 from rivet_dagster.definitions.resources import engine_key, open_runtime
 from rivet_dagster.definitions.translator import DagsterRivetTranslator, column_schema
 from rivet_dagster.errors import RivetError
@@ -34,7 +35,7 @@ def group_assets(
     checks = [translator.get_asset_check_spec(check, joint, assembly) for joint in joints for check in joint.checks]
 
     @dg.multi_asset(
-        name="__".join([*assembly.dagster.key_prefix, group.name]),
+        name=step_name(assembly, group.name),
         specs=[translator.get_asset_spec(joint, assembly, root) for joint in joints],
         check_specs=checks,
         ins=inputs,
@@ -69,12 +70,13 @@ def _judge_only(
     keys: Mapping[str, dg.AssetKey],
 ) -> Iterator[dg.AssetCheckResult]:
     """A run of checks alone: the published rows are judged, nothing is written."""
-    wanted = {key.asset_key for key in context.selected_asset_check_keys}
     for joint in joints:
-        if keys[joint.name] in wanted:
+        key = keys[joint.name]
+        wanted = {check.name for check in context.selected_asset_check_keys if check.asset_key == key}
+        if wanted:
             with rivet_failures():
-                results = check_published(runtime, joint.name)
-            yield from _check_results(context, results, keys)
+                results = check_published(runtime, joint.name, wanted)
+            yield from (asset_check_result(result, key) for result in results)
 
 
 def _check_results(
@@ -102,7 +104,7 @@ def _unjudged_sources(
     gated = [j for name in group.inputs if (j := assembly.joint(name)).type == SOURCE and j.checks]
     if not gated:
         return ()
-    records = context.instance.all_logs(context.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+    records = context.instance.all_logs(context.run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
     judged = {r.dagster_event.asset_check_evaluation_data.asset_check_key for r in records if r.dagster_event}
     return tuple(
         joint.name

@@ -11,9 +11,11 @@ from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.check_results import asset_check_result
 from rivet_dagster.definitions.failure import rivet_failures
+from rivet_dagster.definitions.names import step_name
 from rivet_dagster.definitions.resources import engine_key, open_runtime
 from rivet_dagster.definitions.translator import DagsterRivetTranslator
 from rivet_dagster.execution.group_run import check_source
+from rivet_dagster.execution.reading import data_version
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SOURCE
 
@@ -48,16 +50,15 @@ def _observation(
     by_key = {translator.get_asset_key(joint, assembly): joint for joint in sources}
 
     @dg.multi_observable_source_asset(  # type: ignore[untyped-decorator]
-        name="__".join([*assembly.dagster.key_prefix, "observe", catalog]),
+        name=step_name(assembly, "observe", catalog),
         specs=[translator.get_asset_spec(joint, assembly, root) for joint in sources],
         can_subset=True,
     )
     def observe(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:
         runtime = Runtime(assembly, root)
         for key in sorted(context.selected_asset_keys):
-            joint = by_key[key]
             with rivet_failures():
-                version = runtime.catalog(catalog).data_version(str(joint.table), joint.options)
+                version = data_version(runtime, by_key[key])
             yield dg.ObserveResult(asset_key=key, data_version=dg.DataVersion(version))
 
     assert isinstance(observe, dg.AssetsDefinition)
@@ -70,7 +71,7 @@ def _gate(
     key = translator.get_asset_key(joint, assembly)
 
     @dg.multi_asset_check(
-        name="__".join([*assembly.dagster.key_prefix, "check", joint.name]),
+        name=step_name(assembly, "check", joint.name),
         specs=[translator.get_asset_check_spec(check, joint, assembly) for check in joint.checks],
         required_resource_keys={engine_key(spec.name) for spec in assembly.engines},
         op_tags={"rivet/engine": joint.engine},
@@ -78,10 +79,9 @@ def _gate(
         can_subset=True,
     )
     def judge(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        wanted = {check.name for check in context.selected_asset_check_keys}
         with rivet_failures():
-            results = check_source(open_runtime(assembly, root, context.resources), joint.name)
-        for result in results:
-            if dg.AssetCheckKey(key, result.check.name) in context.selected_asset_check_keys:
-                yield asset_check_result(result, key)
+            results = check_source(open_runtime(assembly, root, context.resources), joint.name, wanted)
+        yield from (asset_check_result(result, key) for result in results)
 
     return judge

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
-from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, CONFIG, PUBLISH, QUALITY, WRITE, PhaseClock
@@ -29,17 +29,20 @@ def run_group(
     """Run the ``selected`` joints of a group, each exit among them as one query.
 
     ``identity`` names the run and is kept with what it publishes; ``given`` are handles on joints of other groups;
-    ``unjudged_sources`` are gated sources that nobody has judged in this run: they are, before anything is read.
+    ``unjudged_sources`` are gated sources that nobody has judged in this run: those of them that the selected joints
+    read are, before anything is read.
     Whatever goes wrong leaves what was published as it was. Raises RivetError; a gate that fails is no exception
     but a result.
     """
     group = runtime.assembly.group(group_name)
     given = given or {}
     clock = PhaseClock()
-    _judge_sources(runtime, unjudged_sources)
+    ends = exits(runtime, group, set(selected))
+    read = reads(runtime.assembly, group, ends)
+    _judge_sources(runtime, [name for name in unjudged_sources if name in read])
     counted: dict[str, int] = {}
     result = GroupResult(group.name, clock.seconds)
-    for exit_name in exits(runtime, group, set(selected)):
+    for exit_name in ends:
         if exit_name == group.exit:
             result = _publish_exit(runtime, group, identity, given, clock)
         else:
@@ -62,25 +65,39 @@ def exits(runtime: Runtime, group: FusedGroup, selected: set[str]) -> tuple[str,
     return tuple(reversed(found))
 
 
-def check_source(runtime: Runtime, name: str) -> tuple[CheckResult, ...]:
-    """Judge a gated source in place."""
+def reads(assembly: CompiledAssembly, group: FusedGroup, names: Iterable[str]) -> set[str]:
+    """The joints outside the group that it takes to compute these joints of it."""
+    needed = set(names)
+    for name in reversed(group.joints):
+        if name in needed:
+            needed.update(assembly.joint(name).upstream)
+    return needed - set(group.joints)
+
+
+def check_source(runtime: Runtime, name: str, checks: Container[str] | None = None) -> tuple[CheckResult, ...]:
+    """Judge a gated source in place by those of its checks (default: all)."""
     joint = runtime.assembly.joint(name)
     session = runtime.engine(joint.engine).session()
     try:
         session.register(name, source_frame(runtime, joint, session))
-        return judge(name, joint.checks, session, None)
+        wanted = [check for check in joint.checks if checks is None or check.name in checks]
+        return judge(name, wanted, session, None)
     finally:
         session.close()
 
 
-def check_published(runtime: Runtime, name: str) -> tuple[CheckResult, ...]:
-    """Judge what is published of a joint, writing nothing. Raises RVT-401 where nothing is."""
+def check_published(runtime: Runtime, name: str, checks: Container[str] | None = None) -> tuple[CheckResult, ...]:
+    """Judge what is published of a joint by those of its checks (default: all), writing nothing.
+
+    Raises RVT-401 where nothing is published.
+    """
     joint = runtime.assembly.joint(name)
     session = runtime.engine(joint.engine).session()
     try:
         ref = reference(runtime, name)
         session.register(name, ref.frame_in(session))
-        return judge(name, joint.checks, session, ref.row_count)
+        wanted = [check for check in joint.checks if checks is None or check.name in checks]
+        return judge(name, wanted, session, ref.row_count)
     finally:
         session.close()
 

@@ -53,6 +53,15 @@ def source_frame(runtime: Runtime, joint: CompiledJoint, session: EngineSession)
         raise at_joint(error, joint) from error.__cause__
 
 
+def data_version(runtime: Runtime, joint: CompiledJoint) -> str:
+    """A short text that changes when the source's data does; no engine takes part. Raises RVT-403."""
+    assert joint.catalog is not None and joint.table is not None
+    try:
+        return runtime.catalog(joint.catalog).data_version(joint.table, joint.options)
+    except RivetError as error:
+        raise at_joint(error, joint) from error.__cause__
+
+
 def frames(
     runtime: Runtime, group: FusedGroup, exit_name: str, session: EngineSession, given: Mapping[str, MaterializedRef]
 ) -> list[Frame]:

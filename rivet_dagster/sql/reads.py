@@ -18,7 +18,7 @@ def reads(tree: exp.Expr) -> Counter[str]:
     >>> sorted(reads(read_query("WITH a AS (SELECT * FROM A, other.b) SELECT * FROM a JOIN c JOIN a x").tree).items())
     [('a', 2), ('c', 1)]
     """
-    return _reads(tree, {}, {start.this.name.lower() for start in tree.find_all(exp.From) if _is_pipe_alias(start)})
+    return _reads(tree, {})
 
 
 def cte_count(tree: exp.Expr) -> int:
@@ -26,31 +26,36 @@ def cte_count(tree: exp.Expr) -> int:
     return sum(1 for _ in tree.find_all(exp.CTE))
 
 
-def _reads(tree: exp.Expr, visible: dict[str, Counter[str]], pipe_aliases: set[str]) -> Counter[str]:
+_PIPE = "|> "
+"""Before the names of the CTEs that sqlglot makes of ``|>``: no author's FROM can mean them."""
+
+
+def _reads(tree: exp.Expr, visible: dict[str, Counter[str]]) -> Counter[str]:
     total: Counter[str] = Counter()
     declared = tree.args.get("with_")
     if declared is not None:
         visible = dict(visible)
         for cte in declared.expressions:
-            name = cte.alias.lower()
-            inner = {**visible, name: Counter[str]()} if declared.recursive else visible
-            body = _reads(cte.this, inner, pipe_aliases)
-            visible[name] = Counter({k: max(2, n) for k, n in body.items()}) if declared.recursive else body
+            name = cte.alias.lower() if _is_authored(cte) else _PIPE + cte.alias.lower()
+            recursive = declared.recursive and _is_authored(cte)
+            body = _reads(cte.this, {**visible, name: Counter[str]()} if recursive else visible)
+            visible[name] = Counter({k: max(2, n) for k, n in body.items()}) if recursive else body
             total.update(dict.fromkeys(body, 0))
     for node in _own_nodes(tree):
         if node is not tree and node.args.get("with_") is not None:
-            total.update(_reads(node, visible, pipe_aliases))
-        elif isinstance(node, exp.From) and _is_pipe_alias(node):
-            total.update(visible.get(node.this.name.lower(), Counter()))
+            total.update(_reads(node, visible))
+        elif isinstance(node, exp.From) and isinstance(node.this, exp.TableAlias):  # what follows `|> AS name`
+            total.update(visible.get(_PIPE + node.this.name.lower(), Counter()))
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.args.get("db"):
             name = node.name.lower()
-            total.update(Counter({name: 1}) if name in pipe_aliases else visible.get(name, Counter({name: 1})))
+            generated = visible.get(_PIPE + name) if name.startswith("__tmp") else None
+            total.update(visible.get(name, Counter({name: 1})) if generated is None else generated)
     return total
 
 
-def _is_pipe_alias(start: exp.From) -> bool:
-    """``FROM a |> AS b``: sqlglot makes a CTE of it, which, unlike an author's, no table's name can mean."""
-    return isinstance(start.this, exp.TableAlias)
+def _is_authored(cte: exp.CTE) -> bool:
+    """Whether the CTE stands in the text: only the parser's own have this slot."""
+    return "key_expressions" in cte.args
 
 
 def _own_nodes(tree: exp.Expr) -> Iterator[exp.Expr]:

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from support.spark import MASTER
 
 from rivet_dagster import compile_directory
 from rivet_dagster.compiler.plan import CompiledAssembly
@@ -19,6 +18,7 @@ from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
+from support.spark import MASTER
 
 MANIFEST = {"profiles": "profiles.yaml", "sources": "sources", "joints": "joints", "sinks": "sinks"}
 PROFILES = {

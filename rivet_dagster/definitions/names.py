@@ -1,0 +1,17 @@
+"""Names of steps, made of what Dagster allows in one."""
+
+from __future__ import annotations
+
+import re
+
+from rivet_dagster.compiler.plan import CompiledAssembly
+
+
+def step_name(assembly: CompiledAssembly, *parts: str) -> str:
+    """The name of a step of the project: a key prefix may hold more than letters, digits and ``_``.
+
+    >>> from rivet_dagster.model.project import DagsterSettings
+    >>> step_name(CompiledAssembly(profile="default", dagster=DagsterSettings(("shop-2", "eu"))), "observe", "raw")
+    'shop_2__eu__observe__raw'
+    """
+    return re.sub(r"[^A-Za-z0-9_]", "_", "__".join([*assembly.dagster.key_prefix, *parts]))

@@ -1,0 +1,284 @@
+"""A project as Dagster definitions: what every joint, check, engine and job is there, before anything runs."""
+
+import dagster as dg
+import pytest
+from support.folders import MANIFEST, PROFILES, sink, source
+
+from rivet_dagster import DagsterRivetTranslator, Joint, RivetError, load_definitions
+
+SALES = {
+    "sources/shop/orders.yaml": source("orders.csv", "id INT, amount DOUBLE", description="As they come in."),
+    "joints/marts/paid.sql": (
+        "-- rivet:tags: {fresh: , team: sales}\n"
+        "-- rivet:owners: [team:sales, ada@example.org]\n"
+        "-- rivet:description: Only what was paid.\n"
+        "SELECT id, amount FROM orders WHERE amount > 0 -- `ok`\n"
+    ),
+    "joints/scores.py": "import no_such_module\n\ndef transform(paid):\n    return paid\n",
+    "sinks/report.yaml": sink(
+        "reports.v1",
+        "scores",
+        name="report",
+        group="published",
+        tags=["nightly"],
+        assertions=[
+            {"type": "not_null", "columns": ["id"], "description": "A key.", "remediation": "Ask the shop."},
+            {"type": "row_count", "min": 1, "severity": "warn", "tags": {"area": "volume"}},
+            {"type": "expression", "sql": "id > 0", "name": "id is positive!"},
+        ],
+    ),
+}
+FUSED = {
+    "sources/orders.yaml": source("orders.csv", "id INT"),
+    "joints/a.sql": "SELECT id FROM orders",
+    "joints/b.sql": "SELECT id + 1 AS id FROM a",
+    "sinks/out.yaml": sink("out", "b"),
+}
+
+
+def specs(definitions: dg.Definitions) -> dict[str, dg.AssetSpec]:
+    return {spec.key.to_user_string(): spec for spec in definitions.resolve_all_asset_specs()}
+
+
+def checks(definitions: dg.Definitions) -> dict[str, dg.AssetCheckSpec]:
+    graph = definitions.resolve_asset_graph()
+    found = [graph.get_check_spec(key) for key in graph.asset_check_keys]
+    return {f"{spec.asset_key.to_user_string()}:{spec.name}": spec for spec in found}
+
+
+def test_every_joint_is_an_asset_with_all_that_its_file_says(folder):
+    sales = folder(SALES)
+    found = specs(load_definitions(sales.root))
+    assert set(found) == {"orders", "paid", "scores", "report"}
+    assert {name: {dep.asset_key.to_user_string() for dep in spec.deps} for name, spec in found.items()} == {
+        "orders": set(), "paid": {"orders"}, "scores": {"paid"}, "report": {"scores"},
+    }  # fmt: skip
+    assert {name: spec.group_name for name, spec in found.items()} == {
+        "orders": "shop", "paid": "marts", "scores": "default", "report": "published",
+    }  # fmt: skip
+    assert {name: set(spec.kinds) for name, spec in found.items()} == {
+        "orders": {"source", "pyspark", "filesystem"},
+        "paid": {"sql", "pyspark", "filesystem"},
+        "scores": {"python", "pyspark", "filesystem"},
+        "report": {"sink", "pyspark", "filesystem"},
+    }
+    paid = found["paid"]
+    assert paid.description == "Only what was paid."
+    assert list(paid.owners) == ["team:sales", "ada@example.org"]
+    tags = {key: value for key, value in paid.tags.items() if not key.startswith("dagster/")}
+    assert tags == {"fresh": "", "team": "sales"}
+    assert found["report"].tags["nightly"] == ""
+    assert found["orders"].description == "As they come in."
+    assert {spec.metadata["dagster/io_manager_key"] for spec in found.values()} == {"rivet_io_manager"}
+    assert found["report"].metadata["dagster/table_name"] == "lake.reports.v1"
+
+
+def test_an_asset_carries_its_code_version_its_sql_its_columns_and_its_place(folder):
+    sales = folder(SALES)
+    found = specs(load_definitions(sales.root))
+    for joint in sales.assembly.joints:
+        assert found[joint.name].code_version == joint.code_version
+        reference = found[joint.name].metadata["dagster/code_references"].code_references[0]
+        assert reference.file_path == str(sales.root / joint.file)
+        assert reference.line_number == 1
+    sql = found["paid"].metadata["rivet/sql"]
+    assert sql == dg.MetadataValue.md("```sql\nSELECT id, amount FROM orders WHERE amount > 0 -- `ok`\n```")
+    columns = found["orders"].metadata["dagster/column_schema"]
+    assert [(column.name, column.type) for column in columns.columns] == [("id", "int"), ("amount", "double")]
+    passed_on = found["paid"].metadata["dagster/column_schema"]
+    assert [(column.name, column.type) for column in passed_on.columns] == [("id", "int"), ("amount", "double")]
+    assert "rivet/sql" not in found["scores"].metadata
+
+
+def test_an_asset_tells_which_columns_before_it_each_of_its_own_is_made_from(folder):
+    sales = folder({
+        **FUSED,
+        "rivet.yaml": MANIFEST | {"dagster": {"key_prefix": ["shop"]}},
+        "joints/b.sql": "SELECT a.id + o.id AS total, 1 AS one FROM a, orders AS o",
+    })  # fmt: skip
+    metadata = specs(load_definitions(sales.root))["shop/b"].metadata
+    deps = metadata["dagster/column_lineage"].deps_by_column
+    assert {name: {(dep.asset_key.to_user_string(), dep.column_name) for dep in found} for name, found in deps.items()} == {
+        "total": {("shop/a", "id"), ("shop/orders", "id")}, "one": set(),
+    }  # fmt: skip
+    assert "| `total` | `a.id`, `orders.id` | `orders.id` |" in metadata["rivet/column_lineage"].md_str
+
+
+def test_the_code_version_changes_with_the_rows_alone(folder):
+    sales = folder(SALES)
+    before = {name: spec.code_version for name, spec in specs(load_definitions(sales.root)).items()}
+    text = SALES["joints/marts/paid.sql"]
+    sales.write({"joints/marts/paid.sql": text.replace("Only", "Just").replace("-- `ok`", "/* fine */")})
+    sales.write({"joints/scores.py": SALES["joints/scores.py"].replace("\n\n", "\n# a comment\n\n")})
+    assert {name: spec.code_version for name, spec in specs(load_definitions(sales.root)).items()} == before
+    sales.write({"joints/marts/paid.sql": text.replace("> 0", "> 1")})
+    after = {name: spec.code_version for name, spec in specs(load_definitions(sales.root)).items()}
+    assert {name for name in before if before[name] != after[name]} == {"paid"}
+
+
+def test_the_fused_query_stands_on_every_joint_of_a_group_and_on_the_exit_alone_where_it_is_long(folder):
+    short = folder(FUSED)
+    found = specs(load_definitions(short.root))
+    fused = found["out"].metadata["rivet/fused_sql"].md_str
+    assert "WITH a AS" in fused
+    assert {name for name, spec in found.items() if "rivet/fused_sql" in spec.metadata} == {"orders", "a", "b", "out"}
+    assert found["a"].metadata["rivet/fused_sql"].md_str == fused
+    short.write({"joints/b.sql": f"SELECT id + 1 AS id FROM a WHERE id NOT IN ({', '.join(map(str, range(6000)))})"})
+    found = specs(load_definitions(short.root))
+    assert {name for name, spec in found.items() if "rivet/fused_sql" in spec.metadata} == {"out"}
+
+
+def test_sql_with_fences_in_it_is_still_one_block_of_code(folder):
+    sales = folder({**FUSED, "joints/a.sql": "SELECT id, '```' AS fence FROM orders"})
+    shown = specs(load_definitions(sales.root))["a"].metadata["rivet/sql"].md_str
+    assert shown == "````sql\nSELECT id, '```' AS fence FROM orders\n````"
+
+
+def test_a_fused_group_is_one_step_and_a_source_is_none(folder):
+    sales = folder({**FUSED, "joints/other.sql": "-- rivet:eager: true\nSELECT id FROM orders"})
+    definitions = load_definitions(sales.root)
+    nodes = {node.name for node in definitions.resolve_job_def("all").nodes}
+    assert nodes == {"out", "other"}
+    graph = definitions.resolve_asset_graph()
+    assert {key.to_user_string() for key in graph.external_asset_keys} == {"orders"}
+    assert {key.to_user_string() for key in graph.observable_asset_keys} == {"orders"}
+    steps = {graph.get(dg.AssetKey(name)).assets_def.op.name for name in ("a", "b", "out")}
+    assert steps == {"out"}
+    assert graph.get(dg.AssetKey("a")).assets_def.can_subset
+
+
+def test_every_check_is_an_asset_check_and_blocks_where_it_is_an_error(folder):
+    found = checks(load_definitions(folder(SALES).root))
+    assert {name: spec.blocking for name, spec in found.items()} == {
+        "report:not_null_id": True, "report:row_count": False, "report:id_is_positive_": True,
+    }  # fmt: skip
+    assert found["report:not_null_id"].description == "A key.\n\nAsk the shop."
+    metadata = dict(found["report:row_count"].metadata)
+    assert metadata == {
+        "rivet/kind": "row_count", "rivet/phase": "assertion", "rivet/severity": "warn", "rivet/tag/area": "volume",
+    }  # fmt: skip
+
+
+def test_an_engine_is_a_resource_a_pool_and_a_tag(folder):
+    definitions = load_definitions(folder(FUSED).root)
+    assert set(definitions.resources) == {"rivet_engine_spark", "rivet_io_manager"}
+    (step,) = definitions.resolve_job_def("all").nodes
+    assert step.definition.pool == "rivet_spark"
+    assert step.definition.tags["rivet/engine"] == "spark"
+
+
+def engines(*names: str, **options) -> dict:
+    engine = PROFILES["default"]["engines"][0]
+    profile = PROFILES["default"] | {"engines": [engine | {"name": name} | options for name in names]}
+    return {"profiles.yaml": {"default": profile | {"default_engine": names[0]}}}
+
+
+def test_one_embedded_engine_runs_in_one_process_and_others_in_processes_with_limits(folder):
+    sales = folder(FUSED)
+    assert load_definitions(sales.root).executor is dg.in_process_executor
+    for files in (engines("spark", "slow"), engines("spark", master="spark://far:7077")):
+        executor = load_definitions(sales.write(files).root).executor
+        assert executor.name == "multiprocess"
+    sales.write(engines("spark", "slow", concurrency_limit=3))
+    definitions = load_definitions(sales.root)
+    assert set(definitions.resources) == {"rivet_engine_spark", "rivet_engine_slow", "rivet_io_manager"}
+    config = definitions.executor.apply_config_mapping({"config": {}}).value["config"]
+    limits = config["tag_concurrency_limits"]
+    assert [(limit["key"], limit["value"], limit["limit"]) for limit in limits] == [
+        ("rivet/engine", "spark", 3), ("rivet/engine", "slow", 3),
+    ]  # fmt: skip
+
+
+def test_the_job_all_holds_every_joint_and_the_checks_of_gated_sources(folder):
+    gate = {"quality": {"assertions": [{"type": "row_count", "min": 1, "name": "some"}]}}
+    sales = folder({**SALES, "sources/shop/orders.yaml": source("orders.csv", "id INT, amount DOUBLE", **gate)})
+    definitions = load_definitions(sales.root)
+    layer = definitions.resolve_job_def("all").asset_layer
+    assert {key.to_user_string() for key in layer.selected_asset_keys} == {"paid", "scores", "report"}
+    names = {f"{key.asset_key.to_user_string()}:{key.name}" for key in layer.asset_graph.asset_check_keys}
+    assert "orders:some" in names
+    assert len(names) == 4
+
+
+@pytest.mark.parametrize("prefix", [["shop", "eu"], ["shop-2", "v1.0"]])
+def test_a_key_prefix_stands_before_every_key(folder, prefix):
+    sales = folder({**SALES, "rivet.yaml": MANIFEST | {"dagster": {"key_prefix": prefix}}})
+    definitions = load_definitions(sales.root)
+    assert {spec.key for spec in definitions.resolve_all_asset_specs()} == {
+        dg.AssetKey([*prefix, name]) for name in ("orders", "paid", "scores", "report")
+    }
+    report = specs(definitions)["/".join([*prefix, "report"])]
+    assert {dep.asset_key for dep in report.deps} == {dg.AssetKey([*prefix, "scores"])}
+    assert {spec.asset_key for spec in checks(definitions).values()} == {dg.AssetKey([*prefix, "report"])}
+    assert definitions.resolve_job_def("all")
+
+
+def test_two_projects_can_share_one_code_location(folder):
+    one = folder({**SALES, "rivet.yaml": MANIFEST | {"dagster": {"key_prefix": ["one"], "io_manager_key": "one_io"}}})
+    keys = {"paid", "scores", "report", "orders"}
+    first = load_definitions(one.root)
+    assert {spec.metadata["dagster/io_manager_key"] for spec in first.resolve_all_asset_specs()} == {"one_io"}
+    other = load_definitions(one.write({"rivet.yaml": MANIFEST | {"dagster": {"key_prefix": ["two"]}}}).root)
+    both = dg.Definitions(
+        assets=[*first.assets, *other.assets],
+        asset_checks=[*first.asset_checks, *other.asset_checks],
+        resources={**first.resources, **other.resources},
+    )
+    assert set(specs(both)) == {f"{prefix}/{name}" for prefix in ("one", "two") for name in keys}
+
+
+def test_joints_declared_in_python_stand_beside_those_in_files(folder):
+    sales = folder(FUSED)
+    joints = [
+        Joint(name="c", type="sql", sql="SELECT id FROM b", owners=["team:x"]),
+        Joint(name="extra", type="sink", upstream=["c"], catalog="lake", table="extra"),
+    ]
+    found = specs(load_definitions(sales.root, joints=joints))
+    assert set(found) == {"orders", "a", "b", "c", "out", "extra"}
+    assert list(found["c"].owners) == ["team:x"]
+    assert "dagster/code_references" not in found["c"].metadata
+    with pytest.raises(RivetError) as caught:
+        load_definitions(sales.root, joints=[*joints, Joint(name="a", type="sql", sql="SELECT 1 AS x")])
+    assert "RVT-301" in str(caught.value)
+
+
+def test_one_class_can_change_how_everything_looks(folder):
+    class Loud(DagsterRivetTranslator):
+        def get_asset_key(self, joint, assembly):
+            return dg.AssetKey(["loud", joint.name.upper()])
+
+        def get_asset_spec(self, joint, assembly, project_dir):
+            spec = super().get_asset_spec(joint, assembly, project_dir)
+            return spec.merge_attributes(tags={"joint": joint.name})
+
+    found = specs(load_definitions(folder(SALES).root, translator=Loud()))
+    assert set(found) == {"loud/ORDERS", "loud/PAID", "loud/SCORES", "loud/REPORT"}
+    assert found["loud/PAID"].tags["joint"] == "paid"
+    assert {dep.asset_key.to_user_string() for dep in found["loud/PAID"].deps} == {"loud/ORDERS"}
+
+
+def test_a_project_with_errors_raises_one_error_that_holds_them_all(folder):
+    sales = folder({
+        **SALES,
+        "joints/marts/paid.sql": "SELECT id FROM ordres, orders WHERE",
+        "joints/wrong.yaml": {"type": "sql", "sql": "SELECT 1 AS x", "tgas": ["x"]},
+        "sinks/report.yaml": sink("report", "scors"),
+    })  # fmt: skip
+    with pytest.raises(RivetError) as caught:
+        load_definitions(sales.root)
+    error = caught.value
+    assert {(d.code, d.file) for d in error.diagnostics} >= {
+        ("RVT-203", "joints/wrong.yaml"), ("RVT-302", "sinks/report.yaml"),
+    }  # fmt: skip
+    assert len(error.diagnostics) == 3
+    assert all(d.message in str(error) for d in error.diagnostics)
+
+
+def test_a_project_of_sources_alone_loads(folder):
+    definitions = load_definitions(folder({"sources/orders.yaml": source("orders.csv", "id INT")}).root)
+    assert set(specs(definitions)) == {"orders"}
+    dg.Definitions.validate_loadable(definitions)
+
+
+def test_an_empty_project_loads(folder):
+    dg.Definitions.validate_loadable(load_definitions(folder({}).root))

@@ -1,0 +1,66 @@
+"""What is loaded when: nothing heavy by the bare import, no Spark and no JVM by definitions."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.folders import ProjectFolder, sink, source
+
+HEAVY = ("dagster", "dagster_pyspark", "pyspark", "py4j", "sqlglot", "pyarrow", "pandas", "polars")
+
+REPORT = f"""
+import json, os, sys
+found = sorted(set(sys.modules) & set({HEAVY!r}))
+threads = os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else []
+children = [thread for thread in threads if open(f"/proc/self/task/{{thread}}/children").read()]
+print(json.dumps([found, children]))
+"""
+
+
+def loaded_by(program: str, folder: Path) -> tuple[set[str], list[str]]:
+    """Which heavy packages a fresh process has loaded in the end, and its threads with child processes then."""
+    done = subprocess.run(
+        [sys.executable, "-c", program + REPORT], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    found, children = json.loads(done.stdout.splitlines()[-1])
+    return set(found), children
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    files = {
+        "data/orders.csv": "id\n1\n",
+        "sources/orders.yaml": source("orders", "id INT"),
+        "joints/big.sql": "-- rivet:assert: not_null(id)\nSELECT * FROM orders",
+        "joints/made.py": "import no_such_module\nraise SystemExit\ndef transform(big):\n    return big\n",
+        "sinks/out.yaml": sink("out", "made", "big"),
+    }
+    return ProjectFolder(tmp_path / "project", files).root
+
+
+def test_the_bare_import_loads_nothing_heavy(tmp_path):
+    assert loaded_by("import rivet_dagster\n", tmp_path) == (set(), [])
+
+
+def test_definitions_load_neither_spark_nor_a_jvm_nor_a_users_module(folder):
+    found, children = loaded_by(
+        "from rivet_dagster import load_definitions\n"
+        "defs = load_definitions('.')\n"
+        "repository = defs.get_repository_def()\n"
+        "assert repository.has_job('all')\n"
+        "defs.resolve_asset_graph().get_all_asset_keys()\n",
+        folder,
+    )
+    assert found & {"pyspark", "py4j", "dagster_pyspark", "pandas", "polars"} == set()
+    assert {"dagster", "sqlglot"} <= found
+    assert children == []
+
+
+def test_compile_on_the_command_line_loads_neither_dagster_nor_spark(folder):
+    program = "from rivet_dagster.cli.main import main\nassert main(['compile', '--format', 'json']) == 0\n"
+    found, children = loaded_by(program, folder)
+    assert found == {"sqlglot"}
+    assert children == []

@@ -1,0 +1,180 @@
+"""Joints in the hands of other Dagster assets, in the form that the annotation of their input asks for."""
+
+# No `from __future__ import annotations` here: Dagster reads the annotations of inputs as classes.
+
+import subprocess
+import sys
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame
+from support.folders import MANIFEST, sink, source
+
+from rivet_dagster import MaterializedRef, load_definitions
+
+SALES = {
+    "data/orders.csv": "id,customer,amount\n1,ada,10\n2,bob,20\n3,ada,5\n",
+    "sources/orders.yaml": source("orders", "id INT, customer STRING, amount INT", filter="amount > 5"),
+    "joints/big.sql": "-- rivet:eager: true\nSELECT id, customer FROM orders",
+    "joints/inner_one.sql": "SELECT upper(customer) AS customer, id FROM big",
+    "sinks/report.yaml": sink("report", "inner_one"),
+}
+BIG = {"id": [1, 2], "customer": ["ada", "bob"]}
+
+
+def run(root, instance, *assets, selection=None, raise_on_error=True, resources=None):
+    """Run these assets beside the project's joints; without a selection, all of both."""
+    selection = selection or dg.AssetSelection.all()
+    others = dg.Definitions(assets=assets, jobs=[dg.define_asset_job("selected", selection)], resources=resources or {})
+    definitions = dg.Definitions.merge(load_definitions(root), others)
+    job = definitions.resolve_job_def("selected")
+    return job.execute_in_process(instance=instance, raise_on_error=raise_on_error)
+
+
+def reader(kind: Any, seen: list, joint: str = "big"):
+    """A plain asset that notes what it is given for a joint."""
+
+    @dg.asset(name="plain", ins={"rows": dg.AssetIn(joint)}, io_manager_key="memory")
+    def plain(rows: kind):
+        seen.append(rows)
+
+    @dg.asset(name="plain", ins={"rows": dg.AssetIn(joint)}, io_manager_key="memory")
+    def unannotated(rows):
+        seen.append(rows)
+
+    return unannotated if kind is None else plain
+
+
+MEMORY = {"memory": dg.mem_io_manager}
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows_of"),
+    [
+        (pa.Table, lambda table: table.to_pydict()),
+        (pd.DataFrame, lambda frame: frame.to_dict("list")),
+        (pl.DataFrame, lambda frame: frame.to_dict(as_series=False)),
+        (DataFrame, lambda frame: frame.toPandas().to_dict("list")),
+        (MaterializedRef, lambda ref: ref.to_arrow().to_pydict()),
+        (None, lambda ref: ref.to_arrow().to_pydict()),
+        (Any, lambda ref: ref.to_arrow().to_pydict()),
+        (object, lambda ref: ref.to_arrow().to_pydict()),
+    ],
+)
+def test_a_plain_asset_gets_a_joint_as_it_is_annotated(project, instance, kind, rows_of):
+    seen = []
+    sales = project(SALES)
+    result = run(sales.root, instance, reader(kind, seen), resources=MEMORY)
+    assert result.success
+    (found,) = seen
+    assert isinstance(found, MaterializedRef if kind in (None, Any, object) else kind)
+    assert rows_of(found) == BIG
+
+
+@pytest.mark.parametrize("kind", [dict, pl.LazyFrame, list[int], pa.RecordBatch])
+def test_an_annotation_that_nobody_can_serve_is_refused(project, instance, kind):
+    seen = []
+    result = run(project(SALES).root, instance, reader(kind, seen), resources=MEMORY, raise_on_error=False)
+    assert not result.success
+    assert seen == []
+    (event,) = result.get_step_failure_events()
+    assert event.step_key == "plain"
+    text = event.step_failure_data.error_display_string
+    assert "RVT-509" in text
+    assert "the joint 'big' cannot be given as" in text
+
+
+def test_a_plain_asset_reads_a_stored_joint_of_an_earlier_run(project, instance):
+    sales = project(SALES)
+    run(sales.root, instance, selection=dg.AssetSelection.assets("big"))
+    sales.write({"data/orders.csv": "id,customer,amount\n9,zoe,100\n"})
+    seen = []
+    asset = reader(pa.Table, seen)
+    run(sales.root, instance, asset, selection=dg.AssetSelection.assets("plain"), resources=MEMORY)
+    assert seen[0].to_pydict() == BIG
+
+
+def test_a_fused_joint_and_a_source_are_read_like_views_over_todays_data(project, instance):
+    sales = project(SALES)
+    run(sales.root, instance)
+    sales.write({"data/orders.csv": "id,customer,amount\n9,zoe,100\n8,cyd,1\n"})
+    for joint, expected in (
+        ("inner_one", {"customer": ["ADA", "BOB"], "id": [1, 2]}),  # over what is stored before it
+        ("orders", {"id": [9], "customer": ["zoe"], "amount": [100]}),  # with its inline transforms
+        ("report", {"customer": ["ADA", "BOB"], "id": [1, 2]}),
+    ):
+        seen = []
+        asset = reader(pa.Table, seen, joint)
+        run(sales.root, instance, asset, selection=dg.AssetSelection.assets("plain"), resources=MEMORY)
+        assert seen[0].to_pydict() == expected
+
+
+def test_a_joint_that_was_never_materialized_is_missed_by_name(project, instance):
+    seen = []
+    selection = dg.AssetSelection.assets("plain")
+    asset = reader(pd.DataFrame, seen)
+    result = run(project(SALES).root, instance, asset, selection=selection, resources=MEMORY, raise_on_error=False)
+    (event,) = result.get_step_failure_events()
+    text = event.step_failure_data.error_display_string
+    assert "RVT-401" in text
+    assert "'big' has never been materialized" in text
+
+
+def test_what_is_no_joint_is_not_kept_by_the_io_manager_of_joints(project, instance):
+    @dg.asset(io_manager_key="rivet_io_manager")
+    def foreign():
+        return 1
+
+    result = run(
+        project(SALES).root, instance, foreign, selection=dg.AssetSelection.assets("foreign"), raise_on_error=False
+    )
+    (event,) = result.get_step_failure_events()
+    assert "RVT-298" in event.step_failure_data.error_display_string
+
+
+def test_the_io_manager_goes_by_the_name_that_the_project_gives_it(project, instance):
+    seen = []
+    sales = project(
+        {**SALES, "rivet.yaml": MANIFEST | {"dagster": {"io_manager_key": "sales_io", "key_prefix": "shop"}}}
+    )
+
+    @dg.asset(ins={"rows": dg.AssetIn(["shop", "big"])}, io_manager_key="memory")
+    def plain(rows: pa.Table):
+        seen.append(rows)
+
+    assert run(sales.root, instance, plain, resources=MEMORY).success
+    assert seen[0].to_pydict() == BIG
+
+
+PROGRAM = """
+import dagster as dg, pyarrow as pa, pyarrow.parquet as pq, sys
+from rivet_dagster import load_definitions
+
+@dg.asset(ins={"rows": dg.AssetIn("big")})
+def plain(rows: pa.Table):
+    pq.write_table(rows, sys.argv[2])
+
+if __name__ == "__main__":
+    others = dg.Definitions(assets=[plain], jobs=[dg.define_asset_job("selected", dg.AssetSelection.assets("plain"))])
+    job = dg.Definitions.merge(load_definitions(sys.argv[1]), others).resolve_job_def("selected")
+    assert job.execute_in_process().success
+    from pyspark import SparkContext
+    assert SparkContext._gateway is None, "stored rows need no engine"
+"""
+
+
+def test_another_process_finds_a_stored_joint_without_starting_spark(project, instance, tmp_path):
+    sales = project(SALES)
+    run(sales.root, instance)
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, program, sales.root, tmp_path / "seen.parquet"], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert pq.read_table(tmp_path / "seen.parquet").to_pydict() == BIG

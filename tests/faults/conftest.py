@@ -1,0 +1,51 @@
+"""Runs in processes of their own, to be interrupted or killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start a Python process in a group of its own, as a terminal does; none of the group outlives the test."""
+    started: list[subprocess.Popen[str]] = []
+    environ = {name: value for name, value in os.environ.items() if name not in ("DAGSTER_HOME", "RIVET_PROFILE")}
+
+    def start(*arguments: object) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, *map(str, arguments)],
+            cwd=tmp_path,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=(tmp_path / "stderr").open("w"),
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+
+
+def wait_until(condition: Callable[[], object], process: subprocess.Popen[str], seconds: float = 120) -> None:
+    """Wait for what the process is to bring about."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, f"it ended with {process.returncode} too early"
+        assert time.monotonic() < deadline, f"nothing within {seconds} s"
+        time.sleep(0.05)

@@ -1,0 +1,106 @@
+"""A run that is killed or interrupted at the worst moment leaves the table wholly old or wholly new."""
+
+import json
+import os
+import signal
+import time
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from support.folders import ProjectFolder, sink
+
+from .conftest import wait_until
+
+CLI = ("-m", "rivet_dagster.cli.main", "-p")
+OLD, NEW = [{"id": n} for n in range(3)], [{"id": n} for n in range(10, 15)]
+# The first of two tasks is done at once, the other one sleeps: the write hangs with some of its files there.
+ENDLESS = """
+SELECT id, java_method('java.lang.Thread', 'sleep', CAST(if(id = 0, 0, 600000) AS BIGINT)) AS slept
+FROM range(0, 2, 1, 2)
+"""
+
+
+@pytest.fixture
+def published(project) -> ProjectFolder:
+    """A project whose table holds the old rows and whose next run is about to replace them."""
+    numbers = project({"joints/numbers.sql": "SELECT id FROM range(3)", "sinks/out.yaml": sink("out", "numbers")})
+    numbers.run("out")
+    return numbers.write({"joints/numbers.sql": "SELECT id FROM range(10, 15)"})
+
+
+def staged(folder: ProjectFolder) -> list:
+    """Data files of versions that are not published."""
+    home = folder.root / "lake/.rivet/out"
+    current = (folder.root / "lake/out").resolve().name
+    return [path for path in home.rglob("part-*") if current not in path.relative_to(home).parts]
+
+
+def assert_table(folder: ProjectFolder, rows: list[dict]) -> None:
+    """Every reader sees exactly these rows."""
+    assert folder.rows("out") == rows
+    files = folder.root / "lake/out/*.parquet"
+    assert duckdb.sql(f"SELECT id FROM '{files}' ORDER BY id").fetchall() == [(row["id"],) for row in rows]
+
+
+def test_a_kill_in_the_middle_of_a_write_leaves_the_old_table_and_the_next_run_publishes(published, start):
+    published.write({"joints/numbers.sql": ENDLESS})
+    before = published.bytes_of("out")
+    process = start(*CLI, published.root, "run")
+    wait_until(lambda: staged(published), process)
+    assert_table(published, OLD)
+    process.kill()
+    process.wait(30)
+    assert_table(published, OLD)
+    assert published.bytes_of("out") == before
+    published.write({"joints/numbers.sql": "SELECT id FROM range(10, 15)"})
+    published.run("out")
+    assert_table(published, NEW)
+
+
+KILLED_AT_THE_SWITCH = """
+import os, signal, sys
+from rivet_dagster.catalogs.filesystem import versions
+from rivet_dagster.cli.main import main
+
+switch = versions.switch
+
+def killed(*arguments):
+    if sys.argv[2] == "after":
+        switch(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+versions.switch = killed
+main(["-p", sys.argv[1], "run"])
+"""
+
+
+@pytest.mark.parametrize(("moment", "rows"), [("before", OLD), ("after", NEW)])
+def test_a_kill_at_the_publishing_leaves_the_old_table_or_the_new_one(published, start, moment, rows):
+    process = start("-c", KILLED_AT_THE_SWITCH, published.root, moment)
+    assert process.wait(120) == -signal.SIGKILL
+    assert_table(published, rows)
+    assert published.runtime.catalog("lake").current("out").statistics.rows == len(rows)
+    result = published.run("out")
+    assert_table(published, NEW)
+    assert (result.rows.inserted, result.rows.deleted) == (len(NEW), len(rows))
+
+
+def test_an_interrupt_stops_a_long_query_and_takes_back_what_it_staged(published, start):
+    published.write({"joints/numbers.sql": ENDLESS, "joints/other.sql": "SELECT 1 AS x"})
+    before = published.bytes_of("out")
+    process = start(*CLI, published.root, "run", "out", "other", "--format", "json")
+    wait_until(lambda: staged(published), process)
+    interrupted = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does
+    out, _ = process.communicate(timeout=60)
+    assert time.monotonic() - interrupted < 15
+    assert process.returncode == 130
+    report = json.loads(out)
+    assert report["success"] is False
+    assert {group["name"]: group["status"] for group in report["groups"]}["out"] == "canceled"
+    assert report["errors"] == []
+    assert staged(published) == []
+    assert published.bytes_of("out") == before
+    assert_table(published, OLD)
+    assert pq.read_table(published.root / "lake/out").num_rows == len(OLD)
