@@ -33,6 +33,17 @@ from rivet_dagster.sql.reads import reads
         ("FROM a SELECT id", {"a": 1}),
         ("FROM a |> WHERE id > 1 |> SELECT id", {"a": 1}),
         ("TABLE a", {"a": 1}),
+        ("(TABLE a) UNION ALL TABLE `b` ORDER BY 1 LIMIT 2", {"a": 1, "b": 1}),
+        ("SELECT * FROM (TABLE a) JOIN (TABLE date MINUS TABLE b)", {"a": 1, "b": 1, "date": 1}),
+        ("SELECT max(table), count(DISTINCT table) FROM table", {"table": 1}),
+        ("FROM a |> AS x |> SELECT x.id", {"a": 1}),
+        ("FROM a |> AS x |> JOIN b ON x.id = b.id |> AS y |> WHERE y.id > 1", {"a": 1, "b": 1}),
+        ("FROM a |> AS b |> JOIN b USING (id)", {"a": 1, "b": 1}),
+        ("WITH a AS (SELECT 1 AS id) SELECT * FROM (FROM a |> AS a |> SELECT a.id |> WHERE id > 0) JOIN b", {"b": 1}),
+        ("SELECT * FROM (FROM a |> AS b |> SELECT b.id |> WHERE id > 0) JOIN b", {"a": 1, "b": 1}),
+        ("TABLE a |> WHERE id > 1", {"a": 1}),
+        ("WITH unread AS (SELECT * FROM a), x AS (SELECT * FROM b) SELECT * FROM x", {"a": 0, "b": 1}),
+        ("SELECT id FROM a GROUP -- it's one\n BY id ORDER /* too */ BY 'x -- y'", {"a": 1}),
         ("VALUES (1), (2)", {}),
         ("(SELECT * FROM a LIMIT 1) UNION ALL (SELECT * FROM b)", {"a": 1, "b": 1}),
         ("SELECT v:x.y FROM a", {"a": 1}),
@@ -78,12 +89,22 @@ def test_what_is_not_one_query_is_refused(sql):
         ("SELECT rank() OVER (ORDER BY a) FROM t", True),
         ("SELECT row_number() OVER (ORDER BY a) FROM t", False),
         ("SELECT * FROM (SELECT * FROM t LIMIT 3)", False),
+        ("FROM t |> ORDER BY a |> LIMIT 3", True),
+        ("FROM t |> LIMIT 3 |> ORDER BY a", False),
+        ("FROM t |> ORDER BY a |> WHERE a > (SELECT max(b) FROM u) |> LIMIT 3", False),
         ("SELECT now() FROM t", False),
         ("SELECT any_value(a) FROM t", False),
     ],
 )
 def test_determinism(sql, expected):
     assert is_deterministic(read_query(sql)) is expected
+
+
+def test_what_only_spark_can_read_has_no_tree():
+    for sql in ("FROM a |> UNION ALL TABLE b", "FROM a |> SET x = 1", "WITH x AS (SELECT 1) TABLE x"):
+        query = read_query(sql)
+        assert query.tree is None
+        assert query.unreadable is not None
 
 
 def test_reserved_names_are_quoted_in_the_with():
