@@ -14,7 +14,7 @@ from typing import Any
 REMEDIATIONS: dict[str, str] = {
     # 1xx: configuration; the command line exits with 10
     "RVT-101": "Name the project's directory with --project, or create one with a rivet.yaml in it.",
-    "RVT-102": "Correct the YAML; values with ':' , '#' or a leading '{' or '[' need quotes.",
+    "RVT-102": "Correct the YAML.",
     "RVT-103": "Remove the key or correct its name.",
     "RVT-104": "Correct the value.",
     "RVT-105": "Add the key.",
@@ -27,15 +27,16 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-112": "Point JAVA_HOME to a JDK 17 or 21, or: pip install 'rivet_dagster[java]'.",
     "RVT-113": "Name a file that `compile --format json` wrote.",
     # 2xx: one declaration
-    "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself.",
-    "RVT-202": "Correct the YAML of this file.",
+    "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "
+    "without `name` it is the file's.",
+    "RVT-202": "Correct the YAML.",
     "RVT-203": "Remove the key or correct its name.",
     "RVT-204": "Correct the value.",
     "RVT-205": "Add the key.",
     "RVT-206": "Remove the key: it has no meaning on this type of joint.",
     "RVT-207": "Correct the SQL; a joint is exactly one query.",
     "RVT-208": "Write annotations as `-- rivet:key: value` (Python: `# rivet:key: value`) before anything else.",
-    "RVT-209": "Correct the check.",
+    "RVT-209": "Write a check as `-- rivet:assert: not_null(id)`, or in YAML as `{type: not_null, columns: [id]}`.",
     "RVT-210": "Correct the Python file; it must define the joint's function at its top level.",
     "RVT-211": "Save the file as UTF-8 text.",
     "RVT-298": "Remove the option: this release does not have it yet.",
@@ -64,7 +65,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-404": "Move what stands there away, or choose another table name.",
     "RVT-405": "Run it again; another run published the same table in between.",
     # 5xx: engines and runs
-    "RVT-501": "`concurrency_limit` is a whole number of at least 1.",
+    "RVT-501": "Give `concurrency_limit` a whole number of at least 1, or leave it out.",
     "RVT-502": "Read the engine's own message above; correct its `config`.",
     "RVT-503": "Correct the SQL; the engine's message names the place.",
     "RVT-504": "Correct the function; its own message stands above.",
@@ -160,14 +161,16 @@ def is_configuration(code: str) -> bool:
     return code.startswith("RVT-1") or code == "RVT-501"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str], *, listed: bool = True, cutoff: float = 0.6) -> str:
     """A closing hint for a message about an unknown name, empty where nothing is near and nothing is known.
+
+    Where nothing is near (``cutoff``: 1 is the same) it lists what is known, if ``listed``.
 
     >>> nearest("upstrem", ["upstream", "owners"])
     "; did you mean 'upstream'?"
     """
     known = sorted(known)
-    close = get_close_matches(name, known, n=3, cutoff=0.6)
+    close = get_close_matches(name, known, n=3, cutoff=cutoff)
     if close:
         return "; did you mean " + " or ".join(repr(c) for c in close) + "?"
-    return f"; known: {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}" if known else ""
+    return f"; known: {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}" if known and listed else ""

@@ -17,7 +17,7 @@ from rivet_dagster.loading import compile_directory
 
 
 def compile_command(options: argparse.Namespace) -> int:
-    """Print the plan; 1 where the project does not compile."""
+    """Print the plan; 1 where the project does not compile, 10 where only its profile is to blame."""
     assembly = compile_directory(options.project, options.profile)
     if options.diff is not None:
         return _diff(options, assembly.raise_errors())
@@ -25,7 +25,7 @@ def compile_command(options: argparse.Namespace) -> int:
         _check_names(options.joints, assembly)
     if options.format == "json":
         print(_filtered(assembly, options.joints), end="")
-        return 0 if assembly.success else 1
+        return 0 if assembly.success else RivetError.of(assembly.errors).exit_code
     for warning in assembly.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     assembly.raise_errors()

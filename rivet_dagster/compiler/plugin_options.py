@@ -12,11 +12,13 @@ from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 
 
 def check_plugins(profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
-    """RVT-109 for a type that is not installed, RVT-103 for an option it does not know, RVT-104 for a value."""
+    """RVT-109 for a type that is not installed; RVT-103, 104 and 105 for unknown, wrong and missing options."""
     for catalog in profile.catalogs:
-        _check("catalog", catalog, plugins.catalogs, profile.origin, found)
+        origin = profile.catalog_origins.get(catalog.name, profile.origin)
+        _check("catalog", catalog, plugins.catalogs, origin, found)
     for engine in profile.engines:
-        _check("engine", engine, plugins.engines, profile.origin, found)
+        origin = profile.engine_origins.get(engine.name, profile.origin)
+        _check("engine", engine, plugins.engines, origin, found)
 
 
 def _check(
@@ -30,11 +32,11 @@ def _check(
     if traits is None:
         known = nearest(spec.type, installed)
         message = f"{kind} '{spec.name}' is of type '{spec.type}', which is not installed{known}"
-        found.errors.append(origin.diagnostic("RVT-109", message, key=spec.name))
+        found.errors.append(origin.diagnostic("RVT-109", message, key="type"))
         return
     for key in sorted(set(spec.options) - traits.options):
         message = f"{kind} '{spec.name}' has the unknown option '{key}'{nearest(key, traits.options)}"
-        found.errors.append(origin.diagnostic("RVT-103", message, key=spec.name))
+        found.errors.append(origin.diagnostic("RVT-103", message, key=key))
     for key, sentence in traits.check(spec.options).items():
         message = f"{kind} '{spec.name}': `{key}` {sentence}"
-        found.errors.append(origin.diagnostic("RVT-104", message, key=spec.name))
+        found.errors.append(origin.diagnostic("RVT-104" if key in spec.options else "RVT-105", message, key=key))

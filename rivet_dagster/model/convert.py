@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 NAME = re.compile(r"^[a-z][a-z0-9_]*\Z")
+LONGEST_NAME = 128
 DURATION = re.compile(r"^(\d+(?:\.\d+)?)(s|m|h|d)$")
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -20,8 +22,10 @@ def text(value: Any) -> str:
 
 def name(value: Any) -> str:
     """The name of a joint, catalog, engine or profile."""
-    if not isinstance(value, str) or not NAME.match(value) or len(value) > 128:
-        raise ValueError(f"{show(value)} is no name; names match ^[a-z][a-z0-9_]*$ and have at most 128 characters")
+    if not isinstance(value, str) or not NAME.match(value):
+        raise ValueError(f"{show(value)} is no name; names match ^[a-z][a-z0-9_]*$")
+    if len(value) > LONGEST_NAME:
+        raise ValueError(f"{show(value)} has {len(value)} characters; names have at most {LONGEST_NAME}")
     return value
 
 
@@ -77,13 +81,15 @@ def tags(value: Any) -> dict[str, str]:
     """Tags as a mapping; a list gives keys with empty values."""
     if isinstance(value, str | Sequence):
         return dict.fromkeys(texts(value), "")
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be a list or a mapping, not {show(value)}")
     return {k: "" if v is None else str(v) for k, v in mapping(value).items()}
 
 
 def columns(value: Any) -> tuple[tuple[str, str | None], ...]:
     """Source columns in order, as (name, None) or (alias, expression)."""
     if isinstance(value, Mapping):
-        return tuple((text(k), text(v)) for k, v in value.items())
+        value = [value]
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise ValueError(f"must be a list of columns, not {show(value)}")
     pairs: list[tuple[str, str | None]] = []
@@ -96,6 +102,10 @@ def columns(value: Any) -> tuple[tuple[str, str | None], ...]:
             pairs.append((text(entry), None))
     if not pairs:
         raise ValueError("must name at least one column")
+    counted = Counter(name.lower() for name, _ in pairs)
+    repeated = [name for name, times in counted.items() if times > 1]
+    if repeated:
+        raise ValueError(f"names {', '.join(repeated)} more than once")
     return tuple(pairs)
 
 

@@ -37,7 +37,10 @@ class EngineSpec:
 
 @dataclass(frozen=True)
 class Profile:
-    """One environment of profiles.yaml; ``workspace`` is the catalog of the stored intermediates."""
+    """One environment of profiles.yaml; ``workspace`` is the catalog of the stored intermediates.
+
+    ``catalog_origins`` and ``engine_origins`` say by name where each stands; the plan does not hold them.
+    """
 
     name: str
     catalogs: tuple[CatalogSpec, ...]
@@ -45,6 +48,8 @@ class Profile:
     default_engine: str | None
     workspace: str = WORKSPACE
     origin: Origin = Origin()
+    catalog_origins: Mapping[str, Origin] = field(default_factory=dict)
+    engine_origins: Mapping[str, Origin] = field(default_factory=dict)
 
     def catalog(self, name: str) -> CatalogSpec | None:
         """The catalog of that name."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model.project import DagsterSettings
 from rivet_dagster.project.settings_file import Section, read_settings, text
 
@@ -45,7 +45,7 @@ def read_manifest(root: Path) -> tuple[Manifest, list[Diagnostic]]:
     The folders ``quality`` and ``tests`` count where they exist, whether named or not.
     """
     if not (root / FILE).is_file():
-        raise RivetError("RVT-101", f"there is no {FILE} in {root}")
+        raise RivetError("RVT-101", f"there is no {FILE} in {root}{_neighbour(root / FILE)}")
     errors: list[Diagnostic] = []
     section = Section(read_settings(root / FILE, FILE), "", FILE, errors)
     section.only((*_REQUIRED, *_OPTIONAL, "dagster"))
@@ -69,8 +69,14 @@ def _exists(section: Section, key: str, path: Path) -> bool:
     kind, exists = ("file", os.path.isfile(path)) if key == "profiles" else ("folder", os.path.isdir(path))
     if not exists:
         problem = f"is no {kind}" if os.path.exists(path) else "does not exist"
-        section.wrong("RVT-108", f"`{key}`: the {kind} '{section.value[key]}' {problem}", key)
+        section.wrong("RVT-108", f"`{key}`: the {kind} '{section.value[key]}' {problem}{_neighbour(path)}", key)
     return exists
+
+
+def _neighbour(path: Path) -> str:
+    """A closing hint at what stands beside a missing ``path`` under nearly its name."""
+    names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+    return nearest(path.name, [name for name in names if name != path.name], listed=False, cutoff=0.8)
 
 
 def _dagster(manifest: Section) -> DagsterSettings:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model import convert
+from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.profile import WORKSPACE, CatalogSpec, EngineSpec, Profile
 from rivet_dagster.project.environment import MalformedReferenceError, references
 from rivet_dagster.project.settings_file import Section, located, read_settings, text, texts, what
@@ -46,7 +48,8 @@ def read_profile(root: Path, file: str, name: str | None, environ: Mapping[str, 
 
 def _profile(name: str, section: Section) -> Profile:
     section.only(_KEYS)
-    catalogs = [_catalog(n, entry) for n, entry in section.sections("catalogs", "catalog").items()]
+    catalog_sections = section.sections("catalogs", "catalog")
+    catalogs = [_catalog(n, entry) for n, entry in catalog_sections.items()]
     workspace = section.get("workspace", text) or WORKSPACE
     catalog_entries = section.value.get("catalogs")
     declared = tuple(catalog_entries) if isinstance(catalog_entries, Mapping) else ()
@@ -56,7 +59,8 @@ def _profile(name: str, section: Section) -> Profile:
         message = f"`workspace` names no catalog of this profile: '{workspace}'{nearest(workspace, declared)}"
         section.wrong("RVT-104", message, "workspace")
     known = tuple(dict.fromkeys((*declared, *(catalog.name for catalog in catalogs))))
-    engines = tuple(_engine(engine, entry, known) for engine, entry in _engine_sections(section))
+    engine_sections = list(_engine_sections(section))
+    engines = tuple(_engine(engine, entry, known) for engine, entry in engine_sections)
     names = [engine.name for engine in engines]
     default = section.get("default_engine", text)
     if default is None and len(names) == 1:
@@ -64,7 +68,16 @@ def _profile(name: str, section: Section) -> Profile:
     elif default is not None and names and default not in names:
         message = f"`default_engine` names no engine of this profile: '{default}'{nearest(default, names)}"
         section.wrong("RVT-104", message, "default_engine")
-    return Profile(name, tuple(catalogs), engines, default, workspace, section.origin)
+    return Profile(
+        name,
+        tuple(catalogs),
+        engines,
+        default,
+        workspace,
+        section.origin,
+        catalog_origins={catalog: entry.origin for catalog, entry in catalog_sections.items()},
+        engine_origins={engine: _engine_origin(entry) for engine, entry in engine_sections if engine},
+    )
 
 
 def _catalog(name: str, section: Section) -> CatalogSpec:
@@ -129,6 +142,13 @@ def _engine(name: str | None, section: Section, catalogs: tuple[str, ...]) -> En
             )
         options.setdefault(key, plain(value))
     return EngineSpec(name or "", kind or "", reached, limit, options)
+
+
+def _engine_origin(section: Section) -> Origin:
+    """Where the engine stands, with the lines of its own keys and of those under ``options``."""
+    options = section.value.get("options")
+    lines = options.lines if isinstance(options, Located) else {}
+    return replace(section.origin, lines={**section.origin.lines, **lines})
 
 
 def _check_name(section: Section, name: str) -> None:

@@ -69,8 +69,7 @@ def read_quality(root: Path, quality: QualityFile) -> tuple[tuple[Check, ...], l
         value = read_yaml(read_text(root / quality.file))
         if not isinstance(value, Located):
             raise YamlError("the file must hold a mapping with `assertions` and `audits`", None if value is None else 1)
-    except UnreadableError as error:
-        return (), [Diagnostic("RVT-211", error.message, quality.joint, quality.file, error.line, error.remediation)]
-    except YamlError as error:
-        return (), [Diagnostic("RVT-202", error.message, quality.joint, quality.file, error.line)]
+    except (UnreadableError, YamlError) as error:
+        code = "RVT-211" if isinstance(error, UnreadableError) else "RVT-202"
+        return (), [Diagnostic(code, error.message, quality.joint, quality.file, error.line, error.remediation)]
     return parse_quality(value, Origin(quality.file, value.line, value.lines), quality.joint)

@@ -25,7 +25,7 @@ def read_settings(path: Path, file: str) -> Located:
     except UnreadableError as error:
         raise RivetError("RVT-102", error.message, file=file, line=error.line, remediation=error.remediation) from None
     except YamlError as error:
-        hint = _IN_FLOW if "${" in split_lines(text)[(error.line or 1) - 1] else None
+        hint = _IN_FLOW if "${" in split_lines(text)[(error.line or 1) - 1] else error.remediation
         raise RivetError("RVT-102", error.message, file=file, line=error.line, remediation=hint) from None
     if value is None:
         raise RivetError("RVT-102", "the file is empty", file=file)

@@ -19,7 +19,7 @@ def yaml_joint(text: str, file: str) -> Draft:
         if not isinstance(value, Located):
             raise YamlError("the file must hold a mapping with the joint's keys", None if value is None else 1)
     except YamlError as error:
-        return broken_draft(file, "RVT-202", error)
+        return broken_draft(file, "RVT-202", error, error.remediation)
     lines = value.lines | ({"sql": value.starts["sql"]} if "sql" in value else {})
     origin = Origin(file, value.line, lines)
     name = declared_name(value.get("name"), file)

@@ -18,12 +18,18 @@ from rivet_dagster.project.yaml_scalar import yaml_scalar
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _REFUSED = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _QUOTED_TEXT = re.compile(r" '(?!<)[^']{2,}'")
+_TAB_FIRST = re.compile(r" *\t")
+_QUOTES = "Correct the YAML; a text with ': ' or ' #' in it, or that begins with one of {[@`%&*!|>, needs quotes."
 _DEEPEST = 100
 _MOST_ALIASED = 10_000
 
 
 class YamlError(TextError):
-    """What is wrong with a YAML text."""
+    """What is wrong with a YAML text, and what to do where that can be said."""
+
+    def __init__(self, message: str, line: int | None, remediation: str | None = None) -> None:
+        super().__init__(message, line)
+        self.remediation = remediation
 
 
 class Located(dict[str, Any]):
@@ -61,9 +67,12 @@ def read_yaml(text: str, first_line: int = 1) -> Any:
         return _Document(yaml.parse(text, Loader=_Loader), first_line).read()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        lines = split_lines(text) or [""]
+        line = min(mark.line, len(lines) - 1) if mark else 0
         problem = _QUOTED_TEXT.sub("", error.problem or error.context or "")
-        line = min(mark.line, len(split_lines(text)) - 1) if mark else 0
-        raise YamlError(f"the YAML cannot be read: {problem}", first_line + max(line, 0)) from None
+        if _TAB_FIRST.match(lines[line]):
+            raise YamlError("a tab stands in the indentation", first_line + line, "Indent with spaces.") from None
+        raise YamlError(f"the YAML cannot be read: {problem}", first_line + line, _QUOTES) from None
     except yaml.YAMLError:
         raise YamlError("the YAML cannot be read", first_line) from None
 
