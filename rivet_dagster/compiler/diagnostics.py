@@ -16,21 +16,32 @@ class Diagnostics:
     errors: list[Diagnostic] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
 
-    def error(self, joint: Joint, code: str, message: str, key: str | None = None) -> None:
+    def error(
+        self, joint: Joint, code: str, message: str, key: str | None = None, remediation: str | None = None
+    ) -> None:
         """An error at ``key`` of the joint's declaration."""
-        self.errors.append(joint.origin.diagnostic(code, message, joint=joint.name, key=key))
+        found = joint.origin.diagnostic(code, message, joint=joint.name, key=key, remediation=remediation)
+        self.errors.append(found)
 
     def warning(self, joint: Joint, code: str, message: str, key: str | None = None) -> None:
         """A warning at ``key`` of the joint's declaration."""
         self.warnings.append(joint.origin.diagnostic(code, message, joint=joint.name, key=key))
 
-    def sql_error(self, joint: Joint, code: str, message: str, error: SqlError, key: str = "sql") -> None:
+    def sql_error(self, joint: Joint, code: str, error: SqlError) -> None:
         """An error at a line of the joint's SQL."""
-        start = joint.origin.lines.get(key)
-        line = start + error.line - 1 if start is not None and error.line is not None else joint.origin.line_of(key)
-        self.errors.append(Diagnostic(code, message, joint.name, joint.origin.file, line))
+        self.errors.append(_in_sql(joint, code, f"the SQL {error}", error))
+
+    def sql_warning(self, joint: Joint, code: str, message: str, error: SqlError) -> None:
+        """A warning at a line of the joint's SQL; ``message`` says what follows from the error."""
+        self.warnings.append(_in_sql(joint, code, f"the SQL {error}; {message}", error))
 
     def sorted_errors(self) -> tuple[Diagnostic, ...]:
         """By file and line, each once."""
         unique = dict.fromkeys(self.errors)
         return tuple(sorted(unique, key=lambda d: (d.file or "", d.line or 0, d.joint or "", d.code, d.message)))
+
+
+def _in_sql(joint: Joint, code: str, message: str, error: SqlError) -> Diagnostic:
+    start = joint.origin.lines.get("sql")
+    line = start + error.line - 1 if start is not None and error.line is not None else joint.origin.line_of("sql")
+    return Diagnostic(code, message, joint.name, joint.origin.file, line)

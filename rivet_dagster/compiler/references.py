@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
-from rivet_dagster.errors import nearest
-from rivet_dagster.model.joint import PYTHON, SQL, Joint
+from rivet_dagster.errors import Diagnostic, nearest
+from rivet_dagster.model.joint import PYTHON, SINK, SQL, Joint
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.project import Project
 from rivet_dagster.sql.dialect import SqlError
@@ -20,7 +20,7 @@ def build_graph(project: Project, found: Diagnostics, memo: Memo) -> Graph:
     joints: dict[str, Joint] = {}
     for joint in project.joints:
         if joint.name in joints:
-            first = joints[joint.name].origin.file or "Python"
+            first = joints[joint.name].origin.file or "one declared in Python"
             found.error(joint, "RVT-301", f"the name '{joint.name}' is taken already, by {first}", key="name")
         else:
             joints[joint.name] = joint
@@ -40,9 +40,9 @@ def build_graph(project: Project, found: Diagnostics, memo: Memo) -> Graph:
             upstream[joint.name] = _sql_upstream(joint, query, counted[joint.name], joints, found)
         elif joint.type == PYTHON:
             upstream[joint.name] = _python_upstream(joint, project, found)
-        else:
-            upstream[joint.name] = joint.upstream or ()
-        upstream[joint.name] = _known(joint, upstream[joint.name], joints, broken, found)
+        else:  # what a source declares is refused later, and no edge
+            upstream[joint.name] = (joint.upstream or ()) if joint.type == SINK else ()
+        upstream[joint.name] = _known(joint, upstream[joint.name], project, joints, broken, found)
     return Graph(joints, upstream, queries, counted)
 
 
@@ -51,13 +51,13 @@ def _query(joint: Joint, found: Diagnostics, memo: Memo) -> KnownQuery | None:
     try:
         query = know_query(joint.sql, memo)
     except SqlError as error:
-        found.sql_error(joint, "RVT-207", f"the SQL {error}", error)
+        found.sql_error(joint, "RVT-207", error)
         return None
     if query.unreadable is not None:
         if joint.upstream is None:
-            found.sql_error(joint, "RVT-315", f"the SQL {query.unreadable}", query.unreadable)
+            found.sql_error(joint, "RVT-315", query.unreadable)
             return None
-        found.warning(joint, "RVT-315", "the SQL could not be read: its schema and lineage are unknown", key="sql")
+        found.sql_warning(joint, "RVT-315", "its schema and lineage are unknown", query.unreadable)
     return query
 
 
@@ -76,11 +76,12 @@ def _sql_upstream(
 ) -> tuple[str, ...]:
     if joint.upstream is not None:
         for name in sorted(set(counted) - set(joint.upstream)):
-            found.error(joint, "RVT-313", f"the query reads joint '{name}', which `upstream` does not name", key="sql")
+            message = f"the query reads joint '{name}', which `upstream` does not name"
+            found.error(joint, "RVT-313", message, key="upstream")
         return joint.upstream
     for name in sorted(name for name in query.reads if name not in joints):
-        hint = nearest(name, joints)
-        if "did you mean" in hint:
+        hint = nearest(name, joints.keys() - {joint.name}, listed=False)
+        if hint:
             message = f"'{name}' is no joint and is left to the engine{hint}"
             found.warning(joint, "RVT-302", message, key="sql")
     return tuple(sorted(counted))
@@ -105,12 +106,27 @@ def _python_upstream(joint: Joint, project: Project, found: Diagnostics) -> tupl
 
 
 def _known(
-    joint: Joint, names: tuple[str, ...], joints: dict[str, Joint], broken: set[str], found: Diagnostics
+    joint: Joint,
+    names: tuple[str, ...],
+    project: Project,
+    joints: dict[str, Joint],
+    broken: set[str],
+    found: Diagnostics,
 ) -> tuple[str, ...]:
     for name in names:
         if name not in joints and name not in broken:
-            found.error(joint, "RVT-302", f"upstream '{name}' is no joint{nearest(name, joints)}", key="upstream")
+            found.errors.append(_unknown(joint, name, project, joints))
     return tuple(name for name in names if name in joints)
+
+
+def _unknown(joint: Joint, name: str, project: Project, joints: dict[str, Joint]) -> Diagnostic:
+    function = project.functions.get(joint.name) if joint.upstream is None else None
+    hint = f"; a list is written [{name}]" if "," in name else nearest(name, joints.keys() - {joint.name})
+    if function is None:
+        message = f"upstream '{name}' is no joint{hint}"
+        return joint.origin.diagnostic("RVT-302", message, joint=joint.name, key="upstream")
+    message = f"the parameter '{name}' of {function.name} is no joint{hint}"
+    return Diagnostic("RVT-302", message, joint.name, function.file, function.line)
 
 
 def _broken_names(project: Project) -> set[str]:

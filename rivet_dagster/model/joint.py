@@ -150,7 +150,8 @@ class Joint:
             if key not in KEYS[self.type]:
                 found.append(self._wrong("RVT-206", f"`{key}` has no meaning on a {self.type} joint", key))
             elif key in _LATER and _LATER[key](value):
-                found.append(self._wrong("RVT-298", f"`{key}` is not available yet", key))
+                given = f"{key}: {value}" if isinstance(value, str) else key
+                found.append(self._wrong("RVT-298", f"`{given}` is not available yet", key))
         for key in REQUIRED[self.type]:
             if getattr(self, key) is None:
                 found.append(self._wrong("RVT-205", f"a {self.type} joint needs `{key}`"))

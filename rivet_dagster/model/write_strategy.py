@@ -32,7 +32,10 @@ def parse_write_strategy(value: Any) -> WriteStrategy:
         mode = ALIASES.get(mode, mode)
     if mode not in MODES:
         raise ValueError(f"has no mode {convert.show(mode)}{nearest(str(mode), (*MODES, *ALIASES))}")
-    on_empty = convert.one_of("write", "skip", "fail")(options.pop("on_empty", "write"))
+    try:
+        on_empty = convert.one_of("write", "skip", "fail")(options.pop("on_empty", "write"))
+    except ValueError as error:
+        raise ValueError(f"has an `on_empty` that {error}") from None
     if mode == "replace" and options:
         raise ValueError(f"has no option {', '.join(sorted(options))} in mode replace; known: on_empty")
     return WriteStrategy(mode, on_empty, options)

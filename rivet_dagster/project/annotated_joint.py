@@ -7,15 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 from rivet_dagster.errors import Diagnostic, nearest
-from rivet_dagster.model.check import ASSERTION, AUDIT, Check, parse_check
+from rivet_dagster.model.check import Check, parse_check
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.project.annotation_value import annotation_value
-from rivet_dagster.project.annotations import AnnotatedText, Annotation
+from rivet_dagster.project.annotations import CHECKS, KEYS, AnnotatedText, Annotation
 from rivet_dagster.project.check_text import check_text
-from rivet_dagster.project.draft import JOINT_KEYS, Draft, declared_name, inline_checks
+from rivet_dagster.project.draft import Draft, declared_name, inline_checks
 from rivet_dagster.project.yaml_text import YamlError, plain
-
-_CHECKS = {"assert": ASSERTION, "audit": AUDIT}
 
 
 def annotated_joint(
@@ -30,7 +28,7 @@ def annotated_joint(
     for annotation in found.annotations:
         if annotation.key in refused:
             reader.wrong("RVT-206", refused[annotation.key], annotation.line)
-        elif annotation.key in _CHECKS:
+        elif annotation.key in CHECKS:
             reader.check(annotation)
         else:
             reader.key(annotation)
@@ -59,9 +57,8 @@ class _Reader:
 
     def key(self, annotation: Annotation) -> None:
         key, line = annotation.key, annotation.line
-        known = (*JOINT_KEYS, *_CHECKS)
-        if key not in known:
-            self.wrong("RVT-203", f"unknown key '{key}'{nearest(key, known)}", line)
+        if key not in KEYS:
+            self.wrong("RVT-203", f"unknown key '{key}'{nearest(key, KEYS)}", line)
         elif self.origin.lines[key] < line:
             self.wrong("RVT-208", f"`{key}` is repeated, first given on line {self.origin.lines[key]}", line)
         else:
@@ -81,7 +78,7 @@ class _Reader:
         except ValueError as error:
             self.wrong("RVT-209", str(error), annotation.line)
         else:
-            check, errors = parse_check(raw, _CHECKS[annotation.key], origin, self.name)
+            check, errors = parse_check(raw, CHECKS[annotation.key], origin, self.name)
             self.checks += [check] if check else []
             self.errors += errors
 

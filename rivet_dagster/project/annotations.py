@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from rivet_dagster.model.check import ASSERTION, AUDIT
+from rivet_dagster.project.draft import JOINT_KEYS
 from rivet_dagster.project.text_file import TextError, split_lines
 
+CHECKS = {"assert": ASSERTION, "audit": AUDIT}
+KEYS = (*JOINT_KEYS, *CHECKS)
+
 _ANNOTATION = re.compile(r"rivet:\s*([A-Za-z_]\w*)\s*:(?:\s+(.*))?", re.DOTALL)
-_MEANT = re.compile(r"rivet:|(?i:rivet\s*:\s*\w+\s*:)")  # what is meant as an annotation, right or wrong
+# What is meant as an annotation, right or wrong; a missed check would be no gate.
+_MEANT = re.compile(rf"rivet:|(?i:rivet\s*:\s*\w+\s*:|@?rivet[\s.@-]+(?:{'|'.join(KEYS)})\s*:)")
 
 
 @dataclass(frozen=True)

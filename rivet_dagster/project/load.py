@@ -28,6 +28,7 @@ from rivet_dagster.project.text_file import UnreadableError, read_text
 from rivet_dagster.project.yaml_joint import yaml_joint
 
 _READERS = {".yaml": yaml_joint, ".yml": yaml_joint, ".sql": sql_joint, ".py": python_joint}
+_NO_FUNCTION = "Correct `function`, or define it in the file that it names."
 
 
 def load_project(
@@ -150,7 +151,7 @@ def _functions(sources: PythonSources, joints: Iterable[Joint]) -> tuple[dict[st
 def _wrong_function(joint: Joint, error: FunctionError, own: bool) -> Diagnostic:
     if error.file is not None:
         return Diagnostic("RVT-210", error.message, joint.name, error.file, error.line)
-    remediation = "Define it; or, where the file is no joint, let its name begin with '_'." if own else None
+    remediation = "Define it; or, where the file is no joint, let its name begin with '_'." if own else _NO_FUNCTION
     return joint.origin.diagnostic("RVT-210", error.message, joint=joint.name, key="function", remediation=remediation)
 
 

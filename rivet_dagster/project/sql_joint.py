@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from rivet_dagster.model.joint import SQL
 from rivet_dagster.project.annotated_joint import annotated_joint
 from rivet_dagster.project.annotations import read_annotations
 from rivet_dagster.project.draft import Draft
@@ -16,4 +19,9 @@ def sql_joint(text: str, file: str) -> Draft:
     found = read_annotations(text, "--")
     defaults = {"type": "sql"} | ({"sql": found.body} if found.body else {})
     refused = {"sql": "`sql` is the file's own text, below the annotations"}
-    return annotated_joint(found, file, defaults, refused, {"sql": found.body_line})
+    draft = annotated_joint(found, file, defaults, refused, {"sql": found.body_line})
+    if found.body or draft.fields["type"] != SQL:
+        return draft
+    wrong = draft.origin.diagnostic("RVT-207", "the file holds no query", joint=draft.name)
+    fields = {key: value for key, value in draft.fields.items() if key != "type"}
+    return replace(draft, fields=fields, errors=(*draft.errors, wrong))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -32,12 +35,23 @@ class Query:
     unreadable: SqlError | None = None
 
 
+@contextmanager
+def without_log() -> Iterator[None]:
+    """What sqlglot takes for a mere command it also puts on its log, for us an error that we tell ourselves."""
+    logger = logging.getLogger("sqlglot")
+    was_disabled, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = was_disabled
+
+
 def tokenize(sql: str) -> list[Token]:
     """The tokens of ``sql``; raises SqlError."""
     try:
         return _DIALECT.tokenize(sql)
     except TokenError as error:
-        raise SqlError(str(error).splitlines()[0]) from error
+        raise _unfinished(sql, error) from error
 
 
 def read_query(sql: str) -> Query:
@@ -91,9 +105,10 @@ def parse_expression(sql: str) -> exp.Expr:
     """One scalar expression, as in a WHERE; raises SqlError."""
     tokenize(sql)
     try:
-        select: exp.Expr = exp.maybe_parse(f"SELECT 1 WHERE (\n{sql}\n)", dialect=_DIALECT)
+        with without_log():
+            select: exp.Expr = exp.maybe_parse(f"SELECT 1 WHERE (\n{sql}\n)", dialect=_DIALECT)
     except (ParseError, RecursionError) as error:
-        raise _why(error) from error
+        raise SqlError("is not one expression") from error
     where = select.args.get("where") if isinstance(select, exp.Select) else None
     if where is None or not isinstance(where.this, exp.Paren):
         raise SqlError("is not one expression")
@@ -106,7 +121,8 @@ def _as_reader() -> Tokenizer:
 
 
 def _parse(tokens: list[Token], text: str) -> exp.Expr | None:
-    return _DIALECT.parser().parse(_tables_as_selects(tokens), text)[0]
+    with without_log():
+        return _DIALECT.parser().parse(_tables_as_selects(tokens), text)[0]
 
 
 def _without_comments(text: str, tokens: list[Token]) -> str:
@@ -154,12 +170,22 @@ def _template(tokens: list[Token]) -> Token | None:
     return None
 
 
+def _unfinished(sql: str, error: TokenError) -> SqlError:
+    """What begins in ``sql`` and never ends: a text or name in quotes, else a comment."""
+    quote = re.fullmatch(r"Missing (.+) from \d+:(\d+)", str(error.__context__))
+    place = int(quote[2]) if quote else sql.rfind("/*")
+    if place < 0:
+        return SqlError("could not be read")
+    what = f"text in quotes ({quote[1]})" if quote else "comment"
+    return SqlError(f"holds a {what} that is not closed", sql.count("\n", 0, place) + 1)
+
+
 def _why(error: Exception) -> SqlError:
     if isinstance(error, ParseError) and error.errors:
         first = error.errors[0]
         near = f"{first.get('start_context') or ''}{first.get('highlight') or ''}".split("\n")[-1][-40:].strip()
-        reason = re.sub(r"\s*(but got|for)?\s*<.*", "", str(first.get("description")))
-        return SqlError(f"could not be read near '{near}': {reason}", first.get("line"))
+        expected = re.match(r"Expecting [^\s<]+", str(first.get("description")))
+        return SqlError(f"could not be read near '{near}'{f': {expected[0]}' if expected else ''}", first.get("line"))
     if isinstance(error, RecursionError):
         return SqlError("is nested too deeply to be read")
     return SqlError((str(error).splitlines() or ["could not be read"])[0])

@@ -30,11 +30,11 @@ def check_source_expression(sql: str) -> None:
     tree = parse_expression(sql)
     for node in tree.walk():
         if isinstance(node, exp.Query):
-            raise SqlError("holds a subquery; put it in a SQL joint")
+            raise SqlError("holds a subquery")
         if isinstance(node, exp.AggFunc | exp.Window):
-            raise SqlError("aggregates over rows; put it in a SQL joint")
+            raise SqlError("aggregates over rows")
         name = node.sql_name().lower() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else ""
         if isinstance(node, exp.Anonymous):
             name = node.name.lower()
         if name in NON_DETERMINISTIC:
-            raise SqlError(f"uses {name}, which gives another result each time; put it in a SQL joint")
+            raise SqlError(f"uses {name}, which gives another result each time")

@@ -7,6 +7,7 @@ from sqlglot.dialects.databricks import Databricks
 from sqlglot.errors import ParseError, TokenError
 
 from rivet_dagster.model.schema import Field, Schema
+from rivet_dagster.sql.dialect import without_log
 
 _T = exp.DataType.Type
 
@@ -61,7 +62,8 @@ def parse_ddl(ddl: str) -> Schema | None:
     (Field(name='id', type='bigint'), Field(name='name', type='string'))
     """
     try:
-        tree: exp.Expr = exp.maybe_parse(f"CREATE TABLE t ({ddl})", dialect=Databricks)
+        with without_log():
+            tree: exp.Expr = exp.maybe_parse(f"CREATE TABLE t ({ddl})", dialect=Databricks)
     except (ParseError, TokenError, RecursionError):
         return None
     if not isinstance(tree, exp.Create) or not isinstance(tree.this, exp.Schema):
