@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.graph import Graph, find_cycle
+from rivet_dagster.compiler.graph import Graph, find_cycles
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.projection import check_source_expression
+
+_EXPRESSION = "Write one expression over a row's own columns; whatever is more belongs in a SQL joint."
 
 
 def check_assembly(graph: Graph, found: Diagnostics) -> None:
@@ -16,7 +18,7 @@ def check_assembly(graph: Graph, found: Diagnostics) -> None:
             _check_source(joint, graph, found)
         if joint.type == SINK:
             _check_sink(joint, graph, found)
-    _check_cycle(graph, found)
+    _check_cycles(graph, found)
     _check_tables(graph, found)
 
 
@@ -42,22 +44,23 @@ def _check_expression(joint: Joint, text: str, subject: str, key: str, found: Di
     try:
         check_source_expression(text)
     except SqlError as error:
-        found.error(joint, "RVT-207", f"{subject} {error}", key=key)
+        found.error(joint, "RVT-207", f"{subject} {error}", key, _EXPRESSION)
 
 
 def _check_sink(joint: Joint, graph: Graph, found: Diagnostics) -> None:
     if not joint.upstream:
         found.error(joint, "RVT-304", "a sink needs `upstream`")
-    readers = graph.consumers[joint.name]
-    if readers:
-        message = f"a sink has no downstream, {', '.join(readers)} reads this one"
-        found.error(joint, "RVT-307", message, key="name")
+    before = " and ".join(graph.upstream[joint.name])
+    for name in graph.consumers[joint.name]:
+        reader = graph.joints[name]
+        message = f"'{joint.name}' is a sink, which has no downstream{f': read {before} instead' if before else ''}"
+        found.error(reader, "RVT-307", message, key="sql" if reader.upstream is None else "upstream")
 
 
-def _check_cycle(graph: Graph, found: Diagnostics) -> None:
-    cycle = find_cycle(graph.upstream)
-    if cycle:
-        found.error(graph.joints[cycle[0]], "RVT-305", f"the joints form a cycle: {' <- '.join(cycle)}")
+def _check_cycles(graph: Graph, found: Diagnostics) -> None:
+    for cycle in find_cycles(graph.upstream):
+        message = f"the joints form a cycle: {' <- '.join(cycle)}"
+        found.error(graph.joints[cycle[0]], "RVT-305", message, key="upstream")
 
 
 def _check_tables(graph: Graph, found: Diagnostics) -> None:

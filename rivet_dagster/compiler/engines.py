@@ -11,7 +11,7 @@ from rivet_dagster.model.profile import Profile
 
 
 def resolve_engines(graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics) -> dict[str, str]:
-    """The engine of each joint; RVT-308, RVT-309, RVT-312."""
+    """The engine of each joint, "" where there is none; RVT-308, RVT-309, RVT-312."""
     engines: dict[str, str] = {}
     for joint in graph.joints.values():
         if joint.type != SOURCE or joint.engine:
@@ -19,8 +19,9 @@ def resolve_engines(graph: Graph, profile: Profile, plugins: Plugins, found: Dia
     for joint in graph.joints.values():
         if joint.name not in engines:
             readers = {engines[name] for name in graph.consumers[joint.name] if name in engines}
-            agreed = readers.pop() if len(readers) == 1 else profile.default_engine
-            engines[joint.name] = _resolve(joint, agreed, profile, found)
+            agreed = next(iter(readers)) if len(readers) == 1 else profile.default_engine
+            # What a reader lacks has been reported there.
+            engines[joint.name] = "" if "" in readers else _resolve(joint, agreed, profile, found)
     for joint in graph.joints.values():
         if joint.type in (SOURCE, SINK):
             _check_catalog(joint, engines[joint.name], profile, plugins, found)
@@ -34,6 +35,7 @@ def _resolve(joint: Joint, name: str | None, profile: Profile, found: Diagnostic
     if profile.engine(name) is None:
         known = nearest(name, [engine.name for engine in profile.engines])
         found.error(joint, "RVT-308", f"the profile '{profile.name}' has no engine '{name}'{known}", key="engine")
+        return ""
     return name
 
 

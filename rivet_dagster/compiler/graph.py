@@ -87,18 +87,26 @@ def levels(edges: Mapping[str, Iterable[str]], order: Iterable[str]) -> tuple[tu
     return tuple(tuple(names) for names in found)
 
 
-def find_cycle(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """One cycle as the names along it, the first repeated at the end; empty where there is none."""
-    stuck = sorted(set(edges) - set(topological(edges)))
-    if not stuck:
-        return ()
-    remaining = set(stuck)
-    seen: dict[str, int] = {}
-    path: list[str] = []
-    name = stuck[0]
-    while name not in seen:
-        seen[name] = len(path)
-        path.append(name)
-        # Behind a cycle every node has an upstream that is stuck too, so this walk ends on the cycle.
-        name = min(t for t in edges[name] if t in remaining)
-    return (*path[seen[name] :], name)
+def find_cycles(edges: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
+    """Cycles without a common node, each as the names along it with the first repeated at the end.
+
+    Where cycles cross, not all of them are found; where there are any, one is.
+
+    >>> find_cycles({"a": ("b",), "b": ("a",), "c": ("a",), "d": ("d",), "e": ()})
+    [('a', 'b', 'a'), ('d', 'd')]
+    """
+    stuck = set(edges) - set(topological(edges))
+    seen: set[str] = set()
+    cycles = []
+    for start in sorted(stuck):
+        path: dict[str, None] = {}
+        name = start
+        while name not in seen:
+            seen.add(name)
+            path[name] = None
+            # Behind a cycle every node has an upstream that is stuck too, so this walk ends on a cycle.
+            name = min(t for t in edges[name] if t in stuck)
+        if name in path:
+            names = list(path)
+            cycles.append((*names[names.index(name) :], name))
+    return cycles
