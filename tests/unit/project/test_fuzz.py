@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.projects import compile_joints, source, sql
 
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.project.check_text import check_text
@@ -28,6 +29,7 @@ PIECES = [
     *("\n  ", "- ", ": ", "--", "---\n", "...\n", '"""'),
     *("null", "true", "012", "0x", "1e999", ".nan", "9" * 1001, "\U0001f600"),
     *("<<: ", "&a ", "*a", "!!python/name:os.system ", "${", "${A}", "source", "sink", "python"),
+    *("SELECT ", "FROM raw ", "WITH a AS (", "/*", "|> ", "UNION ", "1e", "CREATE TABLE ", ";", "{{", "OVER ("),
     *("quality: ", "name: ", "type: ", "columns: ", "tags: ", "options: ", "write_strategy: ", "{mode: "),
     *("-- rivet:", "# rivet:", "assert: ", "not_null(", "def transform(", "async ", "yield "),
 ]
@@ -49,6 +51,13 @@ PYTHON = '''\
 def transform(a, b, *, c=1):
     return [a for b in c]
 '''
+QUERIES = (
+    "WITH a AS (SELECT id, net * 2 AS twice FROM raw WHERE id > 1) SELECT a.*, count(*) OVER (ORDER BY id) AS n FROM a",
+    "FROM raw |> WHERE id > 1 |> AGGREGATE sum(net) AS total GROUP BY id |> ORDER BY total LIMIT 3",
+    "SELECT CAST(net AS DECIMAL(9,2)) x, s.a[0], transform(y, q -> q + 1) FROM raw PIVOT (max(net) FOR id IN (1, 2))",
+    "id > 1 AND name LIKE 'a%' OR CASE WHEN net IS NULL THEN true ELSE false END",
+    "id BIGINT NOT NULL, s STRUCT<a: ARRAY<INT>, b: MAP<STRING, DATE>> COMMENT 'x'",
+)
 SOURCE = "type: source\ncatalog: c\ntable: t\ncolumns: [a, {b: c}]\nfilter: x\nlimit: 5\nowners: [team:x]\n"
 FAST = settings(max_examples=150, deadline=None, database=None, derandomize=True,
                 suppress_health_check=list(HealthCheck))  # fmt: skip
@@ -99,6 +108,16 @@ def test_joint_files(read: Callable[[str, str], Draft], file: str, seeds: tuple[
         assert all(error.line is None or error.line <= lines for error in errors)
 
     check()
+
+
+@FAST
+@given(mutated(*QUERIES))
+def test_queries(text: str) -> None:
+    raw = source("raw", options={"schema": "id BIGINT, net DOUBLE"})
+    with suppress(RivetError):  # an empty text makes no joint
+        for joint in (sql("a", text), source("a", filter=text), source("a", options={"schema": text})):
+            plan = compile_joints(raw, joint, sql("b", "SELECT * FROM a"))
+            sound((*plan.errors, *plan.warnings))
 
 
 @FAST

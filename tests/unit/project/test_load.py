@@ -76,10 +76,8 @@ def test_checks_come_in_the_order_of_their_places_with_names_apart(load: Load) -
 @pytest.mark.parametrize(
     ("file", "text", "code", "line", "words"),
     [
-        ("quality/ordres.yaml", NOT_NULL, "RVT-302", None, "no joint 'ordres' for this file to judge; did you mean"),
         ("joints/orders.quality.yaml", NOT_NULL, "RVT-302", None, "'orders' is not declared in this folder"),
         ("joints/m/ordrs.quality.yaml", NOT_NULL, "RVT-302", None, "did you mean 'orders'?"),
-        ("quality/orders/late.sql", "SELECT 1", "RVT-298", None, "not available yet"),
         ("quality/orders.yaml", "", "RVT-202", None, "must hold a mapping"),
         ("quality/orders.yaml", "[a]", "RVT-202", 1, "must hold a mapping"),
         ("quality/orders.yaml", "a: [", "RVT-202", 1, "cannot be read"),

@@ -1,0 +1,649 @@
+"""What beginners get wrong, each case a small project, and all that they are told: on paper, in JSON, by exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from rivet_dagster import compile_directory
+from rivet_dagster.cli.main import main
+from rivet_dagster.errors import Diagnostic, RivetError
+
+MANIFEST = "profiles: profiles.yaml\nsources: sources\njoints: joints\nsinks: sinks\n"
+PROFILES = """\
+default:
+  catalogs:
+    lake: {type: filesystem, path: lake}
+    attic: {type: filesystem, path: attic}
+  engines:
+    - {name: spark, type: pyspark, catalogs: [lake]}
+"""
+SOURCE = "type: source\ncatalog: lake\ntable: raw\noptions: {schema: 'id BIGINT, net DOUBLE'}\n"
+QUERY = "SELECT id, net FROM raw\n"
+SINK = "type: sink\nupstream: orders\ncatalog: lake\ntable: report\n"
+GOOD = {
+    "rivet.yaml": MANIFEST,
+    "profiles.yaml": PROFILES,
+    "sources/raw.yaml": SOURCE,
+    "joints/orders.sql": QUERY,
+    "sinks/report.yaml": SINK,
+}
+SECRET = "s3cret"
+
+
+class Case(NamedTuple):
+    """How ``files`` differ from the good project (None: not there), and what is ``told``.
+
+    There ``...`` stands for any text, ROOT for the project's folder, and lines break where they like.
+    """
+
+    files: Mapping[str, str | bytes | None]
+    told: str
+    profile: str | None = None
+
+
+def sql(text: str, told: str) -> Case:
+    return Case({"joints/orders.sql": text}, told)
+
+
+def yaml(more: str, told: str) -> Case:
+    """A joint in YAML, whose own lines are the third and following."""
+    return Case({"joints/orders.sql": None, "joints/orders.yaml": f"type: sql\nsql: SELECT * FROM raw\n{more}"}, told)
+
+
+def source(more: str, told: str) -> Case:
+    """A source with lines from the fifth on."""
+    return Case({"sources/raw.yaml": SOURCE + more}, told)
+
+
+def sink(more: str, told: str) -> Case:
+    """A sink with lines from the fifth on."""
+    return Case({"sinks/report.yaml": SINK + more}, told)
+
+
+def python(text: str, told: str) -> Case:
+    return Case({"joints/scores.py": text}, told)
+
+
+def quality(text: str, told: str) -> Case:
+    return Case({"quality/orders.yaml": text}, told)
+
+
+def manifest(old: str, new: str, told: str) -> Case:
+    assert old in MANIFEST
+    return Case({"rivet.yaml": MANIFEST.replace(old, new)}, told)
+
+
+def profiles(old: str, new: str, told: str) -> Case:
+    assert old in PROFILES
+    return Case({"profiles.yaml": PROFILES.replace(old, new)}, told)
+
+
+CONFIGURATION = {
+    "no manifest": Case({"rivet.yaml": None}, """
+        RVT-101 there is no rivet.yaml in ROOT
+            Name the project's directory with --project, or create one with a rivet.yaml in it.
+    """),
+    "manifest with the other extension": Case({"rivet.yaml": None, "rivet.yml": MANIFEST}, """
+        RVT-101 there is no rivet.yaml in ROOT; did you mean 'rivet.yml'?
+            Name the project's directory with --project, or create one with a rivet.yaml in it.
+    """),
+    "manifest: colon in a text": manifest("sinks: sinks", "sinks: my: sinks", """
+        RVT-102 rivet.yaml:4: the YAML cannot be read: mapping values are not allowed ...
+            Correct the YAML; a text with ': ' or ' #' in it, or that begins with one of {[@`%&*!|>, needs quotes.
+    """),
+    "manifest: unknown key": manifest("sinks: sinks", "sinks: sinks\nqualty: checks", """
+        RVT-103 rivet.yaml:5: unknown key 'qualty'; did you mean 'quality'?
+            Remove the key or correct its name.
+    """),
+    "manifest: no folder": manifest("joints: joints", "joints: joint", """
+        RVT-108 rivet.yaml:3: `joints`: the folder 'joint' does not exist; did you mean 'joints'?
+            Create the file or folder, or correct the path in rivet.yaml.
+    """),
+    "manifest: folder that is a file": manifest("joints: joints", "joints: rivet.yaml", """
+        RVT-108 rivet.yaml:3: `joints`: the folder 'rivet.yaml' is no folder
+            Create the file or folder, or correct the path in rivet.yaml.
+    """),
+    "no profiles": Case({"profiles.yaml": None, "profiles.yml": PROFILES}, """
+        RVT-108 rivet.yaml:1: `profiles`: the file 'profiles.yaml' does not exist; did you mean 'profiles.yml'?
+            Create the file or folder, or correct the path in rivet.yaml.
+    """),
+    "unknown profile": Case({}, """
+        RVT-106 profiles.yaml: there is no profile 'defualt'; did you mean 'default'?
+            Name a profile of profiles.yaml with --profile or RIVET_PROFILE.
+    """, profile="defualt"),
+    "profile: missing variable": profiles("path: attic", "path: '${ATTIC}', format: '${SET}'", """
+        RVT-107 profiles.yaml:4: profile 'default': `catalogs.attic.path` needs the environment variable ATTIC, which is
+        not set
+            Set the environment variable before starting.
+    """),
+    "profile: variable without quotes": profiles("path: attic", "path: ${ATTIC}", """
+        RVT-102 profiles.yaml:4: the YAML cannot be read: ...
+            Correct the YAML; within { } and [ ] a text with ${...} needs quotes.
+    """),
+    "profile: tab": profiles("    lake:", "\tlake:", """
+        RVT-102 profiles.yaml:3: a tab stands in the indentation
+            Indent with spaces.
+    """),
+    "catalog: unknown type": profiles("attic: {type: filesystem", "attic: {type: filesytem", """
+        RVT-109 profiles.yaml:4: catalog 'attic' is of type 'filesytem', which is not installed; did you mean
+        'filesystem'?
+            Install the plugin that provides this type, or correct the type.
+    """),
+    "catalog: unknown option": profiles("path: attic", "path: attic, fromat: csv", """
+        RVT-103 profiles.yaml:4: catalog 'attic' has the unknown option 'fromat'; did you mean 'format'?
+            Remove the key or correct its name.
+    """),
+    "catalog: missing option": profiles("{type: filesystem, path: attic}", "{type: filesystem}", """
+        RVT-105 profiles.yaml:4: catalog 'attic': `path` is missing
+            Add the key.
+    """),
+    "catalog: wrong value": profiles("path: attic", "path: attic, format: cvs", """
+        RVT-104 profiles.yaml:4: catalog 'attic': `format` must be one of parquet, csv, json, orc, not 'cvs'; did
+        you mean 'csv'?
+            Correct the value.
+    """),
+    "engine: unknown type": profiles("pyspark", "spark", """
+        RVT-109 profiles.yaml:6: engine 'spark' is of type 'spark', which is not installed; did you mean 'pyspark'?
+            Install the plugin that provides this type, or correct the type.
+    """),
+    "engine: unknown option": profiles("[lake]}", "[lake],\n       options: {\n         mastr: local}}", """
+        RVT-103 profiles.yaml:8: engine 'spark' has the unknown option 'mastr'; did you mean 'master'?
+            Remove the key or correct its name.
+    """),
+    "engine: unknown catalog": profiles("[lake]", "[lkae]", """
+        RVT-104 profiles.yaml:6: engine 'spark': `catalogs` names no catalog of this profile: 'lkae'; did you mean
+        'lake'?
+            Correct the value.
+    """),
+    "engine: concurrency_limit": profiles("[lake]", "[lake], concurrency_limit: 0", """
+        RVT-501 profiles.yaml:6: engine 'spark': `concurrency_limit` must be a whole number of at least 1
+            Give `concurrency_limit` a whole number of at least 1, or leave it out.
+    """),
+    "manifest and profile at once": Case({
+        "rivet.yaml": MANIFEST + "qualty: checks\n",
+        "profiles.yaml": PROFILES.replace("[lake]", "[lake], concurrency_limit: many"),
+    }, """
+        RVT-501 profiles.yaml:6: engine 'spark': `concurrency_limit` must be a whole number of at least 1
+            Give `concurrency_limit` a whole number of at least 1, or leave it out.
+        RVT-103 rivet.yaml:5: unknown key 'qualty'; did you mean 'quality'?
+            Remove the key or correct its name.
+    """),
+}  # fmt: skip
+
+JOINT_FILES = {
+    "YAML: tab": yaml("quality:\n\tassertions: []\n", """
+        RVT-202 joints/orders.yaml:4: joint orders: a tab stands in the indentation
+            Indent with spaces.
+    """),
+    "YAML: colon in a text": yaml("description: Orders: all of them\n", """
+        RVT-202 joints/orders.yaml:3: joint orders: the YAML cannot be read: mapping values are not allowed ...
+            Correct the YAML; a text with ': ' or ' #' in it, or that begins with one of {[@`%&*!|>, needs quotes.
+    """),
+    "YAML: repeated key": yaml("sql: SELECT 2\n", """
+        RVT-202 joints/orders.yaml:3: joint orders: the key 'sql' is repeated, first given on line 2
+            Correct the YAML.
+    """),
+    "YAML: unknown key": yaml("upstrem: raw\n", """
+        RVT-203 joints/orders.yaml:3: joint orders: unknown key 'upstrem'; did you mean 'upstream'?
+            Remove the key or correct its name.
+    """),
+    "YAML: wrong values": yaml("eager: yes\ntags: 5\nupstream: {raw: 1}\n", """
+        RVT-204 joints/orders.yaml:3: joint orders: `eager` must be true or false, not 'yes'
+            Correct the value.
+        RVT-204 joints/orders.yaml:4: joint orders: `tags` must be a list or a mapping, not 5
+            Correct the value.
+        RVT-204 joints/orders.yaml:5: joint orders: `upstream` must be a list of texts, not a mapping
+            Correct the value.
+    """),
+    "YAML: no type": Case({"sources/raw.yaml": SOURCE.replace("type: source\n", "")}, """
+        RVT-205 sources/raw.yaml:1: joint raw: a joint in a YAML file needs `type`
+            Add the key.
+    """),
+    "YAML: unknown type": Case({"sources/raw.yaml": SOURCE.replace("type: source", "type: sorce")}, """
+        RVT-204 sources/raw.yaml:1: joint raw: `type` must be one of source, sql, python, sink, not 'sorce'
+            Correct the value.
+    """),
+    "YAML: missing key": Case({"sources/raw.yaml": "type: source\ncatalog: lake\n"}, """
+        RVT-205 sources/raw.yaml:1: joint raw: a source joint needs `table`
+            Add the key.
+    """),
+    "YAML: syntax error in a query of several lines": Case(
+        {"joints/more.yaml": "type: sql\nsql: |\n  SELECT id\n  FORM raw\n  WHERE net > 0\n"}, """
+        RVT-315 joints/more.yaml:4: joint more: the SQL could not be read near 'FORM raw'
+            Correct the SQL; where Spark reads it as it stands, declare `upstream`.
+    """),
+    "YAML: query of comments alone": Case({"joints/more.yaml": "type: sql\nsql: -- later\n"}, """
+        RVT-207 joints/more.yaml:2: joint more: the SQL holds no query
+            Correct the SQL; a joint is exactly one query.
+    """),
+    "name with a capital": Case({"joints/Monthly.sql": QUERY}, """
+        RVT-201 joints/Monthly.sql:1: joint Monthly: `name` 'Monthly' is no name; names match ^[a-z][a-z0-9_]*$
+            Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; ...
+    """),
+    "name too long": Case({f"joints/{'a' * 129}.sql": QUERY}, """
+        RVT-201 joints/aaa...aaa.sql:1: joint aaa...: `name` 'aaa... has 129 characters; names have at most 128
+            Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; ...
+    """),
+    "name that Dagster keeps": Case({"joints/input.sql": QUERY}, """
+        RVT-201 joints/input.sql:1: joint input: 'input' is a word that Dagster keeps for itself
+            Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; ...
+    """),
+    "owner, tag and group that Dagster refuses": sql(
+        f"-- rivet:owners: me\n-- rivet:tags: [a b]\n-- rivet:group: my group\n{QUERY}", """
+        RVT-204 joints/orders.sql:1: joint orders: the owner 'me' is neither an e-mail nor team:name
+            Correct the value.
+        RVT-204 joints/orders.sql:2: joint orders: Dagster refuses the tag a b=: letters, digits, '_', '-' and '.', at
+        most 63 of them
+            Correct the value.
+        RVT-204 joints/orders.sql:3: joint orders: the group 'my group' holds more than letters, digits and '_'
+            Correct the value.
+    """),
+    "source with sql": source("sql: SELECT 1\n", """
+        RVT-206 sources/raw.yaml:5: joint raw: `sql` has no meaning on a source joint
+            Remove the key: it has no meaning on this type of joint.
+    """),
+    "source with upstream": source("upstream: orders\n", """
+        RVT-303 sources/raw.yaml:5: joint raw: a source has no upstream
+            Remove `upstream`, or make it a joint of type sql.
+    """),
+    "source: subquery": source("filter: id IN (SELECT id FROM orders)\n", """
+        RVT-207 sources/raw.yaml:5: joint raw: `filter` holds a subquery
+            Write one expression over a row's own columns; whatever is more belongs in a SQL joint.
+    """),
+    "source: join": source("columns: {id: id FROM raw JOIN orders}\n", """
+        RVT-207 sources/raw.yaml:5: joint raw: column 'id' is not one expression
+            Write one expression over a row's own columns; whatever is more belongs in a SQL joint.
+    """),
+    "source: chance": source("columns: [id, dice: rand()]\n", """
+        RVT-207 sources/raw.yaml:5: joint raw: column 'dice' uses rand, which gives another result each time
+            Write one expression over a row's own columns; whatever is more belongs in a SQL joint.
+    """),
+    "source: aggregate": source("columns: {most: max(net)}\n", """
+        RVT-207 sources/raw.yaml:5: joint raw: column 'most' aggregates over rows
+            Write one expression over a row's own columns; whatever is more belongs in a SQL joint.
+    """),
+    "source: column twice": source("columns: [id, ID: net]\n", """
+        RVT-204 sources/raw.yaml:5: joint raw: `columns` names id more than once
+            Correct the value.
+    """),
+    "source: limit with two readers": Case(
+        {"sources/raw.yaml": SOURCE + "limit: 9\n", "joints/more.sql": QUERY}, """
+        RVT-314 sources/raw.yaml:5: joint raw: a source with `limit` has one reader, this one has more, orders
+            Put the limit in a SQL joint that the others read.
+    """),
+    "source: limit and a reader that reads twice": Case(
+        {"sources/raw.yaml": SOURCE + "limit: 9\n", "joints/orders.sql": "SELECT * FROM raw JOIN raw USING (id)"}, """
+        RVT-314 sources/raw.yaml:5: joint raw: a source with `limit` is read once, orders reads it more than once
+            Put the limit in a SQL joint that the others read.
+    """),
+    "sink without upstream": Case({"sinks/report.yaml": SINK.replace("upstream: orders\n", "")}, """
+        RVT-304 sinks/report.yaml:1: joint report: a sink needs `upstream`
+            Add `upstream` with the joint whose rows the sink writes.
+    """),
+    "sink: unknown mode": sink("write_strategy: merg\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has no mode 'merg'; did you mean 'merge'?
+            Correct the value.
+    """),
+    "sink: mode that the catalog cannot do": sink("write_strategy: {mode: merge, key_columns: [id]}\n", """
+        RVT-312 sinks/report.yaml:5: joint report: the catalog 'lake' (filesystem) cannot do merge; it can: replace
+            Use a strategy that the catalog can do, or another catalog.
+    """),
+    "sink: option that the mode has not": sink("write_strategy: {mode: replace, key_columns: [id]}\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has no option key_columns in mode replace;
+        known: on_empty
+            Correct the value.
+    """),
+    "sink: wrong on_empty": sink("write_strategy: {mode: replace, on_empty: ignore}\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has an `on_empty` that must be one of write, skip,
+        fail, not 'ignore'
+            Correct the value.
+    """),
+    "what is not available yet": sink("on_error: quarantine\npartitions: {type: daily}\n", """
+        RVT-298 sinks/report.yaml:5: joint report: `on_error: quarantine` is not available yet
+            Remove the option: this release does not have it yet.
+        RVT-298 sinks/report.yaml:6: joint report: `partitions` is not available yet
+            Remove the option: this release does not have it yet.
+    """),
+    "SQL: annotation misspelt": sql(f"-- rivet:upstrem: raw\n{QUERY}", """
+        RVT-203 joints/orders.sql:1: joint orders: unknown key 'upstrem'; did you mean 'upstream'?
+            Remove the key or correct its name.
+    """),
+    "SQL: annotation without its colon": sql(f"-- rivet assert: not_null(id)\n{QUERY}", """
+        RVT-208 joints/orders.sql:1: joint orders: an annotation is written `-- rivet:key: value`
+            Write annotations as `-- rivet:key: value` (Python: `# rivet:key: value`) before anything else.
+    """),
+    "SQL: annotation after the query began": sql("SELECT id, net\n-- rivet:eager: true\nFROM raw\n", """
+        RVT-208 joints/orders.sql:2: joint orders: an annotation stands below the beginning of the file's own text
+            Write annotations as `-- rivet:key: value` (Python: `# rivet:key: value`) before anything else.
+    """),
+    "SQL: list without brackets": sql("-- rivet:upstream: raw, items\nSELECT 1 AS id\n", """
+        RVT-302 joints/orders.sql:1: joint orders: upstream 'raw, items' is no joint; a list is written [raw, items]
+            Correct the name, or declare the missing joint.
+    """),
+    "SQL: two queries": sql("SELECT 1 AS id;\n\nSELECT 2 AS id\n", """
+        RVT-207 joints/orders.sql:3: joint orders: the SQL holds more than one statement
+            Correct the SQL; a joint is exactly one query.
+    """),
+    "SQL: empty": sql("", """
+        RVT-207 joints/orders.sql:1: joint orders: the file holds no query
+            Correct the SQL; a joint is exactly one query.
+    """),
+    "SQL: annotations alone": sql("-- rivet:tags: [new]\n-- to be written\n", """
+        RVT-207 joints/orders.sql:1: joint orders: the file holds no query
+            Correct the SQL; a joint is exactly one query.
+    """),
+    "SQL: no query": sql("-- rivet:eager: true\nINSERT INTO t SELECT 1\n", """
+        RVT-207 joints/orders.sql:2: joint orders: the SQL is not a query (SELECT, FROM, VALUES or TABLE)
+            Correct the SQL; a joint is exactly one query.
+    """),
+    "SQL: command": sql("SHOW TABLES\n", """
+        RVT-207 joints/orders.sql:1: joint orders: the SQL is not a query (SELECT, FROM, VALUES or TABLE)
+            Correct the SQL; a joint is exactly one query.
+    """),
+    "SQL: templating": sql("SELECT *\nFROM {{ ref('raw') }}\n", """
+        RVT-207 joints/orders.sql:2: joint orders: the SQL uses templating ({{ }}, {% %}), which is not available yet
+            Correct the SQL; a joint is exactly one query.
+    """),
+    "SQL: syntax error": sql("-- rivet:eager: true\n\nSELECT id,\n  net\nFORM raw\nWHERE net > 0\n", """
+        RVT-315 joints/orders.sql:5: joint orders: the SQL could not be read near 'FORM raw'
+            Correct the SQL; where Spark reads it as it stands, declare `upstream`.
+    """),
+    "SQL: open parenthesis": sql("SELECT id\nFROM raw\nWHERE (net > 0\n", """
+        RVT-315 joints/orders.sql:3: joint orders: the SQL could not be read near 'WHERE (net > 0': Expecting )
+            Correct the SQL; where Spark reads it as it stands, declare `upstream`.
+    """),
+    "SQL: open text": sql("SELECT id\nFROM raw\nWHERE net > '0\nAND id > 1\n", """
+        RVT-207 joints/orders.sql:3: joint orders: the SQL holds a text in quotes (') that is not closed
+            Correct the SQL; a joint is exactly one query.
+    """),
+    "SQL: open comment": sql("SELECT id\n/* for now\nFROM raw\n", """
+        RVT-207 joints/orders.sql:2: joint orders: the SQL holds a comment that is not closed
+            Correct the SQL; a joint is exactly one query.
+    """),
+    "not UTF-8": Case({"joints/orders.sql": f"-- rivet:eager: true\n-- K\xe4se\n{QUERY}".encode("latin-1")}, """
+        RVT-211 joints/orders.sql:2: joint orders: the file is not UTF-8 text
+            Save the file as UTF-8 text.
+    """),
+    "Python: no function": python("rows = []\n", """
+        RVT-210 joints/scores.py:1: joint scores: joints/scores.py defines no function 'transform' at its top level
+            Define it; or, where the file is no joint, let its name begin with '_'.
+    """),
+    "Python: function misspelt": python("def tranform(orders): ...\n", """
+        RVT-210 joints/scores.py:1: joint scores: joints/scores.py defines no function 'transform' at its top level; did
+        you mean 'tranform'?
+            Define it; or, where the file is no joint, let its name begin with '_'.
+    """),
+    "Python: generator": python("import os\n\ndef transform(orders):\n    yield orders\n", """
+        RVT-210 joints/scores.py:3: joint scores: the function 'transform' is a generator; a joint's function
+        returns its rows
+            Correct the Python file; it must define the joint's function at its top level.
+    """),
+    "Python: syntax error": python("import os\n\ndef transform(orders)\n    return orders\n", """
+        RVT-210 joints/scores.py:3: joint scores: the Python is wrong: ...
+            Correct the Python file; it must define the joint's function at its top level.
+    """),
+    "Python: parameters are not the upstream": python(
+        "# rivet:eager: true\n# rivet:upstream: [orders, raw]\ndef transform(orders, rows): ...\n", """
+        RVT-311 joints/scores.py:2: joint scores: transform(orders, rows) in joints/scores.py:3 does not take the
+        upstream orders, raw
+            Make the function's parameters the names of its upstream joints.
+    """),
+    "Python: parameter is no joint": python("import os\n\ndef transform(oders): ...\n", """
+        RVT-302 joints/scores.py:3: joint scores: the parameter 'oders' of transform is no joint; did you mean 'orders'?
+            Correct the name, or declare the missing joint.
+    """),
+    "Python: no file": Case({"joints/scores.yaml": "type: python\nupstream: orders\nfunction: lib.scores:rate\n"}, """
+        RVT-210 joints/scores.yaml:3: joint scores: there is neither lib/scores.py nor lib/scores/__init__.py in
+        the project
+            Correct `function`, or define it in the file that it names.
+    """),
+    "Python: path in place of a module": Case({"joints/scores.yaml": "type: python\nfunction: lib/scores.py\n"}, """
+        RVT-210 joints/scores.yaml:2: joint scores: `function` is written `package.module:name`, not 'lib/scores.py'
+            Correct `function`, or define it in the file that it names.
+    """),
+}  # fmt: skip
+
+ASSEMBLY = {
+    "name twice": Case({"joints/marts/orders.sql": QUERY}, """
+        RVT-301 joints/orders.sql:1: joint orders: the name 'orders' is taken already, by joints/marts/orders.sql
+            Rename one of them.
+    """),
+    "name of a file and name declared": Case({"joints/more.yaml": "type: sql\nsql: SELECT 1 AS id\nname: raw\n"}, """
+        RVT-301 joints/more.yaml:3: joint raw: the name 'raw' is taken already, by sources/raw.yaml
+            Rename one of them.
+    """),
+    "unknown upstream": Case({"sinks/report.yaml": SINK.replace("orders", "[ordres, orders]")}, """
+        RVT-302 sinks/report.yaml:2: joint report: upstream 'ordres' is no joint; did you mean 'orders'?
+            Correct the name, or declare the missing joint.
+    """),
+    "unknown upstream far from any": Case({"sinks/report.yaml": SINK.replace("orders", "invoices")}, """
+        RVT-302 sinks/report.yaml:2: joint report: upstream 'invoices' is no joint; known: orders, raw
+            Correct the name, or declare the missing joint.
+    """),
+    "upstream without what the query reads": Case(
+        {"joints/more.sql": "-- rivet:eager: true\n-- rivet:upstream: raw\nSELECT id FROM raw NATURAL JOIN orders"}, """
+        RVT-313 joints/more.sql:2: joint more: the query reads joint 'orders', which `upstream` does not name
+            Add the joint to `upstream`, or leave `upstream` out.
+    """),
+    "cycles": Case({
+        "joints/a.sql": "SELECT * FROM b", "joints/b.sql": "SELECT * FROM c", "joints/c.sql": "SELECT * FROM a",
+        "joints/behind.sql": "SELECT * FROM a", "joints/z.yaml": "type: sql\nsql: SELECT 1 AS id\nupstream: z\n",
+    }, """
+        RVT-305 joints/a.sql:1: joint a: the joints form a cycle: a <- b <- c <- a
+            Break the cycle: one of these joints must not read the next.
+        RVT-305 joints/z.yaml:3: joint z: the joints form a cycle: z <- z
+            Break the cycle: one of these joints must not read the next.
+    """),
+    "sink that is read": Case({"joints/more.sql": "-- rivet:eager: true\nSELECT * FROM report\n"}, """
+        RVT-307 joints/more.sql:2: joint more: 'report' is a sink, which has no downstream: read orders instead
+            Read the joint before the sink instead; a sink is the end of its line.
+    """),
+    "unknown engine": sql(f"-- rivet:eager: true\n-- rivet:engine: sprak\n{QUERY}", """
+        RVT-308 joints/orders.sql:2: joint orders: the profile 'default' has no engine 'sprak'; did you mean 'spark'?
+            Name an engine of the profile, or set `default_engine`.
+    """),
+    "no default engine": profiles("    - {", "    - {name: other, type: pyspark, catalogs: [lake]}\n    - {", """
+        RVT-308 joints/orders.sql:1: joint orders: no engine: the joint names none and the profile has no default_engine
+            Name an engine of the profile, or set `default_engine`.
+        RVT-308 sinks/report.yaml:1: joint report: no engine: the joint names none and the profile has no default_engine
+            Name an engine of the profile, or set `default_engine`.
+    """),
+    "unknown catalog": Case({"sinks/report.yaml": SINK.replace("lake", "leak")}, """
+        RVT-309 sinks/report.yaml:3: joint report: the profile 'default' has no catalog 'leak'; did you mean 'lake'?
+            Name a catalog of the profile, and list it under the engine's `catalogs`.
+    """),
+    "catalog out of the engine's reach": Case({"sinks/report.yaml": SINK.replace("lake", "attic")}, """
+        RVT-309 sinks/report.yaml:3: joint report: the engine 'spark' does not reach the catalog 'attic'
+            Name a catalog of the profile, and list it under the engine's `catalogs`.
+    """),
+    "two sinks on one table": Case({"sinks/again.yaml": SINK}, """
+        RVT-310 sinks/report.yaml:4: joint report: sink 'again' writes the table lake.report already
+            Give each sink a table of its own; to read what a sink writes, read the joint before it.
+    """),
+    "source on a sink's table": Case({"sources/old.yaml": SOURCE.replace("table: raw", "table: Report")}, """
+        RVT-310 sources/old.yaml:3: joint old: lake.Report is what the sink 'report' writes: read orders instead
+            Give each sink a table of its own; to read what a sink writes, read the joint before it.
+    """),
+    "column twice": sql("-- rivet:eager: true\nSELECT id, net AS ID FROM raw\n", """
+        RVT-316 joints/orders.sql:2: joint orders: the result has more than one column named id
+            Give each output column a name of its own, with AS.
+    """),
+    "all at once, in the order of the files": Case({
+        "sources/raw.yaml": SOURCE.replace("table:", "tabel:").replace("lake", "leak"),
+        "joints/orders.sql": "-- rivet:tgas: [x]\nSELECT id FROM raw; SELECT 2\n",
+        "joints/scores.py": "def transform(oders): ...\n",
+        "sinks/report.yaml": SINK.replace("lake", "leak"),
+        "quality/orders.yaml": "assertions:\n  - {type: not_nul, columns: id}\n",
+    }, """
+        RVT-203 joints/orders.sql:1: joint orders: unknown key 'tgas'; did you mean 'tags'?
+            Remove the key or correct its name.
+        RVT-207 joints/orders.sql:2: joint orders: the SQL holds more than one statement
+            Correct the SQL; a joint is exactly one query.
+        RVT-302 joints/scores.py:1: joint scores: the parameter 'oders' of transform is no joint; did you mean 'orders'?
+            Correct the name, or declare the missing joint.
+        RVT-209 quality/orders.yaml:2: joint orders: no check is of kind 'not_nul'; did you mean 'not_null'?
+            Write a check as `-- rivet:assert: not_null(id)`, or in YAML as `{type: not_null, columns: [id]}`.
+        RVT-309 sinks/report.yaml:3: joint report: the profile 'default' has no catalog 'leak'; did you mean 'lake'?
+            Name a catalog of the profile, and list it under the engine's `catalogs`.
+        RVT-205 sources/raw.yaml:1: joint raw: a source joint needs `table`
+            Add the key.
+        RVT-203 sources/raw.yaml:3: joint raw: unknown key 'tabel'; did you mean 'table'?
+            Remove the key or correct its name.
+    """),
+}  # fmt: skip
+
+CHECKS = {
+    "check: unknown kind": quality("assertions:\n  - type: uniqe\n    columns: id\n", """
+        RVT-209 quality/orders.yaml:2: joint orders: no check is of kind 'uniqe'; did you mean 'unique'?
+            Write a check as `-- rivet:assert: not_null(id)`, or in YAML as `{type: not_null, columns: [id]}`.
+    """),
+    "check: kind that is not available yet": quality("audits:\n  - {type: freshness, column: id, max_age: 24h}\n", """
+        RVT-298 quality/orders.yaml:2: joint orders: checks of kind 'freshness' are not available yet
+            Remove the option: this release does not have it yet.
+    """),
+    "check: misspelt columns": quality("assertions:\n  - type: not_null\n    column: id\n", """
+        RVT-205 quality/orders.yaml:2: joint orders: a not_null check needs `columns`
+            Add the key.
+        RVT-203 quality/orders.yaml:3: joint orders: unknown key 'column' in a not_null check; did you mean 'columns'?
+            Remove the key or correct its name.
+    """),
+    "check: unknown severity": quality("assertions:\n  - type: not_null\n    columns: id\n    severity: warning\n", """
+        RVT-204 quality/orders.yaml:4: joint orders: `severity` must be one of error, warn, not 'warning'
+            Correct the value.
+    """),
+    "check: text in place of a mapping": quality("assertions: [not_null(id)]\n", """
+        RVT-209 quality/orders.yaml:1: joint orders: a check must be a mapping with `type`, not 'not_null(id)'
+            Write a check as `-- rivet:assert: not_null(id)`, or in YAML as `{type: not_null, columns: [id]}`.
+    """),
+    "check: bounds the wrong way round": quality("audits:\n  - {type: row_count, min: 9, max: 1}\n", """
+        RVT-204 quality/orders.yaml:2: joint orders: `min` (9) is greater than `max` (1)
+            Correct the value.
+    """),
+    "check: file of no joint": Case({"quality/ordres.yaml": "assertions: []\n"}, """
+        RVT-302 quality/ordres.yaml: there is no joint 'ordres' for this file to judge; did you mean 'orders'?
+            Correct the name, or declare the missing joint.
+    """),
+    "check: SQL file": Case({"quality/orders/late.sql": "-- @severity: fatal\nSELECT * FROM orders\n"}, """
+        RVT-298 quality/orders/late.sql: checks in SQL files are not available yet
+            Write the check as YAML, or remove the file.
+    """),
+    "check: annotation without parentheses": sql(f"-- rivet:assert: not_null id\n{QUERY}", """
+        RVT-209 joints/orders.sql:1: joint orders: a check is written `kind` or `kind(arguments)`
+            Write a check as `-- rivet:assert: not_null(id)`, or in YAML as `{type: not_null, columns: [id]}`.
+    """),
+    "check: annotation left open": sql(f"-- rivet:eager: true\n-- rivet:audit: not_null(id\n{QUERY}", """
+        RVT-209 joints/orders.sql:2: joint orders: a bracket is not closed
+            Write a check as `-- rivet:assert: not_null(id)`, or in YAML as `{type: not_null, columns: [id]}`.
+    """),
+    "check: option misspelt in an annotation": sql(f"-- rivet:assert: row_count(mim=1, max=9)\n{QUERY}", """
+        RVT-203 joints/orders.sql:1: joint orders: unknown key 'mim' in a row_count check; did you mean 'min'...?
+            Remove the key or correct its name.
+    """),
+}  # fmt: skip
+
+WARNINGS = {
+    "SQL that only Spark may know, with upstream": sql("-- rivet:upstream: raw\nSELECT id\nFROM raw\nWHERE (", """
+        RVT-315 joints/orders.sql:4: joint orders: the SQL could not be read near 'WHERE ('; its schema and lineage are
+        unknown
+            Correct the SQL; where Spark reads it as it stands, declare `upstream`.
+    """),
+    "table that is nearly a joint": sql("SELECT id\nFROM raws\n", """
+        RVT-302 joints/orders.sql:1: joint orders: 'raws' is no joint and is left to the engine; did you mean 'raw'?
+            Correct the name, or declare the missing joint.
+    """),
+    "sink of joints with other columns": Case({
+        "joints/more.sql": "SELECT id FROM raw", "sinks/report.yaml": SINK.replace("orders", "[orders, more]"),
+    }, """
+        RVT-317 sinks/report.yaml:2: joint report: orders and more have different columns: only one of them has net
+            Give the joints that one sink writes the same columns, of the same types.
+    """),
+    "sink of joints with other types": Case({
+        "joints/more.sql": "SELECT '1' AS id, net FROM raw",
+        "sinks/report.yaml": SINK.replace("orders", "[orders, more]"),
+    }, """
+        RVT-317 sinks/report.yaml:2: joint report: orders and more have different types: id is bigint and string
+            Give the joints that one sink writes the same columns, of the same types.
+    """),
+}  # fmt: skip
+
+BY_EXIT_CODE = {10: CONFIGURATION, 1: JOINT_FILES | ASSEMBLY | CHECKS, 0: WARNINGS}
+
+Write = Callable[[Mapping[str, str | bytes | None]], str]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write the good project with what differs from it."""
+    monkeypatch.delenv("RIVET_PROFILE", raising=False)
+    monkeypatch.delenv("ATTIC", raising=False)
+    monkeypatch.setenv("SET", SECRET)
+
+    def write(files: Mapping[str, str | bytes | None]) -> str:
+        for name, content in {**GOOD, **files}.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if content is not None:
+                path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(tmp_path)
+
+    return write
+
+
+def test_the_good_project_is_good(write: Write) -> None:
+    plan = compile_directory(write({}))
+    assert (plan.errors, plan.warnings) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "case"),
+    [pytest.param(code, case, id=name) for code, cases in BY_EXIT_CODE.items() for name, case in cases.items()],
+)
+def test_bad_input(
+    write: Write,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    exit_code: int,
+    case: Case,
+) -> None:
+    root = write(case.files)
+    found = diagnostics(root, case.profile)
+    told = "\n".join(map(str, found))
+    is_expected = OutputChecker().check_output(case.told.replace("ROOT", root), told, ELLIPSIS | NORMALIZE_WHITESPACE)
+    assert is_expected, told
+
+    command = ["-p", root, *(["--profile", case.profile] if case.profile else []), "compile"]
+    code, (out, err) = main([*command, "--format", "json"]), capsys.readouterr()
+    report = json.loads(out)
+    assert (code, report["success"], err) == (exit_code, exit_code == 0, "")
+    assert report["errors" if exit_code else "warnings"] == [diagnostic.to_dict() for diagnostic in found]
+
+    code, (out, err) = main(command), capsys.readouterr()
+    assert code == exit_code
+    assert err.replace("warning: ", "") == told + "\n"
+    assert bool(out) is (exit_code == 0)
+    assert SECRET not in told + out + err
+    assert not caplog.records
+
+
+def test_a_target_that_is_no_joint(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    code, (out, _) = main(["-p", write({}), "compile", "ordres", "--format", "json"]), capsys.readouterr()
+    assert code == 1
+    assert json.loads(out)["errors"] == [{
+        "code": "RVT-306", "message": "no joint is named 'ordres'; did you mean 'orders'?",
+        "joint": None, "file": None, "line": None, "remediation": "Name a joint of this project.",
+    }]  # fmt: skip
+
+
+def diagnostics(root: str, profile: str | None) -> tuple[Diagnostic, ...]:
+    """The errors of a project, else its warnings."""
+    try:
+        plan = compile_directory(root, profile)
+    except RivetError as error:
+        return error.diagnostics
+    return plan.errors or plan.warnings
