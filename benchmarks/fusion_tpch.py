@@ -95,8 +95,8 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor (default 1: 300 MB of Parquet)")
-    parser.add_argument("--rounds", type=int, default=7, help="timed rounds (default 7)")
-    parser.add_argument("--warm-ups", type=int, default=2, help="rounds before them that are not timed (default 2)")
+    parser.add_argument("--rounds", type=int, default=15, help="timed rounds (default 15)")
+    parser.add_argument("--warm-ups", type=int, default=4, help="rounds before them that are not timed (default 4)")
     parser.add_argument("--data", type=Path, help="where the data is or goes (default fusion/data/sf<scale>)")
     options = parser.parse_args()
     if options.data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import statistics
 import time
@@ -51,13 +52,13 @@ def take_turns(
     """Every contender once a round; the runs of the first ``warm_ups`` rounds are not kept.
 
     Each gets a path of its own below ``scratch`` to write to, which is removed afterwards; that and ``between``, which
-    comes before each run, are not timed. Every second round goes backwards, so that nobody always follows the same
-    neighbour.
+    comes before each run, are not timed. The order is shuffled each round, the same in every call, so that nobody
+    always follows the same neighbour.
     """
+    order = random.Random(0)
     runs: dict[str, list[Measured[T]]] = {name: [] for name in contenders}
     for number in range(warm_ups + rounds):
-        names = list(contenders) if number % 2 == 0 else list(contenders)[::-1]
-        for name in names:
+        for name in order.sample(list(contenders), len(contenders)):
             folder = scratch / name
             between()
             cpu, started = cpu_seconds(), time.perf_counter()

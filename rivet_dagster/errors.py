@@ -58,6 +58,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-315": "Correct the SQL; where Spark reads it as it stands, declare `upstream`.",
     "RVT-316": "Give each output column a name of its own, with AS.",
     "RVT-317": "Give the joints that one sink writes the same columns, of the same types.",
+    "RVT-318": "Correct the source's `table` or its catalog, or give its `schema`; the plan holds without it.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",
     "RVT-402": "Put the sink on an Iceberg catalog, or on a POSIX file system.",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from rivet_dagster.catalogs.introspection import introspection
 from rivet_dagster.catalogs.registry import catalog_traits
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.plan import CompiledAssembly
@@ -23,11 +25,12 @@ def compile_directory(
     *,
     joints: Sequence[Joint] = (),
     environ: Mapping[str, str] | None = None,
+    introspect: bool = False,
 ) -> CompiledAssembly:
     """The plan of the project in ``project_dir``; wrong joints stand in its ``errors``.
 
-    ``profile`` defaults to RIVET_PROFILE, else ``default``; ``joints`` are added to those in files. Raises RivetError
-    where manifest or profile cannot be used.
+    ``profile`` defaults to RIVET_PROFILE, else ``default``; ``joints`` are added to those in files; with ``introspect``
+    the catalogs are asked for the columns of sources. Raises RivetError where manifest or profile cannot be used.
 
     What files and queries say is remembered in ``.rivet/cache``, so that next time only changed ones are read closely.
     """
@@ -35,7 +38,8 @@ def compile_directory(
     with _without_collector():
         memo = read_memo(root)
         project = load_project(root, profile, environ, joints, memo)
-        plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), memo)
+        told = introspection(project, root, os.environ if environ is None else environ, memo) if introspect else None
+        plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), memo, told)
         write_memo(root, memo)
     return plan
 

@@ -11,6 +11,11 @@ from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.model.profile import EngineSpec
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--examples``: as many random projects as one likes, others each time."""
+    parser.addoption("--examples", type=int, help="how many projects test_fusion_random.py tries (default: its own)")
+
+
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> PySparkEngine:
     """An engine on the one Spark; it starts with its first session."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import Published, Relation, Staged, Statistics
 
 
@@ -40,6 +41,12 @@ class Catalog(Protocol):
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
         """A short text that changes when the table's data does, made without an engine. Raises RVT-403."""
+
+    def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
+        """The columns that an engine would find under ``table``, told without an engine; None where that is not known.
+
+        A type that only an engine can tell is None. Raises RVT-403.
+        """
 
     def current(self, table: str) -> Published | None:
         """The published version that readers see."""

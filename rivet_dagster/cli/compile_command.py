@@ -18,7 +18,7 @@ from rivet_dagster.loading import compile_directory
 
 def compile_command(options: argparse.Namespace) -> int:
     """Print the plan; 1 where the project does not compile, 10 where only its profile is to blame."""
-    assembly = compile_directory(options.project, options.profile)
+    assembly = compile_directory(options.project, options.profile, introspect=options.introspect)
     if options.diff is not None:
         return _diff(options, assembly.raise_errors())
     if assembly.success:

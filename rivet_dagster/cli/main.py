@@ -73,9 +73,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_globals(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
 
-    compiling = commands.add_parser("compile", help="show the plan; nothing is read or run")
+    compiling = commands.add_parser("compile", help="show the plan; no data is read, nothing is run")
     compiling.add_argument("joints", nargs="*", metavar="JOINT", help="show only these joints and their groups")
     compiling.add_argument("--format", choices=("visual", "json", "mermaid"), default="visual")
+    compiling.add_argument("--introspect", action="store_true", help="ask the catalogs for the columns of the sources")
     compiling.add_argument("--diff", metavar="OLD.json", help="show what differs from a plan of `--format json`")
     _add_globals(compiling)
 

@@ -15,6 +15,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGr
 from rivet_dagster.compiler.plugin_options import check_plugins
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.schemas import infer_schemas
+from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SINK, SOURCE
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.plugins import Plugins
@@ -22,14 +23,17 @@ from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project
 
 
-def compile_project(project: Project, plugins: Plugins, memo: Memo | None = None) -> CompiledAssembly:
+def compile_project(
+    project: Project, plugins: Plugins, memo: Memo | None = None, introspection: Introspection | None = None
+) -> CompiledAssembly:
     """The plan of ``project``; where it has errors, a plan without groups that holds all of them.
 
     ``plugins`` are the traits of the installed catalogs and engines; ``memo`` saves work that an earlier compilation
-    did, and never changes the result.
+    did, and never changes the result; ``introspection`` is what catalogs have told of the sources.
     """
     memo = Memo() if memo is None else memo
-    found = Diagnostics(list(project.errors))
+    introspection = introspection or Introspection()
+    found = Diagnostics(list(project.errors), list(introspection.warnings))
     check_plugins(project.profile, plugins, found)
     graph = build_graph(project, found, memo)
     check_assembly(graph, found)
@@ -40,7 +44,7 @@ def compile_project(project: Project, plugins: Plugins, memo: Memo | None = None
     fusion = fuse_joints(graph, engines, _max_depth(project.profile))
     order, waves = order_groups(graph, fusion)
     members = fusion.members(graph)
-    joints = infer_schemas(_compiled_joints(project, graph, engines, fusion), graph, found, memo)
+    joints = infer_schemas(_compiled_joints(project, graph, engines, fusion), graph, found, memo, introspection.tables)
     if found.errors:
         return _failed(project, found)
     return CompiledAssembly(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
@@ -13,7 +13,7 @@ from rivet_dagster.compiler.lineage import JointColumns, trace
 from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL
 from rivet_dagster.model.memo import Memo
-from rivet_dagster.model.schema import INFERRED, NONE, PARTIAL, Field, Schema
+from rivet_dagster.model.schema import INFERRED, INTROSPECTED, NONE, PARTIAL, Field, Schema
 from rivet_dagster.sql.columns import output_columns, passes_on
 from rivet_dagster.sql.dialect import SqlError, read_query
 from rivet_dagster.sql.type_names import parse_ddl
@@ -26,26 +26,44 @@ class _Known:
 
 
 def infer_schemas(
-    joints: tuple[CompiledJoint, ...], graph: Graph, found: Diagnostics, memo: Memo
+    joints: tuple[CompiledJoint, ...], graph: Graph, found: Diagnostics, memo: Memo, tables: Mapping[str, Schema]
 ) -> tuple[CompiledJoint, ...]:
-    """The same joints with ``schema``, ``schema_confidence`` and ``lineage``; RVT-316, RVT-317 (a warning)."""
+    """The same joints with ``schema``, ``schema_confidence`` and ``lineage``; RVT-316, RVT-317 (a warning).
+
+    ``tables`` are the columns of sources' tables as their catalogs told them.
+    """
     by_name = {joint.name: joint for joint in joints}
     known: dict[str, _Known] = {}
     for name in graph.order:
-        known[name] = _known(by_name[name], graph, known, found, memo)
+        known[name] = _known(by_name[name], graph, known, found, memo, tables)
     _check_names(by_name, graph, known, found)
     lineage = trace(by_name, graph.order, {name: one.columns for name, one in known.items()})
+    seen = {joint.name for joint in joints if joint.name in tables and not any(text for _, text in joint.columns)}
     return tuple(
-        replace(j, schema=schema, schema_confidence=_confidence(schema), lineage=lineage[j.name])
+        replace(
+            j,
+            schema=known[j.name].schema,
+            schema_confidence=_confidence(j, known[j.name].schema, seen),
+            lineage=lineage[j.name],
+        )
         for j in joints
-        for schema in [known[j.name].schema]
     )
 
 
-def _known(joint: CompiledJoint, graph: Graph, known: Mapping[str, _Known], found: Diagnostics, memo: Memo) -> _Known:
+def _known(
+    joint: CompiledJoint,
+    graph: Graph,
+    known: Mapping[str, _Known],
+    found: Diagnostics,
+    memo: Memo,
+    tables: Mapping[str, Schema],
+) -> _Known:
     if joint.type == PYTHON:
         return _Known()
-    upstream = {name: known[name].schema for name in joint.upstream}
+    if joint.type == SOURCE:
+        upstream = {joint.name: tables.get(joint.name)}
+    else:
+        upstream = {name: known[name].schema for name in joint.upstream}
     if joint.type == SINK:
         return _sink(joint, graph, upstream, found)
     if joint.type == SQL and graph.queries[joint.name].unreadable is not None:
@@ -55,7 +73,7 @@ def _known(joint: CompiledJoint, graph: Graph, known: Mapping[str, _Known], foun
 
 def _inferred(joint: CompiledJoint, graph: Graph, upstream: Mapping[str, Schema | None]) -> Inferred:
     if joint.type == SOURCE:
-        return _source_schema(joint), JointColumns()
+        return _source_schema(joint, upstream[joint.name]), JointColumns()
     tree = graph.queries[joint.name].tree
     if tree is None:
         return None, JointColumns()
@@ -66,9 +84,10 @@ def _inferred(joint: CompiledJoint, graph: Graph, upstream: Mapping[str, Schema 
     return schema, JointColumns(tuple((column.name, column.origins) for column in columns))
 
 
-def _source_schema(joint: CompiledJoint) -> Schema | None:
+def _source_schema(joint: CompiledJoint, table: Schema | None) -> Schema | None:
     ddl = joint.options.get("schema")
-    table = parse_ddl(ddl) if isinstance(ddl, str) else None
+    if isinstance(ddl, str):
+        table = parse_ddl(ddl)
     if not joint.columns:
         return table
     assert joint.sql is not None
@@ -133,7 +152,11 @@ def _check_names(
             found.error(graph.joints[name], "RVT-316", message, key="sql")
 
 
-def _confidence(schema: Schema | None) -> str:
+def _confidence(joint: CompiledJoint, schema: Schema | None, seen: Container[str]) -> str:
+    """``seen`` are the sources whose columns are as the data has them; a sink takes its upstream's confidence."""
     if schema is None:
         return NONE
-    return INFERRED if all(field.type is not None for field in schema) else PARTIAL
+    if any(field.type is None for field in schema):
+        return PARTIAL
+    read = joint.upstream if joint.type == SINK else (joint.name,)
+    return INTROSPECTED if all(name in seen for name in read) else INFERRED

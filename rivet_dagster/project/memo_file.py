@@ -64,4 +64,4 @@ def _maker() -> str:
     return f"{version('rivet-dagster')} {code.hexdigest()} {version('sqlglot')} {sys.implementation.cache_tag}"
 
 
-_ROOMS = ("model", "project", "sql", "compiler")
+_ROOMS = ("model", "project", "sql", "compiler", "catalogs")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.filesystem import sources, versions
+from rivet_dagster.catalogs.filesystem.columns import source_columns
 from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
@@ -17,6 +18,7 @@ from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import Files, Published, Staged, Statistics
 
 
@@ -71,6 +73,11 @@ class FilesystemCatalog(Catalog):
                 remediation="Observe sources on a local or mounted file system, or on an Iceberg catalog.",
             )
         return sources.fingerprint(sources.find(self._place, table, self._format, options), self._place)
+
+    def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
+        """What the first file's footer or header tells; None for JSON and for folders that may be partitions."""
+        found = sources.find(self._place, table, self._format, options)
+        return source_columns(found, sources.relation(found, options).options)
 
     def current(self, table: str) -> Published | None:
         """The published version; None also where its data is gone, or something stands that is not ours."""

@@ -31,11 +31,16 @@ def read_statistics(files: list[Path]) -> Statistics:
     return Statistics(rows, sum(path.stat().st_size for path in files), _columns(footers[0]))
 
 
-def _columns(footer: Any) -> tuple[tuple[str, str], ...]:
+def spark_columns(footer: Any) -> tuple[tuple[str, str], ...] | None:
+    """The columns that Spark noted when it wrote the file; None in a file of another writer."""
     described = (footer.metadata or {}).get(_SPARK_SCHEMA)
-    if described:
-        return tuple((field["name"], spark_type(field["type"])) for field in json.loads(described)["fields"])
-    return tuple((field.name, str(field.type)) for field in footer.schema.to_arrow_schema())
+    if not described:
+        return None
+    return tuple((field["name"], spark_type(field["type"])) for field in json.loads(described)["fields"])
+
+
+def _columns(footer: Any) -> tuple[tuple[str, str], ...]:
+    return spark_columns(footer) or tuple((f.name, str(f.type)) for f in footer.schema.to_arrow_schema())
 
 
 def spark_type(type_: Any) -> str:

@@ -1,0 +1,105 @@
+"""The columns of a source's files as Spark would name and type them, read from one footer or header.
+
+What only Spark can tell (inferred types, JSON, folders that are partitions) stays unknown: a guess would be worse.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
+from rivet_dagster.catalogs.filesystem.footers import spark_columns
+from rivet_dagster.catalogs.filesystem.sources import Found, data_files
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.schema import Field, Schema
+
+_OPEN: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".bz2": bz2.open}
+_ORC_UNSURE = re.compile(r"\b(timestamp|bigint|int)\b")
+"""Types under which Spark stores timestamps without a time zone and intervals, too."""
+
+_HEADER_KEPT = frozenset({
+    "header", "sep", "delimiter", "enforceschema", "inferschema", "nullvalue", "emptyvalue", "nanvalue", "dateformat",
+    "timestampformat", "samplingratio", "locale", "mode",
+})  # fmt: skip
+"""Options of a CSV reader that do not change how the header is read."""
+
+
+def source_columns(found: Found, options: Mapping[str, str]) -> Schema | None:
+    """What the first file tells, given the engine's reader options; None where it does not tell all the names.
+
+    Raises RVT-403 where it cannot be read.
+    """
+    read = {"parquet": _parquet, "orc": _orc, "csv": _csv}.get(found.format)
+    files = list(data_files(found.paths))
+    spelled = {key.lower(): value for key, value in options.items()}
+    if read is None or not files or "schema" in spelled or _has_folders(found, files):
+        return None
+    # Spark looks into the first one, too.
+    first = min(files, key=str)
+    try:
+        return read(first, spelled)
+    except (OSError, ValueError, csv.Error) as error:  # pyarrow's errors are among these
+        raise RivetError("RVT-403", f"{first.name} cannot be read as {found.format}: {error}") from error
+
+
+def _has_folders(found: Found, files: list[Path]) -> bool:
+    """Whether folders below the table's own may be partitions, whose columns Spark adds."""
+    return any(file not in found.paths and file.parent not in found.paths for file in files)
+
+
+def _parquet(file: Path, options: Mapping[str, str]) -> Schema | None:
+    import pyarrow.parquet as pq
+
+    if options.get("mergeschema") == "true":
+        return None
+    footer = pq.read_metadata(file)
+    noted = spark_columns(footer)
+    return tuple(Field(*column) for column in noted) if noted else _fields(footer.schema.to_arrow_schema())
+
+
+def _orc(file: Path, options: Mapping[str, str]) -> Schema | None:
+    from pyarrow import orc
+
+    if options.get("mergeschema") == "true":
+        return None
+    fields = _fields(orc.ORCFile(file).schema)
+    return tuple(replace(field, type=None) if _ORC_UNSURE.search(field.type or "") else field for field in fields)
+
+
+def _fields(schema: Any) -> Schema:
+    return tuple(Field(field.name, sql_type(field.type)) for field in schema)
+
+
+def _csv(file: Path, options: Mapping[str, str]) -> Schema | None:
+    separator = options.get("sep", options.get("delimiter", ","))
+    if options.get("header") != "true" or not options.keys() <= _HEADER_KEPT or len(separator) != 1:
+        return None
+    with _OPEN.get(file.suffix.lower(), open)(file, "rt", encoding="utf-8-sig", newline="") as lines:
+        header = next((line for line in lines if line.strip()), "")
+    # Spark's escape is a backslash, and a doubled quote none.
+    if not header or "\\" in header or '""' in header:
+        return None
+    names = next(csv.reader([header], delimiter=separator))
+    kind = None if options.get("inferschema") == "true" else "string"
+    return tuple(Field(name, kind) for name in _safe(names, options.get("nullvalue", "")))
+
+
+def _safe(names: list[str], null: str) -> list[str]:
+    """The names that Spark gives: with their positions where they are empty or repeated.
+
+    >>> _safe(["a", "", "b", "A"], null="")
+    ['a0', '_c1', 'b', 'A3']
+    """
+    counted = Counter(name.lower() for name in names)
+    return [
+        f"_c{position}" if name in ("", null) else f"{name}{position}" if counted[name.lower()] > 1 else name
+        for position, name in enumerate(names)
+    ]

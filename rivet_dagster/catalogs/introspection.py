@@ -1,0 +1,110 @@
+"""Asking the catalogs for the columns of the sources: all at once, within a time limit; failures are warnings."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TypeVar
+
+from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.registry import catalog_class
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.model.introspection import Introspection
+from rivet_dagster.model.joint import SOURCE, Joint
+from rivet_dagster.model.memo import Memo
+from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.project import Project
+from rivet_dagster.model.schema import Field, Schema
+from rivet_dagster.project.environment import expand
+
+SECONDS = 10.0
+"""How long all catalogs together may take."""
+
+_THREADS = 8
+_Result = TypeVar("_Result")
+_Found = tuple[str, Schema | None]
+"""What a table's columns follow from, and they."""
+
+
+def introspection(
+    project: Project, root: Path, environ: Mapping[str, str], memo: Memo, seconds: float = SECONDS
+) -> Introspection:
+    """The columns of the sources' tables, as their catalogs tell them without an engine.
+
+    A source that declares its ``schema`` is not asked for. ``memo`` knows the columns of tables whose data has not
+    changed since. Whatever goes wrong, and what takes longer than ``seconds``, is a warning (RVT-318).
+    """
+    sources = [joint for joint in project.joints if joint.type == SOURCE and "schema" not in joint.options]
+    specs = {spec.name: spec for spec in project.profile.catalogs}
+    known = Memo(memo.known)
+    asked = [
+        partial(_columns, specs[joint.catalog], joint, root, environ, known)
+        for joint in sources
+        if joint.catalog in specs
+    ]
+    tables: dict[str, Schema] = {}
+    warnings: list[Diagnostic] = []
+    for joint, found in zip(sources, _at_once(asked, seconds), strict=True):
+        if isinstance(found, tuple):
+            text, schema = found
+            if schema is not None:
+                tables[joint.name] = schema
+                memo.keep("table", text, [(field.name, field.type) for field in schema])
+        else:
+            why = f"no answer within {seconds:g} seconds" if found is None else _said(found)
+            warnings.append(joint.origin.diagnostic("RVT-318", f"its columns are unknown: {why}", joint=joint.name))
+    return Introspection(tables, tuple(warnings))
+
+
+def _columns(spec: CatalogSpec, joint: Joint, root: Path, environ: Mapping[str, str], known: Memo) -> _Found:
+    catalog: Catalog = catalog_class(spec.type)(replace(spec, options=expand(spec.options, environ)), root)
+    assert joint.table is not None
+    version = catalog.data_version(joint.table, joint.options)
+    text = json.dumps((spec.type, catalog.uri(joint.table), version, dict(joint.options), spec.options), default=str)
+    stored = known.recall("table", text)
+    if stored is not None:
+        return text, tuple(Field(name, kind) for name, kind in stored)
+    return text, catalog.columns(joint.table, joint.options)
+
+
+def _at_once(tasks: Sequence[Callable[[], _Result]], seconds: float) -> list[_Result | Exception | None]:
+    """The result of each task, the exception it raised, or None where it has not ended in time."""
+    waiting: SimpleQueue[int] = SimpleQueue()
+    for position in range(len(tasks)):
+        waiting.put(position)
+    ended: SimpleQueue[tuple[int, _Result | Exception]] = SimpleQueue()
+    deadline = time.monotonic() + seconds
+
+    def work() -> None:
+        while time.monotonic() < deadline:
+            try:
+                position = waiting.get_nowait()
+            except Empty:
+                return
+            try:
+                ended.put((position, tasks[position]()))
+            except Exception as error:
+                ended.put((position, error))
+
+    # Daemons: a store that never answers must not keep the process from ending.
+    for _ in range(min(_THREADS, len(tasks))):
+        Thread(target=work, daemon=True).start()
+    results: list[_Result | Exception | None] = [None] * len(tasks)
+    for _ in tasks:
+        try:
+            position, result = ended.get(timeout=max(0.0, deadline - time.monotonic()))
+        except Empty:
+            break
+        results[position] = result
+    return results
+
+
+def _said(error: Exception) -> str:
+    # Another exception's text may hold a secret of the catalog's options.
+    return error.diagnostics[0].message if isinstance(error, RivetError) else type(error).__name__

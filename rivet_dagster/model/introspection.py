@@ -1,0 +1,17 @@
+"""What catalogs tell of the sources' columns before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rivet_dagster.errors import Diagnostic
+from rivet_dagster.model.schema import Schema
+
+
+@dataclass(frozen=True)
+class Introspection:
+    """The columns of the sources' tables by joint, without their inline transforms, and why some are missing."""
+
+    tables: Mapping[str, Schema] = field(default_factory=dict)
+    warnings: tuple[Diagnostic, ...] = ()

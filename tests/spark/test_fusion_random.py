@@ -1,0 +1,66 @@
+"""Random projects mean the same fused as joint by joint; ``--examples`` says how many are tried."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from support.joint_by_joint import Both, Table, compiled
+from support.random_projects import RandomProject, literal, projects, quote
+
+SUITE = 100
+
+
+@pytest.fixture(scope="module")
+def both(engine) -> Both:
+    session = engine.session()
+    spark = session.spark
+    spark.sql("CREATE OR REPLACE VIEW own_view AS SELECT * FROM VALUES (1, 1, 'a'), (7, NULL, 'own') AS t (k, v, s)")
+    spark.sql("DROP TABLE IF EXISTS own_table")
+    spark.sql("CREATE TABLE own_table USING parquet AS SELECT 1 AS K, 8 AS Order, 'own; --' AS `a b`")
+    yield Both(spark)
+    spark.sql("DROP VIEW own_view")
+    spark.sql("DROP TABLE own_table")
+    session.close()
+
+
+def test_fused_means_what_the_joints_mean_one_by_one(both: Both, pytestconfig: pytest.Config) -> None:
+    examples = pytestconfig.getoption("--examples")
+    kinds: set[str] = set()
+
+    @settings(
+        max_examples=examples or SUITE,
+        derandomize=examples is None,
+        deadline=None,
+        database=None,
+        print_blob=True,
+        phases=[Phase.generate] if examples else [Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(projects())
+    def check(project: RandomProject) -> None:
+        plan = compiled(project.joints)
+        assert {j.name: frozenset(j.upstream) for j in plan.joints} == project.upstream
+        given = {name: table_of(both, project, name) for name in project.sources}
+        alone = beside.submit(both.one_by_one, project.joints, given)
+        fused = both.fused(plan, given)
+        expected = alone.result()
+        for name, table in fused.items():
+            assert table.columns() == expected[name].columns(), name
+            assert table.same_as(expected[name]), (name, table.shown(), expected[name].shown())
+        kinds.update(m.reason for m in plan.materializations)
+        kinds.update("fused" for group in plan.fused_groups if len(group.joints) > 2)
+
+    with ThreadPoolExecutor(1) as beside:
+        check()
+    if (examples or SUITE) >= SUITE:
+        assert kinds >= {"eager", "assertion_boundary", "multi_consumer", "engine_change", "fused"}
+
+
+def table_of(both: Both, project: RandomProject, name: str) -> Table:
+    """A source's rows."""
+    k, v, s = map(quote, project.columns[name])
+    rows = ", ".join(f"({', '.join(map(literal, row))})" for row in project.sources[name])
+    typed = f"CAST(a AS INT) AS {k}, CAST(b AS INT) AS {v}, CAST(c AS STRING) AS {s}"
+    if not rows:
+        return both.table(f"SELECT {typed} FROM VALUES (1, 1, '') AS t (a, b, c) WHERE false")
+    return both.table(f"SELECT {typed} FROM VALUES {rows} AS t (a, b, c)")

@@ -1,0 +1,158 @@
+"""The step before compiling that asks catalogs for the columns of sources."""
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.folders import ProjectFolder, sink
+
+from rivet_dagster import compile_directory
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.introspection import introspection
+from rivet_dagster.cli.main import main
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.model.memo import Memo
+from rivet_dagster.project.load import load_project
+
+FILES = {
+    "sources/orders.yaml": {"type": "source", "catalog": "raw", "table": "orders.parquet"},
+    "sources/few.yaml": {"type": "source", "catalog": "raw", "table": "orders.parquet", "columns": ["NAME", "id"]},
+    "sources/more.yaml": {
+        "type": "source", "catalog": "raw", "table": "orders.parquet", "columns": {"id": "id", "double": "id * 2"},
+    },
+    "sources/people.yaml": {"type": "source", "catalog": "raw", "table": "people.csv"},
+    "sources/guessed.yaml": {
+        "type": "source", "catalog": "raw", "table": "people.csv", "options": {"inferSchema": True},
+    },
+    "sources/declared.yaml": {"type": "source", "catalog": "raw", "table": "no.csv", "options": {"schema": "a INT"}},
+    "joints/named.sql": "SELECT id + 1 AS next, name FROM orders",
+    "sinks/out.yaml": sink("out", "named"),
+    "sinks/copy.yaml": sink("copy", "orders"),
+    "data/people.csv": "name,city\nx,y\n",
+}  # fmt: skip
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> ProjectFolder:
+    folder = ProjectFolder(tmp_path, FILES)
+    table = pa.table({"id": pa.array([1], pa.int64()), "name": pa.array(["a"])})
+    pq.write_table(table, tmp_path / "data/orders.parquet")
+    return folder
+
+
+def schemas(plan: CompiledAssembly) -> dict[str, tuple[str, list[tuple[str, str | None]] | None]]:
+    return {
+        joint.name: (joint.schema_confidence, joint.schema and [(f.name, f.type) for f in joint.schema])
+        for joint in plan.raise_errors().joints
+    }
+
+
+def test_what_catalogs_tell_flows_through_the_plan(project):
+    plan = compile_directory(project.root, introspect=True)
+    assert not plan.warnings
+    orders = [("id", "bigint"), ("name", "string")]
+    assert schemas(plan) == {
+        "orders": ("introspected", orders),
+        "few": ("introspected", [("NAME", "string"), ("id", "bigint")]),
+        "more": ("inferred", [("id", "bigint"), ("double", "bigint")]),
+        "people": ("introspected", [("name", "string"), ("city", "string")]),
+        "guessed": ("partial", [("name", None), ("city", None)]),
+        "declared": ("inferred", [("a", "int")]),
+        "named": ("inferred", [("next", "bigint"), ("name", "string")]),
+        "out": ("inferred", [("next", "bigint"), ("name", "string")]),
+        "copy": ("introspected", orders),
+    }
+    assert CompiledAssembly.from_json(plan.to_json()) == plan
+
+
+def test_without_asking_the_same_plan_knows_less(project):
+    known = schemas(compile_directory(project.root))
+    assert known["orders"] == known["copy"] == ("none", None)
+    assert known["named"] == ("partial", [("next", None), ("name", None)])
+    assert known["declared"] == ("inferred", [("a", "int")])
+
+
+def test_a_failure_is_a_warning_at_the_source(project, capsys):
+    project.write({"data/orders.parquet": "no parquet", "profiles.yaml": (project.root / "profiles.yaml").read_text()})
+    (project.root / "data/people.csv").unlink()
+    plan = compile_directory(project.root, introspect=True).raise_errors()
+    found = {w.joint: w for w in plan.warnings}
+    assert found.keys() == {"orders", "few", "more", "people", "guessed"}
+    assert {w.code for w in plan.warnings} == {"RVT-318"}
+    assert (found["people"].file, found["people"].line) == ("sources/people.yaml", 1)
+    assert found["people"].message == "its columns are unknown: data/people.csv does not exist; known: orders.parquet"
+    assert found["orders"].message.startswith("its columns are unknown: orders.parquet cannot be read as parquet: ")
+    assert main(["-p", str(project.root), "compile", "--introspect", "--format", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["warnings"]) == 5
+
+
+def test_a_variable_that_is_not_set_is_a_warning_too(project):
+    profiles = {"default": {
+        "catalogs": {
+            "raw": {"type": "filesystem", "path": "${DATA_HOME}"}, "lake": {"type": "filesystem", "path": "lake"},
+        },
+        "engines": [{"name": "spark", "type": "pyspark", "catalogs": ["raw", "lake"]}],
+    }}  # fmt: skip
+    project.write({"profiles.yaml": profiles})
+    environ = {"DATA_HOME": str(project.root / "data")}
+    assert not compile_directory(project.root, introspect=True, environ=environ).raise_errors().warnings
+    # Reading the profile already refuses what is not set; a process without the variable asks in vain.
+    declared = load_project(project.root, environ=environ)
+    told = introspection(declared, project.root, {}, Memo())
+    assert {w.message for w in told.warnings} == {
+        "its columns are unknown: the environment variable DATA_HOME is not set"
+    }
+
+
+def test_all_catalogs_are_asked_at_once_and_none_for_ever(project, monkeypatch):
+    together = threading.Barrier(4)
+    endless = threading.Event()
+    real = FilesystemCatalog.columns
+
+    def slow(self, table, options):
+        together.wait(10)  # opens when all four are asked at the same time
+        if table == "orders.parquet":
+            endless.wait()
+        return real(self, table, options)
+
+    monkeypatch.setattr(FilesystemCatalog, "columns", slow)
+    for name in ("few", "more", "guessed", "declared"):
+        (project.root / f"sources/{name}.yaml").unlink()
+    for name in ("a", "b"):
+        project.write({f"sources/{name}.yaml": {"type": "source", "catalog": "raw", "table": "people.csv"}})
+    started = time.monotonic()
+    told = introspection(load_project(project.root), project.root, os.environ, Memo(), seconds=1.5)
+    assert time.monotonic() - started < 8
+    assert told.tables.keys() == {"a", "b", "people"}
+    assert [(w.joint, w.message) for w in told.warnings] == [
+        ("orders", "its columns are unknown: no answer within 1.5 seconds")
+    ]
+    endless.set()
+
+
+def test_unchanged_data_is_not_opened_again(project, monkeypatch):
+    first = compile_directory(project.root, introspect=True)
+    asked = []
+    real = FilesystemCatalog.columns
+    monkeypatch.setattr(
+        FilesystemCatalog, "columns", lambda self, table, options: asked.append(table) or real(self, table, options)
+    )
+    assert compile_directory(project.root, introspect=True) == first
+    # What told nothing of the types is known as well as what did.
+    assert asked == []
+    table = pa.table({"id": pa.array([1], pa.int32()), "name": pa.array(["a"])})
+    pq.write_table(table, project.root / "data/orders.parquet")
+    assert schemas(compile_directory(project.root, introspect=True))["orders"][1] == [("id", "int"), ("name", "string")]
+    assert set(asked) == {"orders.parquet"}
+
+
+def test_the_bytes_are_those_of_what_was_told(project):
+    assert compile_directory(project.root, introspect=True).to_json() == (
+        compile_directory(project.root, introspect=True).to_json()
+    )
+    assert '"introspected"' not in compile_directory(project.root).to_json()
