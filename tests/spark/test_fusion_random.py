@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from support.joint_by_joint import Both, Table, compiled
 from support.random_projects import RandomProject, literal, projects, quote
 
-SUITE = 100
+SUITE = 200
 
 
 @pytest.fixture(scope="module")
