@@ -14,6 +14,8 @@ from sqlglot.dialects.databricks import Databricks
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token
 
+from rivet_dagster.sql.identifier_clause import named_at_run_time, with_names
+
 _DIALECT = Databricks()
 
 
@@ -88,6 +90,11 @@ def read_query(sql: str) -> Query:
         return Query(text, tuple(tokens), None, _why(error))
     if not isinstance(tree, exp.Query | exp.Values):
         raise SqlError("is not a query (SELECT, FROM, VALUES or TABLE)", tokens[0].line)
+    clause = named_at_run_time(tokens)
+    if clause is not None:
+        return Query(text, tuple(tokens), None, SqlError("reads what IDENTIFIER names at run time", clause.line))
+    if "identifier" in text.lower():
+        tree = with_names(tree, _DIALECT)
     return Query(text, tuple(tokens), tree)
 
 

@@ -1,5 +1,7 @@
 """Each construct of SQL that fusing could change, by name: fused, joint by joint, and as known."""
 
+import datetime
+
 import pytest
 from support.joint_by_joint import Both, compiled
 from support.projects import groups, reasons, sink, source, sql
@@ -177,6 +179,13 @@ CASES = {
         ],
         [(2, 1)],
     ),
+    "IDENTIFIER": (
+        [
+            "SELECT IDENTIFIER('k'), s FROM IDENTIFIER('raw') AS r WHERE IDENTIFIER('r.k') > 1",
+            "WITH raw AS (SELECT * FROM IDENTIFIER('`{0}`')) SELECT max(k) AS m FROM IDENTIFIER('RAW')",
+        ],
+        [(3,)],
+    ),
     "names of functions and columns": (
         ["SELECT k AS raw, s AS first_joint FROM raw", "SELECT first_joint.raw FROM {0} AS first_joint WHERE raw = 3"],
         [(3,)],
@@ -231,6 +240,24 @@ def test_a_sink_is_the_union_by_name_of_what_it_reads(both: Both) -> None:
     result = both.fused(plan, {"raw": raw})["out"]
     assert both.values(result) == [("a", 1), ("a", 1), ("b;--", 2)]
     assert result.same_as(both.one_by_one(joints, {"raw": raw})["out"])
+
+
+def test_parameters_keep_their_names_and_places(both: Both) -> None:
+    """A value is bound to the fused query as to each joint's own."""
+    joints = [
+        source("raw", engine="spark"),
+        sql("a", "SELECT k, v, :day AS day FROM raw WHERE k >= :least -- :least"),
+        sql("b", "SELECT ':day' AS text, day, k FROM IDENTIFIER(:table) WHERE v < :most LIMIT :few", upstream=["a"]),
+    ]
+    plan = compiled(joints)
+    assert groups(plan) == {"b": ("raw", "a", "b")}
+    assert [(w.code, w.joint) for w in plan.warnings] == [("RVT-315", "b")]
+    given = {"least": 1, "most": 10, "few": 5, "day": datetime.date(2026, 1, 2), "table": "a"}
+    both.table(RAW).frame(both.spark).createOrReplaceTempView("raw")
+    fused = both.spark.sql(plan.group("b").sql, args=given).collect()
+    both.spark.sql(plan.joint("a").sql, args=given).createOrReplaceTempView("a")
+    assert fused == both.spark.sql(plan.joint("b").sql, args=given).collect()
+    assert [tuple(row) for row in fused] == [(":day", given["day"], 1)]
 
 
 CHANCE = {
