@@ -295,13 +295,33 @@ JOINT_FILES = {
             Use a strategy that the catalog can do, or another catalog.
     """),
     "sink: option that the mode has not": sink("write_strategy: {mode: replace, key_columns: [id]}\n", """
-        RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has no option key_columns in mode replace;
+        RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has no option `key_columns` in mode replace;
         known: on_empty
             Correct the value.
     """),
     "sink: wrong on_empty": sink("write_strategy: {mode: replace, on_empty: ignore}\n", """
-        RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has an `on_empty` that must be one of write, skip,
-        fail, not 'ignore'
+        RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has a wrong `on_empty`: it must be one of write,
+        skip, fail, not 'ignore'
+            Correct the value.
+    """),
+    "sink: mode without an option it needs": sink("write_strategy: incremental\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `write_strategy` needs `key_columns` in mode merge
+            Correct the value.
+    """),
+    "sink: mode without either option": sink("write_strategy: {mode: delete_insert}\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `write_strategy` needs `partition_by` or `key_columns` in mode
+        delete_insert
+            Correct the value.
+    """),
+    "sink: lookback where rows are only appended": sink(
+        "write_strategy: {mode: incremental_append, watermark_column: at, lookback: 1d}\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has no option `lookback` in mode incremental_append;
+        known: on_empty, on_schema_change, watermark_column
+            Correct the value.
+    """),
+    "sink: one option under two names": sink("write_strategy: {mode: merge, unique_key: id, key_columns: id}\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `write_strategy` gives `key_columns` twice, under both of its
+        names
             Correct the value.
     """),
     "what is not available yet": sink("on_error: quarantine\npartitions: {type: daily}\n", """
