@@ -60,14 +60,23 @@ class Catalog(Protocol):
     def audit(self, staged: Staged) -> tuple[Relation, Statistics]:
         """What was written to ``staged``, to be judged before it is published."""
 
+    def beat(self, staged: Staged) -> None:
+        """Show that the run that builds ``staged`` is alive; whoever shows nothing for a minute counts as dead.
+
+        Raises RVT-406 where the run has counted as dead already.
+        """
+
     def publish(self, staged: Staged, identity: str) -> Published:
         """Switch readers to ``staged`` in one atomic step and remember ``identity``, the run that did it.
 
-        Raises RVT-405 where another run published since ``staged`` was begun.
+        Raises RVT-405 where another run published since ``staged`` was begun, RVT-406 as ``beat`` does.
         """
 
     def discard(self, staged: Staged) -> None:
         """Remove all of ``staged``; what is published stays as it is."""
+
+    def sweep(self) -> tuple[str, ...]:
+        """Remove what runs that are dead had staged, and give the names of it; a living run loses nothing."""
 
     def uri(self, table: str) -> str:
         """Where a person finds the table."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
-from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.catalogs.registry import catalog_class
+from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SOURCE, Joint
@@ -21,7 +19,6 @@ from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.project import Project
 from rivet_dagster.model.schema import Field, Schema
-from rivet_dagster.project.environment import expand
 
 SECONDS = 10.0
 """How long all catalogs together may take."""
@@ -63,7 +60,7 @@ def introspection(
 
 
 def _columns(spec: CatalogSpec, joint: Joint, root: Path, environ: Mapping[str, str], known: Memo) -> _Found:
-    catalog: Catalog = catalog_class(spec.type)(replace(spec, options=expand(spec.options, environ)), root)
+    catalog = open_catalog(spec, root, environ)
     assert joint.table is not None
     version = catalog.data_version(joint.table, joint.options)
     text = json.dumps((spec.type, catalog.uri(joint.table), version, dict(joint.options), spec.options), default=str)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.model.entry_points import CATALOGS, plugin_class, plugins
 from rivet_dagster.model.plugins import CatalogTraits
+from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.project.environment import expand
 
 
 def catalog_class(type_: str) -> type[Catalog]:
@@ -16,6 +21,14 @@ def catalog_class(type_: str) -> type[Catalog]:
     'FilesystemCatalog'
     """
     return cast("type[Catalog]", plugin_class(CATALOGS, type_))
+
+
+def open_catalog(spec: CatalogSpec, root: Path, environ: Mapping[str, str]) -> Catalog:
+    """The catalog that a profile declares for the project in ``root``, its ``${VAR}`` taken from ``environ``.
+
+    Raises RVT-103, RVT-104, RVT-105, RVT-107, RVT-109.
+    """
+    return catalog_class(spec.type)(replace(spec, options=expand(spec.options, environ)), root)
 
 
 def catalog_traits() -> dict[str, CatalogTraits]:

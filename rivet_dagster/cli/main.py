@@ -34,6 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from rivet_dagster.cli.compile_command import compile_command
 
             return compile_command(options)
+        if options.command == "sweep":
+            from rivet_dagster.cli.sweep_command import sweep_command
+
+            return sweep_command(options)
         from rivet_dagster.cli.run_command import run_command
 
         return run_command(options)
@@ -86,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--no-fail-fast", action="store_true", help="go on with what does not need a failed group")
     running.add_argument("--format", choices=("text", "json"), default="text")
     _add_globals(running)
+
+    sweeping = commands.add_parser("sweep", help="remove what runs that died left in the catalogs")
+    _add_globals(sweeping)
     return parser
 
 

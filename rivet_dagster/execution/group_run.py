@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Mapping
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.heartbeat import kept_alive
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, CONFIG, PUBLISH, QUALITY, WRITE, PhaseClock
 from rivet_dagster.execution.python_joint import call, load_function
 from rivet_dagster.execution.quality import judge
@@ -111,15 +112,16 @@ def _publish_exit(
     with clock.phase(BRANCH):
         staged = catalog.stage(joint.table, joint.options)
     try:
-        _write(runtime, group, group.exit, staged, given, clock)
-        with clock.phase(QUALITY):
-            checks, rows = _judge_staged(runtime, joint, staged)
-        if any(result.blocks for result in checks) or _skips(joint, rows):
-            with clock.phase(CLEAN_UP):
-                catalog.discard(staged)
-            return GroupResult(group.name, clock.seconds, checks, skipped_empty=_skips(joint, rows))
-        with clock.phase(PUBLISH):
-            published = catalog.publish(staged, identity)
+        with kept_alive(catalog, staged):
+            _write(runtime, group, group.exit, staged, given, clock)
+            with clock.phase(QUALITY):
+                checks, rows = _judge_staged(runtime, joint, staged)
+            if any(result.blocks for result in checks) or _skips(joint, rows):
+                with clock.phase(CLEAN_UP):
+                    catalog.discard(staged)
+                return GroupResult(group.name, clock.seconds, checks, skipped_empty=_skips(joint, rows))
+            with clock.phase(PUBLISH):
+                published = catalog.publish(staged, identity)
         return GroupResult(group.name, clock.seconds, checks, published, _replaced(published))
     except BaseException as error:
         # Also on an interrupt: what was staged goes, what was published stays.
@@ -137,7 +139,8 @@ def _count_inner(
     with clock.phase(BRANCH):
         staged = catalog.stage(exit_name, {})
     try:
-        _write(runtime, group, exit_name, staged, given, clock)
+        with kept_alive(catalog, staged):
+            _write(runtime, group, exit_name, staged, given, clock)
         return catalog.audit(staged)[1].rows
     finally:
         with clock.phase(CLEAN_UP):

@@ -7,17 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.catalogs.registry import catalog_class
+from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine
 from rivet_dagster.engines.registry import engine_class
-from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.project.environment import expand
-
-Spec = TypeVar("Spec", CatalogSpec, EngineSpec)
 
 
 class Runtime:
@@ -49,14 +46,13 @@ class Runtime:
 
     @cached_property
     def _catalogs(self) -> dict[str, Catalog]:
-        return {spec.name: catalog_class(spec.type)(self._expanded(spec), self.root) for spec in self.assembly.catalogs}
+        return {spec.name: open_catalog(spec, self.root, self._environ) for spec in self.assembly.catalogs}
 
     @cached_property
     def _engines(self) -> dict[str, Engine]:
         return {
-            spec.name: engine_class(spec.type)(self._expanded(spec), self._connect.get(spec.name))
+            spec.name: engine_class(spec.type)(
+                replace(spec, options=expand(spec.options, self._environ)), self._connect.get(spec.name)
+            )
             for spec in self.assembly.engines
         }
-
-    def _expanded(self, spec: Spec) -> Spec:
-        return replace(spec, options=expand(spec.options, self._environ))

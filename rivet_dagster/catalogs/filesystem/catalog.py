@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.catalogs.filesystem import sources, versions
+from rivet_dagster.catalogs.filesystem import heartbeat, sources, versions
 from rivet_dagster.catalogs.filesystem.columns import source_columns
 from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
+from rivet_dagster.catalogs.filesystem.sweep import sweep
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.entry_points import is_unexpanded, refuse_wrong_options
@@ -109,6 +111,7 @@ class FilesystemCatalog(Catalog):
         layout = self._layout(table)
         base = layout.published()
         version = versions.begin(layout)
+        sweep(layout)
         target = Files("parquet", (str(layout.data(version)),), writer_options)
         return Staged(self.name, table, version, base, target)
 
@@ -116,6 +119,10 @@ class FilesystemCatalog(Catalog):
         """What was staged, and what the footers of its files tell of it."""
         folder = self._layout(staged.table).data(staged.version)
         return Files("parquet", (str(folder),)), read_statistics(self._staged_files(folder))
+
+    def beat(self, staged: Staged) -> None:
+        """A new time for the file beside the staged version."""
+        heartbeat.beat(self._layout(staged.table), staged.version)
 
     def publish(self, staged: Staged, identity: str) -> Published:
         """Switch the link; publishing again what is published already changes nothing."""
@@ -130,7 +137,8 @@ class FilesystemCatalog(Catalog):
             current = versions.manifest_of(layout, version) if version else None
             if current is not None and version == staged.version:
                 return self._described(layout, current)
-            if version != staged.base or not layout.data(staged.version).is_dir():
+            heartbeat.beat(layout, staged.version)
+            if version != staged.base:
                 seen = version or "nothing"
                 message = f"'{staged.table}' was at {staged.base or 'nothing'} when this run began and is at {seen} now"
                 raise RivetError("RVT-405", message)
@@ -138,6 +146,7 @@ class FilesystemCatalog(Catalog):
             manifest.write(layout.manifest(staged.version))
             versions.sync(layout.home)
             versions.switch(layout, staged.version)
+            heartbeat.end(layout, staged.version)
             versions.expire(layout, self._kept)
         return self._described(layout, manifest)
 
@@ -151,6 +160,14 @@ class FilesystemCatalog(Catalog):
                 published = []  # somebody put something else in the table's place meanwhile
             if staged.version not in published:
                 versions.remove(layout, staged.version)
+
+    def sweep(self) -> tuple[str, ...]:
+        """Remove the versions of dead runs in all tables; each as ``table/version``."""
+        homes = self._place.folder / ".rivet"
+        if self._place.remote or not homes.is_dir():
+            return ()
+        tables = [self._layout(name) for name in sorted(os.listdir(homes))]
+        return tuple(f"{table.name}/{version}" for table in tables for version in sweep(table))
 
     def uri(self, table: str) -> str:
         """The table's place as a URI, without a password."""

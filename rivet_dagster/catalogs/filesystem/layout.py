@@ -7,9 +7,12 @@
     <path>/.rivet/orders/00000001-5be2f7c3.json
     <path>/.rivet/orders/00000002-9c41d0aa/
     <path>/.rivet/orders/00000002-9c41d0aa.json
+    <path>/.rivet/orders/00000003-07fe3b1d/      being built
+    <path>/.rivet/orders/00000003-07fe3b1d.alive
     <path>/.rivet/orders/lock
 
-A folder whose version the link cannot be followed back to, manifest by manifest, was never published.
+A folder whose version the link cannot be followed back to, manifest by manifest, was never published; without a sign of
+life beside it, it is a dead run's.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from rivet_dagster.model.convert import show
 
 _NAME = re.compile(r"^\w[\w.-]*$")
 _VERSION = re.compile(r"^(\d{8,})-[0-9a-f]{8}$")
+_SUFFIXES = (".json", ".alive")
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,16 @@ class TableLayout:
         """The file that describes a version."""
         return self.home / f"{version}.json"
 
+    def alive(self, version: str) -> Path:
+        """The file whose time says when the run that builds a version was last alive."""
+        return self.home / f"{version}.alive"
+
+    def versions(self) -> set[str]:
+        """All versions of which anything is there."""
+        names = os.listdir(self.home) if self.home.is_dir() else []
+        bare = (os.path.splitext(name)[0] if name.endswith(_SUFFIXES) else name for name in names)
+        return {name for name in bare if _VERSION.match(name)}
+
     def link_text(self, version: str) -> str:
         """Relative, so that the catalog's folder can be moved or mounted elsewhere."""
         return f".rivet/{self.name}/{version}"
@@ -86,6 +100,5 @@ class TableLayout:
 
     def new_version(self) -> str:
         """A name that sorts after those of all versions that are there."""
-        names = os.listdir(self.home) if self.home.is_dir() else []
-        numbers = [int(match[1]) for name in names if (match := _VERSION.match(name))]
+        numbers = [int(version.partition("-")[0]) for version in self.versions()]
         return f"{max(numbers, default=0) + 1:08d}-{secrets.token_hex(4)}"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rivet_dagster.catalogs.filesystem import heartbeat
 from rivet_dagster.catalogs.filesystem.footers import is_data, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
@@ -25,6 +26,7 @@ def begin(table: TableLayout) -> str:
     try:
         table.home.mkdir(parents=True, exist_ok=True)
         version = table.new_version()
+        heartbeat.begin(table, version)
         table.data(version).mkdir()
     except OSError as error:
         raise RivetError(
@@ -37,7 +39,7 @@ def begin(table: TableLayout) -> str:
         probe.symlink_to(version)
         probe.unlink()
     except OSError as error:
-        table.data(version).rmdir()
+        remove(table, version)
         if error.errno in _UNSUPPORTED:
             raise RivetError("RVT-402", f"the file system of {table.folder} has no symbolic links") from error
         raise
@@ -111,12 +113,13 @@ def expire(table: TableLayout, keep: int) -> None:
 
 
 def remove(table: TableLayout, version: str) -> None:
-    """Remove a version's folder and manifest, as far as they are there."""
+    """Remove a version's folder, manifest and sign of life, as far as they are there."""
     # Canceled tasks of the engine may go on writing for a moment.
     for _ in range(10):
         shutil.rmtree(table.data(version), ignore_errors=True)
         if not table.data(version).exists():
             table.manifest(version).unlink(missing_ok=True)
+            heartbeat.end(table, version)
             return
         time.sleep(0.1)
 

@@ -1,0 +1,27 @@
+"""Removing what runs that died left behind: versions that are neither published nor being built."""
+
+from __future__ import annotations
+
+import re
+
+from rivet_dagster.catalogs.filesystem import heartbeat, versions
+from rivet_dagster.catalogs.filesystem.layout import TableLayout
+
+_PROBE = re.compile(r"^\.(link|clock)-[0-9a-f]{8}$")
+
+
+def sweep(table: TableLayout) -> list[str]:
+    """Remove the table's leftovers, and give their names."""
+    if not table.home.is_dir():
+        return []
+    with versions.locked(table):
+        now = heartbeat.now(table)
+        kept = set(versions.history(table))
+        left = sorted(v for v in table.versions() if v not in kept and not heartbeat.is_alive(table, v, now))
+        for version in left:
+            versions.remove(table, version)
+        for path in table.home.iterdir():
+            # Lstat: a probe is a link to nothing by now.
+            if _PROBE.match(path.name) and now - path.lstat().st_mtime > heartbeat.DEAD_AFTER:
+                path.unlink(missing_ok=True)
+    return left
