@@ -13,6 +13,7 @@ from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.materialization import engine_boundaries, materializations
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.compiler.plugin_options import check_plugins
+from rivet_dagster.compiler.quality import check_quality
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.schemas import infer_schemas
 from rivet_dagster.model.introspection import Introspection
@@ -37,6 +38,7 @@ def compile_project(
     check_plugins(project.profile, plugins, found)
     graph = build_graph(project, found, memo)
     check_assembly(graph, found)
+    check_quality(graph, found)
     engines = resolve_engines(graph, project.profile, plugins, found)
     if found.errors:
         return _failed(project, found)

@@ -9,12 +9,13 @@ from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.model.check import Check
+from rivet_dagster.sql.check_schema import differences
 from rivet_dagster.sql.checks import (
     CheckQuery,
+    alone,
     count_violations,
-    duplicates,
-    is_row_level,
     one_pass,
+    shares_a_pass,
     shown,
     violating_rows,
     violations_of_pass,
@@ -32,7 +33,9 @@ def judge(joint: str, checks: Sequence[Check], session: EngineSession, rows: int
     for position, check in enumerate(checks):
         if check.kind == "row_count" and rows is not None:
             verdicts[position] = _verdict(joint, check, count_violations(check, rows), session, 0.0)
-        elif is_row_level(check) and check.timeout is None:
+        elif check.kind == "schema":
+            verdicts[position] = _schema(joint, check, session)
+        elif shares_a_pass(check) and check.timeout is None:
             together.append((position, check))
         else:
             verdicts[position] = _alone(joint, check, session)
@@ -58,15 +61,25 @@ def _pass(joint: str, checks: Sequence[tuple[int, Check]], session: EngineSessio
 
 def _alone(joint: str, check: Check, session: EngineSession) -> CheckResult:
     started = time.perf_counter()
-    query = one_pass(joint, [check]) if is_row_level(check) else duplicates(joint, check)
+    query = one_pass(joint, [check]) if shares_a_pass(check) else alone(joint, check)
     try:
         row = session.rows(query.sql, query.parameters, check.timeout)[0]
     except (RivetError, TimeoutError) as error:
         reason = error.diagnostics[0].message if isinstance(error, RivetError) else str(error)
         seconds = time.perf_counter() - started
         return CheckResult(joint, check, False, None, shown(joint, check).sql, seconds, error=reason)
-    violations = violations_of_pass(check, 0, row) if is_row_level(check) else int(row["violations"])
+    violations = violations_of_pass(check, 0, row) if shares_a_pass(check) else int(row["violations"])
     return _verdict(joint, check, violations, session, time.perf_counter() - started)
+
+
+def _schema(joint: str, check: Check, session: EngineSession) -> CheckResult:
+    """Each column that is missing, of another type or not among those of the check is a violation; no row is read."""
+    started = time.perf_counter()
+    query = shown(joint, check).sql
+    found = session.columns(session.query(query))
+    differing = differences(check.types, found)
+    seconds = time.perf_counter() - started
+    return CheckResult(joint, check, not differing, len(differing), query, seconds, differing[: check.samples])
 
 
 def _verdict(joint: str, check: Check, violations: int, session: EngineSession, seconds: float) -> CheckResult:

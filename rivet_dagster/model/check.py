@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,10 +21,13 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "row_count": ((), ("min", "max")),
     "accepted_values": (("column", "values"), ()),
     "expression": (("sql",), ()),
+    "custom": (("sql",), ()),
+    "schema": (("columns",), ()),
+    "freshness": (("column", "max_age"), ()),
 }
 """Each kind with its required and its optional options."""
 
-LATER_KINDS = frozenset({"custom", "schema", "freshness", "relationship"})
+LATER_KINDS = frozenset({"relationship"})
 """Kinds of the contract that this release refuses by name."""
 
 _COMMON = ("type", "name", "severity", "timeout", "samples", "description", "tags", "remediation")
@@ -33,7 +37,8 @@ _COMMON = ("type", "name", "severity", "timeout", "samples", "description", "tag
 class Check:
     """One rule on a joint's rows.
 
-    ``timeout`` is in seconds; ``samples`` is how many violating rows a result shows.
+    ``types`` are the columns of a schema check with their Spark types, in any order. ``max_age`` and ``timeout`` are in
+    seconds; ``samples`` is how many violating rows a result shows. ``sql`` begins on ``sql_line`` of the file.
     """
 
     kind: str
@@ -45,6 +50,8 @@ class Check:
     values: tuple[Any, ...] = ()
     min: int | None = None
     max: int | None = None
+    types: tuple[tuple[str, str], ...] = ()
+    max_age: float | None = None
     timeout: float | None = None
     samples: int = 10
     description: str | None = None
@@ -52,6 +59,7 @@ class Check:
     remediation: str | None = None
     file: str | None = None
     line: int | None = None
+    sql_line: int | None = None
 
     @property
     def blocking(self) -> bool:
@@ -90,7 +98,7 @@ def parse_check(raw: Any, phase: str, origin: Origin, joint: str | None) -> tupl
     fields: dict[str, Any] = {}
     for key in (k for k in raw if k in known and k != "type"):
         try:
-            fields[key] = _CONVERTERS[key](raw[key])
+            fields[key] = (_types if (kind, key) == ("schema", "columns") else _CONVERTERS[key])(raw[key])
         except ValueError as error:
             wrong("RVT-204", f"`{key}` {error}", key)
     if fields.get("min") is not None and fields.get("max") is not None and fields["min"] > fields["max"]:
@@ -99,9 +107,12 @@ def parse_check(raw: Any, phase: str, origin: Origin, joint: str | None) -> tupl
         return None, found
     if "column" in fields:
         fields["columns"] = (fields.pop("column"),)
+    if kind == "schema":
+        fields["types"] = fields.pop("columns")
     fields.setdefault("name", default_name(kind, phase, fields.get("columns", ())))
     fields["name"] = re.sub(r"[^A-Za-z0-9_]", "_", fields["name"])
-    return Check(kind=kind, phase=phase, file=origin.file, line=origin.line, **fields), found
+    fields |= {"file": origin.file, "line": origin.line, "sql_line": origin.lines.get("sql")}
+    return Check(kind=kind, phase=phase, **fields), found
 
 
 def default_name(kind: str, phase: str, columns: tuple[str, ...]) -> str:
@@ -136,6 +147,16 @@ def _values(value: Any) -> tuple[Any, ...]:
     return tuple(value)
 
 
+def _types(value: Any) -> tuple[tuple[str, str], ...]:
+    columns = convert.mapping(value)
+    if not columns:
+        raise ValueError("must name at least one column")
+    repeated = [name for name, times in Counter(name.lower() for name in columns).items() if times > 1]
+    if repeated:
+        raise ValueError(f"names {', '.join(repeated)} more than once")
+    return tuple((name, convert.text(kind)) for name, kind in columns.items())
+
+
 _CONVERTERS: dict[str, Any] = {
     "name": convert.text,
     "severity": convert.one_of(ERROR, WARN),
@@ -150,4 +171,5 @@ _CONVERTERS: dict[str, Any] = {
     "sql": convert.text,
     "min": convert.whole(0),
     "max": convert.whole(0),
+    "max_age": convert.seconds,
 }

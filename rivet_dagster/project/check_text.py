@@ -12,7 +12,14 @@ from rivet_dagster.project.yaml_text import Located
 
 _KIND = re.compile(r"([A-Za-z_]\w*)\s*")
 _KEYED = re.compile(r"([A-Za-z_]\w*)\s*=(?![=>])\s*(.*)", re.DOTALL)
-_POSITIONAL = {"not_null": "columns", "unique": "columns", "accepted_values": "column", "expression": "sql"}
+_POSITIONAL = {
+    "not_null": "columns",
+    "unique": "columns",
+    "accepted_values": "column",
+    "expression": "sql",
+    "custom": "sql",
+    "freshness": "column",
+}
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 

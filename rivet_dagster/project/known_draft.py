@@ -30,4 +30,5 @@ def _draft(file: str, name: str, line: int | None, lines: dict[str, int], fields
 
 
 def _check(fields: dict[str, Any]) -> Check:
-    return Check(**{**fields, "columns": tuple(fields["columns"]), "values": tuple(fields["values"])})
+    types = tuple((name, kind) for name, kind in fields["types"])
+    return Check(**{**fields, "columns": tuple(fields["columns"]), "values": tuple(fields["values"]), "types": types})

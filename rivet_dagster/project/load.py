@@ -50,8 +50,8 @@ def load_project(
     paths = _joint_files(root, manifest)
     drafts = [_draft(root, path, memo) for path in paths if beside_joint(path) is None]
     beside = [quality for quality in map(beside_joint, paths) if quality is not None]
-    folder, errors = quality_folder(root, manifest.quality)
-    checks, wrong_checks = _checks(root, (*beside, *folder), _folders(drafts, joints))
+    folder = quality_folder(root, manifest.quality)
+    checks, errors = _checks(root, (*beside, *folder), _folders(drafts, joints))
     made: list[Joint] = []
     asset_groups: dict[str, str] = {}
     for draft in drafts:
@@ -69,7 +69,7 @@ def load_project(
         functions,
         asset_groups,
         manifest.dagster,
-        _in_order((*errors, *wrong_checks, *wrong_functions)),
+        _in_order((*errors, *wrong_functions)),
     )
 
 

@@ -14,6 +14,7 @@ from rivet_dagster.model.joint import parse_quality
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.project.draft import file_stem
 from rivet_dagster.project.files import files
+from rivet_dagster.project.quality_sql import quality_sql
 from rivet_dagster.project.text_file import UnreadableError, read_text
 from rivet_dagster.project.yaml_text import Located, YamlError, read_yaml
 
@@ -39,17 +40,14 @@ def beside_joint(file: str) -> QualityFile | None:
     return QualityFile(file, _BESIDE.sub("", name), beside=True) if _BESIDE.search(name) else None
 
 
-def quality_folder(root: Path, folder: str | None) -> tuple[list[QualityFile], list[Diagnostic]]:
-    """The quality files of the folder, at any depth, and those that this release cannot read."""
+def quality_folder(root: Path, folder: str | None) -> list[QualityFile]:
+    """The quality files of the folder, at any depth: a YAML file is named after its joint, a SQL file's folder is."""
     if folder is None:
-        return [], []
-    found = [QualityFile(file, file_stem(file)) for file in files(root, folder, (".yaml", ".yml"))]
-    message = "checks in SQL files are not available yet"
-    later = [
-        Diagnostic("RVT-298", message, None, file, remediation="Write the check as YAML, or remove the file.")
-        for file in files(root, folder, (".sql",))
+        return []
+    return [
+        QualityFile(file, posixpath.basename(posixpath.dirname(file)) if _is_sql(file) else file_stem(file))
+        for file in files(root, folder, (".yaml", ".yml", ".sql"))
     ]
-    return found, later
 
 
 def wrong_joint(quality: QualityFile, folders: Mapping[str, set[str]]) -> Diagnostic | None:
@@ -66,10 +64,18 @@ def wrong_joint(quality: QualityFile, folders: Mapping[str, set[str]]) -> Diagno
 def read_quality(root: Path, quality: QualityFile) -> tuple[tuple[Check, ...], list[Diagnostic]]:
     """The checks of one file, and what is wrong with it."""
     try:
-        value = read_yaml(read_text(root / quality.file))
+        text = read_text(root / quality.file)
+        if _is_sql(quality.file):
+            check, wrong = quality_sql(text, quality.file, quality.joint)
+            return (check,) if check else (), wrong
+        value = read_yaml(text)
         if not isinstance(value, Located):
             raise YamlError("the file must hold a mapping with `assertions` and `audits`", None if value is None else 1)
     except (UnreadableError, YamlError) as error:
         code = "RVT-211" if isinstance(error, UnreadableError) else "RVT-202"
         return (), [Diagnostic(code, error.message, quality.joint, quality.file, error.line, error.remediation)]
     return parse_quality(value, Origin(quality.file, value.line, value.lines), quality.joint)
+
+
+def _is_sql(file: str) -> bool:
+    return file.lower().endswith(".sql")

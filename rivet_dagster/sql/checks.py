@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.dialects.databricks import Databricks
 
 from rivet_dagster.model.check import Check
+from rivet_dagster.sql.check_query import query_of_check
 
 ROWS = "row_count"
 """The column of a pass that counts all rows."""
@@ -26,9 +27,9 @@ class CheckQuery:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
-def is_row_level(check: Check) -> bool:
-    """Whether the check can take part in one pass over the rows (all but ``unique`` can)."""
-    return check.kind != "unique"
+def shares_a_pass(check: Check) -> bool:
+    """Whether the check can take part in one pass over the rows; the others take a query each, or none at all."""
+    return check.kind not in ("unique", "custom", "schema")
 
 
 def one_pass(relation: str, checks: Sequence[Check]) -> CheckQuery:
@@ -44,10 +45,9 @@ def one_pass(relation: str, checks: Sequence[Check]) -> CheckQuery:
     for position, check in enumerate(checks):
         if check.kind == "row_count":
             continue
-        broken, values = _broken(check, f"check_{position}_")
+        counted, values = _counted(check, f"check_{position}_")
         parameters |= values
-        counted = exp.alias_(exp.CountIf(this=broken), f"check_{position}", quoted=True)
-        select = select.select(counted)
+        select = select.select(exp.alias_(counted, f"check_{position}", quoted=True))
     return CheckQuery(_text(select), parameters)
 
 
@@ -67,7 +67,15 @@ def count_violations(check: Check, rows: int) -> int:
     return 0
 
 
-def duplicates(relation: str, check: Check) -> CheckQuery:
+def alone(relation: str, check: Check) -> CheckQuery:
+    """The query of a check that shares no pass (unique, custom), its violations as ``violations``."""
+    if check.kind == "custom":
+        counted = exp.select(exp.alias_(_count(), "violations", quoted=True))
+        return CheckQuery(_text(counted.from_(_custom(relation, check))))
+    return _surplus(relation, check)
+
+
+def _surplus(relation: str, check: Check) -> CheckQuery:
     """The surplus rows of a ``unique`` check, as ``violations``; a key with a NULL in it repeats nothing."""
     groups = _duplicate_groups(relation, check).subquery("duplicate")
     surplus = exp.Sub(this=exp.column(COPIES, quoted=True), expression=exp.Literal.number(1))
@@ -76,9 +84,17 @@ def duplicates(relation: str, check: Check) -> CheckQuery:
 
 
 def violating_rows(relation: str, check: Check, limit: int) -> CheckQuery | None:
-    """Up to ``limit`` rows that break ``check``; None where no single row does (row_count)."""
-    if check.kind == "row_count":
+    """Up to ``limit`` rows that break ``check``; None where no single row does (row_count, schema).
+
+    Of a freshness check it is the one row that holds the newest value.
+    """
+    if check.kind in ("row_count", "schema"):
         return None
+    if check.kind == "custom":
+        return CheckQuery(_text(exp.select("*").from_(_custom(relation, check)).limit(limit)))
+    if check.kind == "freshness":
+        newest = exp.alias_(exp.Max(this=_column(check.columns[0])), "newest", quoted=True)
+        return CheckQuery(_text(exp.select(newest).from_(_identifier(relation))))
     if check.kind == "unique":
         groups = _duplicate_groups(relation, check)
         most = exp.Ordered(this=exp.column(COPIES, quoted=True), desc=True)
@@ -91,13 +107,40 @@ def violating_rows(relation: str, check: Check, limit: int) -> CheckQuery | None
 
 def shown(relation: str, check: Check) -> CheckQuery:
     """The check's own query alone, as a person would run it."""
-    if check.kind == "unique":
-        return duplicates(relation, check)
+    if check.kind == "schema":
+        return CheckQuery(_text(exp.select("*").from_(_identifier(relation))))
+    if not shares_a_pass(check):
+        return alone(relation, check)
     if check.kind == "row_count":
         return CheckQuery(_text(exp.select(exp.alias_(_count(), ROWS, quoted=True)).from_(_identifier(relation))))
-    broken, values = _broken(check, "")
-    counted = exp.alias_(exp.CountIf(this=broken), "violations", quoted=True)
-    return CheckQuery(_text(exp.select(counted).from_(_identifier(relation))), values)
+    counted, values = _counted(check, "")
+    named = exp.alias_(counted, "violations", quoted=True)
+    return CheckQuery(_text(exp.select(named).from_(_identifier(relation))), values)
+
+
+def _counted(check: Check, prefix: str) -> tuple[exp.Expr, dict[str, Any]]:
+    """The aggregate that counts the violations of a check, and the values of its parameters."""
+    if check.kind == "freshness":
+        return _too_old(check, f"{prefix}max_age")
+    broken, values = _broken(check, prefix)
+    return exp.CountIf(this=broken), values
+
+
+def _too_old(check: Check, parameter: str) -> tuple[exp.Expr, dict[str, Any]]:
+    """1 where the newest value is older than the check allows, or there is none; else 0."""
+    zero, one = exp.Literal.number(0), exp.Literal.number(1)
+    age = exp.func("MAKE_DT_INTERVAL", zero.copy(), zero.copy(), zero.copy(), exp.Placeholder(this=parameter))
+    oldest = exp.Sub(this=exp.CurrentTimestamp(), expression=age)
+    newest = exp.Max(this=_column(check.columns[0]))
+    fresh = exp.If(this=exp.GTE(this=newest, expression=oldest), true=zero)
+    return exp.Case(ifs=[fresh], default=one), {parameter: check.max_age}
+
+
+def _custom(relation: str, check: Check) -> exp.Subquery:
+    """The author's own query, as written, as a relation."""
+    assert check.sql is not None
+    text = exp.Var(this=f"\n{query_of_check(check.sql, relation)}\n")
+    return exp.Subquery(this=text, alias=exp.TableAlias(this=exp.to_identifier("violation", quoted=True)))
 
 
 def _broken(check: Check, prefix: str) -> tuple[exp.Expr, dict[str, Any]]:

@@ -523,8 +523,8 @@ CHECKS = {
         RVT-209 quality/orders.yaml:2: joint orders: no check is of kind 'uniqe'; did you mean 'unique'?
             Write a check as `-- rivet:assert: not_null(id)`, or in YAML as `{type: not_null, columns: [id]}`.
     """),
-    "check: kind that is not available yet": quality("audits:\n  - {type: freshness, column: id, max_age: 24h}\n", """
-        RVT-298 quality/orders.yaml:2: joint orders: checks of kind 'freshness' are not available yet
+    "check: kind that is not available yet": quality("audits:\n  - {type: relationship, column: id, to: a.id}\n", """
+        RVT-298 quality/orders.yaml:2: joint orders: checks of kind 'relationship' are not available yet
             Remove the option: this release does not have it yet.
     """),
     "check: misspelt columns": quality("assertions:\n  - type: not_null\n    column: id\n", """
@@ -549,9 +549,52 @@ CHECKS = {
         RVT-302 quality/ordres.yaml: there is no joint 'ordres' for this file to judge; did you mean 'orders'?
             Correct the name, or declare the missing joint.
     """),
+    "check: freshness without an age": quality("audits:\n  - {type: freshness, column: id, max_age: soon}\n", """
+        RVT-204 quality/orders.yaml:2: joint orders: `max_age` must be a duration like 30s, 15m, 24h or 7d, not 'soon'
+            Correct the value.
+    """),
     "check: SQL file": Case({"quality/orders/late.sql": "-- @severity: fatal\nSELECT * FROM orders\n"}, """
-        RVT-298 quality/orders/late.sql: checks in SQL files are not available yet
-            Write the check as YAML, or remove the file.
+        RVT-204 quality/orders/late.sql:1: joint orders: `severity` must be one of error, warn, not 'fatal'
+            Correct the value.
+    """),
+    "check: SQL file with headers that are none": Case({
+        "quality/orders/late.sql": "-- late ones\n-- @severty: warn\n-- @tags: a\n-- @tags: [b\nSELECT * FROM orders\n",
+    }, """
+        RVT-203 quality/orders/late.sql:2: joint orders: unknown header '@severty'; did you mean 'severity'?
+            Remove the key or correct its name.
+        RVT-208 quality/orders/late.sql:4: joint orders: '@tags' stands here twice
+            Write annotations as `-- rivet:key: value` (Python: `# rivet:key: value`) before anything else.
+    """),
+    "check: SQL file with a bad list": Case({"quality/orders/late.sql": "-- @tags: [b\nSELECT * FROM orders\n"}, """
+        RVT-204 quality/orders/late.sql:1: joint orders: '@tags': ...
+            Correct the value.
+    """),
+    "check: empty SQL file": Case({"quality/orders/late.sql": "\n"}, """
+        RVT-209 quality/orders/late.sql: joint orders: the file is empty
+            Write a query whose rows are violations, or remove the file.
+    """),
+    "check: SQL file of no joint": Case({"quality/ordres/late.sql": "SELECT * FROM {{ this }}\n"}, """
+        RVT-302 quality/ordres/late.sql: there is no joint 'ordres' for this file to judge; did you mean 'orders'?
+            Correct the name, or declare the missing joint.
+    """),
+    "check: two queries": Case({"quality/orders/late.sql": "SELECT * FROM orders;\n\nSELECT 1\n"}, """
+        RVT-209 quality/orders/late.sql:3: joint orders: check late: its SQL holds more than one statement
+            Correct the check's SQL.
+    """),
+    "check: a query over something else": quality("assertions:\n  - {type: custom, sql: SELECT 1}\n", """
+        RVT-209 quality/orders.yaml:2: joint orders: check custom: its SQL does not read the rows it judges, 'orders' or
+        {{ this }}
+            Correct the check's SQL.
+    """),
+    "check: a query over another joint": quality(
+        "assertions:\n  - {type: custom, sql: SELECT * FROM orders JOIN report USING (id)}\n", """
+        RVT-298 quality/orders.yaml:2: joint orders: check custom: it reads report: checks over other joints are not
+        available yet
+            Remove the option: this release does not have it yet.
+    """),
+    "check: no type": quality("assertions:\n  - {type: schema, columns: {id: LONG, net: dubble}}\n", """
+        RVT-209 quality/orders.yaml:2: joint orders: check schema: no type of Spark's: net: dubble
+            Write types as Spark's SQL does: BIGINT, STRING, DECIMAL(10, 2), ARRAY<DATE>, ...
     """),
     "check: annotation without parentheses": sql(f"-- rivet:assert: not_null id\n{QUERY}", """
         RVT-209 joints/orders.sql:1: joint orders: a check is written `kind` or `kind(arguments)`

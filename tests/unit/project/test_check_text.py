@@ -25,7 +25,8 @@ from rivet_dagster.project.check_text import check_text
         ("expression('it''s, so')", {"type": "expression", "sql": "it's, so"}),
         ('expression("a \\"b, c")', {"type": "expression", "sql": 'a "b, c'}),
         ("not_null(a, tags={x: y, z: w})", {"type": "not_null", "columns": ["a"], "tags": {"x": "y", "z": "w"}}),
-        ("freshness(a, b)", {"type": "freshness"}),
+        ("freshness(at, max_age=24h)", {"type": "freshness", "column": "at", "max_age": "24h"}),
+        ("relationship(a, b)", {"type": "relationship"}),
         ("{type: not_null, columns: [a]}", {"type": "not_null", "columns": ["a"]}),
     ],
 )
