@@ -16,7 +16,7 @@ from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult, GroupResult, Rows
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import PYTHON
-from rivet_dagster.model.storage import Published, Staged
+from rivet_dagster.model.storage import Published, Staged, Statistics
 
 
 def run_group(
@@ -98,7 +98,7 @@ def check_published(runtime: Runtime, name: str, checks: Container[str] | None =
         ref = reference(runtime, name)
         session.register(name, ref.frame_in(session))
         wanted = [check for check in joint.checks if checks is None or check.name in checks]
-        return judge(name, wanted, session, ref.row_count)
+        return judge(name, wanted, session, None if ref.row_count is None else Statistics(ref.row_count, 0))
     finally:
         session.close()
 
@@ -201,7 +201,7 @@ def _judge_staged(runtime: Runtime, joint: CompiledJoint, staged: Staged) -> tup
     session = runtime.engine(joint.engine).session()
     try:
         session.register(joint.name, session.load(relation))
-        return judge(joint.name, joint.checks, session, statistics.rows), statistics.rows
+        return judge(joint.name, joint.checks, session, statistics), statistics.rows
     finally:
         session.close()
 

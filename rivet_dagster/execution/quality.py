@@ -9,30 +9,34 @@ from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.model.check import Check
+from rivet_dagster.model.storage import Statistics
 from rivet_dagster.sql.check_schema import differences
 from rivet_dagster.sql.checks import (
     CheckQuery,
     alone,
-    count_violations,
     one_pass,
     shares_a_pass,
     shown,
     violating_rows,
     violations_of_pass,
 )
+from rivet_dagster.sql.proven import proven_violations
 
 
-def judge(joint: str, checks: Sequence[Check], session: EngineSession, rows: int | None) -> tuple[CheckResult, ...]:
+def judge(
+    joint: str, checks: Sequence[Check], session: EngineSession, known: Statistics | None
+) -> tuple[CheckResult, ...]:
     """The verdict of each check, in order, on the relation registered in ``session`` under the joint's name.
 
-    ``rows`` is the relation's row count where storage knows it: a row_count check then scans nothing. None hides
-    another: where the one pass fails, each of its checks runs by itself, and only those that cannot run have failed.
+    What ``known``, storage's statistics of the relation, proves is not scanned. None hides another: where the one pass
+    fails, each of its checks runs by itself, and only those that cannot run have failed.
     """
     verdicts: dict[int, CheckResult] = {}
     together: list[tuple[int, Check]] = []
     for position, check in enumerate(checks):
-        if check.kind == "row_count" and rows is not None:
-            verdicts[position] = _verdict(joint, check, count_violations(check, rows), session, 0.0)
+        proven = proven_violations(check, known) if known is not None else None
+        if proven is not None:
+            verdicts[position] = _verdict(joint, check, proven, session, 0.0)
         elif check.kind == "schema":
             verdicts[position] = _schema(joint, check, session)
         elif shares_a_pass(check) and check.timeout is None:

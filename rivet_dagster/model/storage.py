@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,25 @@ class Projection:
 
 
 @dataclass(frozen=True)
+class ColumnStatistics:
+    """How many NULLs a column holds, and its least and greatest value, each None where that is not known."""
+
+    nulls: int | None = None
+    least: Any = None
+    greatest: Any = None
+
+
+@dataclass(frozen=True)
 class Statistics:
-    """What storage knows without a scan; ``columns`` are (name, the engine's type) in order."""
+    """What storage knows without a scan; ``columns`` are (name, the engine's type) in order.
+
+    ``values`` tells more of some columns, by their names in lower case.
+    """
 
     rows: int
     bytes: int
     columns: tuple[tuple[str, str], ...] = ()
+    values: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -212,6 +212,9 @@ CHECKS: list[tuple[dict[str, Any], str]] = [
     ({"type": "accepted_values", "column": "name", "values": ["x", "y", "z"]}, "0"),
     ({"type": "expression", "sql": "qty >= 0 -- not below"}, "count(*) FILTER (NOT qty >= 0)"),
     ({"type": "expression", "sql": "id < 5 OR code = 'a'"}, "count(*) FILTER (NOT (id < 5 OR code = 'a'))"),
+    ({"type": "custom", "sql": "SELECT * FROM {{ this }} WHERE qty < 3 -- few"}, "count(*) FILTER (qty < 3)"),
+    ({"type": "custom", "sql": "WITH o AS (SELECT * FROM out)\nSELECT * FROM o WHERE name = 'y';"},
+     "count(*) FILTER (name = 'y')"),
 ]  # fmt: skip
 
 

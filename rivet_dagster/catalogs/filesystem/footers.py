@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.model.storage import Statistics
+from rivet_dagster.model.storage import ColumnStatistics, Statistics
 
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+_EXACT = ("INT32", "INT64")
 _SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 
 
@@ -23,12 +24,12 @@ def is_data(path: Path) -> bool:
 
 
 def read_statistics(files: list[Path]) -> Statistics:
-    """Rows, bytes and columns of the table that ``files`` (at least one) make up."""
+    """Rows, bytes, columns and their values of the table that ``files`` (at least one) make up."""
     import pyarrow.parquet as pq
 
     footers = [pq.read_metadata(path) for path in files]
     rows = sum(footer.num_rows for footer in footers)
-    return Statistics(rows, sum(path.stat().st_size for path in files), _columns(footers[0]))
+    return Statistics(rows, sum(path.stat().st_size for path in files), _columns(footers[0]), _values(footers))
 
 
 def spark_columns(footer: Any) -> tuple[tuple[str, str], ...] | None:
@@ -37,6 +38,31 @@ def spark_columns(footer: Any) -> tuple[tuple[str, str], ...] | None:
     if not described:
         return None
     return tuple((field["name"], spark_type(field["type"])) for field in json.loads(described)["fields"])
+
+
+def _values(footers: list[Any]) -> dict[str, ColumnStatistics]:
+    """What all row groups together tell of each column that is not nested."""
+    schema = footers[0].schema
+    names = [schema.column(position).path for position in range(len(schema))]
+    plain = [position for position in range(len(schema)) if schema.column(position).max_repetition_level == 0]
+    groups = [footer.row_group(number) for footer in footers for number in range(footer.num_row_groups)]
+    groups = [group for group in groups if group.num_rows]
+    return {
+        names[position].lower(): _value([group.column(position).statistics for group in groups])
+        for position in plain
+        if "." not in names[position]
+    }
+
+
+def _value(found: list[Any]) -> ColumnStatistics:
+    if not all(one is not None and one.has_null_count for one in found):
+        return ColumnStatistics()
+    nulls = sum(one.null_count for one in found)
+    bounded = [one for one in found if one.num_values]
+    # Of numbers with a fraction in binary NaN is left out of the bounds, and of long texts the end.
+    if not bounded or not all(one.has_min_max and one.physical_type in _EXACT for one in bounded):
+        return ColumnStatistics(nulls)
+    return ColumnStatistics(nulls, min(one.min for one in bounded), max(one.max for one in bounded))
 
 
 def _columns(footer: Any) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,127 @@
+"""Checks of kinds that look at more than one row at a time: custom queries, schemas, freshness."""
+
+from typing import Any
+
+import pytest
+from support.folders import ProjectFolder, sink
+
+from rivet_dagster.execution.results import CheckResult
+
+
+def judged(project: Any, query: str, *checks: dict[str, Any], **files: str) -> tuple[CheckResult, ...]:
+    """The verdicts on a query's rows; nothing but a warning, so that all are seen."""
+    warnings = [{"severity": "warn", **check} for check in checks]
+    folder: ProjectFolder = project(
+        {"joints/rows.sql": query, "sinks/out.yaml": sink("out", "rows", assertions=warnings)}
+    )
+    return folder.write(files).run("out").checks
+
+
+def test_a_custom_check_counts_and_shows_the_rows_of_its_query(project):
+    query = "SELECT id, id % 3 AS k FROM range(30)"
+    few, none = judged(
+        project, query,
+        {"type": "custom", "name": "crowded", "samples": 2, "sql": "SELECT k, count(*) AS n FROM out GROUP BY k"},
+        {"type": "custom", "sql": "SELECT k FROM {{ this }} GROUP BY k HAVING count(*) <> 10"},
+    )  # fmt: skip
+    assert (few.check.name, few.passed, few.violations) == ("crowded", False, 3)
+    assert [row["n"] for row in few.samples] == [10, 10]
+    assert (none.passed, none.violations, none.samples) == (True, 0, ())
+    assert "SELECT k, count(*) AS n FROM out GROUP BY k" in few.sql
+
+
+def test_a_query_that_fails_is_a_failed_check(project):
+    wrong, right = judged(
+        project, "SELECT 1 AS id",
+        {"type": "custom", "sql": "SELECT nope FROM out"}, {"type": "custom", "sql": "SELECT * FROM out WHERE id > 1"},
+    )  # fmt: skip
+    assert (wrong.passed, wrong.violations) == (False, None)
+    assert "nope" in wrong.error
+    assert right.passed
+
+
+SCHEMA = "SELECT 1L AS id, 'a' AS Name, array(DATE '2026-01-01') AS days, 1.5BD AS net"
+
+
+@pytest.mark.parametrize(
+    ("columns", "differing"),
+    [
+        ({"id": "BIGINT", "name": "STRING", "days": "array<DATE>", "net": "DECIMAL(2, 1)"}, []),
+        ({"net": "dec(2,1)", "NAME": "varchar(9)", "days": "ARRAY<date>", "ID": "long"}, []),
+        ({"id": "INT", "name": "STRING", "days": "ARRAY<DATE>", "net": "DECIMAL(2, 1)"}, [("id", "int", "bigint")]),
+        (
+            {"id": "BIGINT", "label": "STRING", "days": "ARRAY<DATE>"},
+            [("label", "string", None), ("Name", None, "string"), ("net", None, "decimal(2,1)")],
+        ),
+    ],
+)
+def test_a_schema_check_names_each_column_that_differs(project, columns, differing):
+    (found,) = judged(project, SCHEMA, {"type": "schema", "columns": columns})
+    assert [(row["column"], row["expected"], row["found"]) for row in found.samples] == differing
+    assert (found.violations, found.passed) == (len(differing), not differing)
+
+
+def test_a_schema_check_reads_no_row(project, sql_executions):
+    folder = project({
+        "joints/rows.sql": SCHEMA,
+        "sinks/out.yaml": sink("out", "rows", assertions=[{"type": "schema", "columns": {"id": "INT"}}]),
+    })  # fmt: skip
+    sql_executions.since()
+    assert folder.run("out").gate_failed
+    assert sql_executions.since() == 1  # the write
+    assert folder.versions("out") == []
+
+
+@pytest.mark.parametrize(
+    ("query", "fresh"),
+    [
+        ("SELECT now() - INTERVAL 2 HOURS AS at", True),
+        ("SELECT now() - INTERVAL 4 HOURS AS at", False),
+        ("SELECT explode(array(now() - INTERVAL 9 DAYS, now() - INTERVAL 1 HOUR, NULL)) AS at", True),
+        ("SELECT localtimestamp() - INTERVAL 2 HOURS AS at", True),
+        ("SELECT localtimestamp() - INTERVAL 4 HOURS AS at", False),
+        ("SELECT current_date() + 1 AS at", True),
+        ("SELECT current_date() - 1 AS at", False),
+        ("SELECT CAST(NULL AS TIMESTAMP) AS at", False),
+        ("SELECT now() AS at WHERE false", False),
+    ],
+)
+def test_freshness_looks_at_the_newest_row(project, query, fresh):
+    (found,) = judged(project, query, {"type": "freshness", "column": "at", "max_age": "3h"})
+    assert found.error is None
+    assert (found.passed, found.violations) == (fresh, int(not fresh))
+    assert len(found.samples) == int(not fresh)
+
+
+def test_freshness_takes_the_pass_of_the_others(project, sql_executions):
+    checks = [
+        {"type": "freshness", "column": "at", "max_age": "1d"},
+        {"type": "not_null", "columns": ["at"]},
+    ]
+    folder = project(
+        {"joints/rows.sql": "SELECT now() AS at", "sinks/out.yaml": sink("out", "rows", assertions=checks)}
+    )
+    sql_executions.since()
+    assert folder.run("out").published is not None
+    assert sql_executions.since() == 2  # the write and one pass
+
+
+def test_sql_files_are_gates(project):
+    folder = project({
+        "joints/rows.sql": "SELECT id FROM range(3)",
+        "sinks/out.yaml": sink("out", "rows"),
+        "quality/out/none_above_one.sql": (
+            "-- @severity: error\n-- @description: No id above one.\n-- @tags: ids, small\n"
+            "-- @remediation: Look at the range.\nSELECT * FROM out WHERE id > 1;\n"
+        ),
+        "quality/out/some.sql": "-- @severity: warn\nSELECT * FROM {{ this }}\n",
+    })  # fmt: skip
+    result = folder.run("out")
+    assert result.published is None
+    above, some = result.checks
+    assert (above.check.name, above.check.severity, above.check.description) == (
+        "none_above_one", "error", "No id above one.",
+    )  # fmt: skip
+    assert (dict(above.check.tags), above.check.remediation) == ({"ids": "", "small": ""}, "Look at the range.")
+    assert (above.violations, above.samples, above.blocks) == (1, ({"id": 2},), True)
+    assert (some.check.severity, some.violations, some.blocks) == ("warn", 3, False)
