@@ -5,31 +5,32 @@ from __future__ import annotations
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph, find_cycles
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
+from rivet_dagster.model.memo import Memo
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.projection import check_source_expression
 
 _EXPRESSION = "Write one expression over a row's own columns; whatever is more belongs in a SQL joint."
 
 
-def check_assembly(graph: Graph, found: Diagnostics) -> None:
+def check_assembly(graph: Graph, found: Diagnostics, memo: Memo) -> None:
     """RVT-303 to 305, 307, 310, 314, and sources whose transforms are more than a row's own."""
     for joint in graph.joints.values():
         if joint.type == SOURCE:
-            _check_source(joint, graph, found)
+            _check_source(joint, graph, found, memo)
         if joint.type == SINK:
             _check_sink(joint, graph, found)
     _check_cycles(graph, found)
     _check_tables(graph, found)
 
 
-def _check_source(joint: Joint, graph: Graph, found: Diagnostics) -> None:
+def _check_source(joint: Joint, graph: Graph, found: Diagnostics, memo: Memo) -> None:
     if joint.upstream:
         found.error(joint, "RVT-303", "a source has no upstream", key="upstream")
     for name, text in joint.columns:
         if text is not None:
-            _check_expression(joint, text, f"column '{name}'", "columns", found)
+            _check_expression(joint, text, f"column '{name}'", "columns", found, memo)
     if joint.filter is not None:
-        _check_expression(joint, joint.filter, "`filter`", "filter", found)
+        _check_expression(joint, joint.filter, "`filter`", "filter", found, memo)
     readers = graph.consumers[joint.name]
     if joint.limit is not None:
         if len(readers) > 1:
@@ -40,9 +41,9 @@ def _check_source(joint: Joint, graph: Graph, found: Diagnostics) -> None:
             found.error(joint, "RVT-314", message, key="limit")
 
 
-def _check_expression(joint: Joint, text: str, subject: str, key: str, found: Diagnostics) -> None:
+def _check_expression(joint: Joint, text: str, subject: str, key: str, found: Diagnostics, memo: Memo) -> None:
     try:
-        check_source_expression(text)
+        check_source_expression(text, memo)
     except SqlError as error:
         found.error(joint, "RVT-207", f"{subject} {error}", key, _EXPRESSION)
 
@@ -58,7 +59,7 @@ def _check_sink(joint: Joint, graph: Graph, found: Diagnostics) -> None:
 
 
 def _check_cycles(graph: Graph, found: Diagnostics) -> None:
-    for cycle in find_cycles(graph.upstream):
+    for cycle in find_cycles(graph.upstream, graph.order):
         message = f"the joints form a cycle: {' <- '.join(cycle)}"
         found.error(graph.joints[cycle[0]], "RVT-305", message, key="upstream")
 

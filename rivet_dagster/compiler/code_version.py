@@ -25,4 +25,7 @@ def code_version(
         "write_strategy": vars(joint.write_strategy),
         "on_error": joint.on_error,
     }
-    return hashlib.sha256(json.dumps(logic, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return hashlib.sha256(_JSON.encode(logic).encode()).hexdigest()[:16]
+
+
+_JSON = json.JSONEncoder(sort_keys=True, default=str)

@@ -8,14 +8,14 @@ from rivet_dagster.compiler.assembly import check_assembly
 from rivet_dagster.compiler.code_version import code_version
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.engines import resolve_engines
-from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, Fusion, fuse_joints, group_sql, order_groups
+from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, Fusion, fuse_joints, group_sql, joint_sql, order_groups
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.materialization import engine_boundaries, materializations
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.compiler.plugin_options import check_plugins
 from rivet_dagster.compiler.quality import check_quality
 from rivet_dagster.compiler.references import build_graph
-from rivet_dagster.compiler.schemas import infer_schemas
+from rivet_dagster.compiler.schemas import JointSchema, infer_schemas
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SINK, SOURCE
 from rivet_dagster.model.memo import Memo
@@ -37,8 +37,8 @@ def compile_project(
     found = Diagnostics(list(project.errors), list(introspection.warnings))
     check_plugins(project.profile, plugins, found)
     graph = build_graph(project, found, memo)
-    check_assembly(graph, found)
-    check_quality(graph, found)
+    check_assembly(graph, found, memo)
+    check_quality(graph, found, memo)
     engines = resolve_engines(graph, project.profile, plugins, found)
     if found.errors:
         return _failed(project, found)
@@ -46,12 +46,12 @@ def compile_project(
     fusion = fuse_joints(graph, engines, _max_depth(project.profile))
     order, waves = order_groups(graph, fusion)
     members = fusion.members(graph)
-    joints = infer_schemas(_compiled_joints(project, graph, engines, fusion), graph, found, memo, introspection.tables)
+    schemas = infer_schemas(graph, fusion, found, memo, introspection.tables)
     if found.errors:
         return _failed(project, found)
     return CompiledAssembly(
         profile=project.profile.name,
-        joints=joints,
+        joints=_compiled_joints(project, graph, engines, fusion, schemas),
         fused_groups=tuple(_group(name, members[name], graph, engines) for name in order),
         execution_order=order,
         waves=waves,
@@ -74,7 +74,11 @@ def _max_depth(profile: Profile) -> dict[str, int]:
 
 
 def _compiled_joints(
-    project: Project, graph: Graph, engines: Mapping[str, str], fusion: Fusion
+    project: Project,
+    graph: Graph,
+    engines: Mapping[str, str],
+    fusion: Fusion,
+    schemas: Mapping[str, JointSchema],
 ) -> tuple[CompiledJoint, ...]:
     stored = {name for name, group in fusion.groups.items() if name == group}
     compiled = []
@@ -94,7 +98,7 @@ def _compiled_joints(
                 group=fusion.groups[name],
                 asset_group=joint.group or project.asset_groups.get(name, "default"),
                 code_version=code_version(joint, graph.upstream[name], query, function),
-                sql=query.text if query else group_sql(name, (name,), graph) if joint.type == SOURCE else None,
+                sql=joint_sql(name, graph),
                 columns=joint.columns,
                 filter=joint.filter,
                 limit=joint.limit,
@@ -105,6 +109,9 @@ def _compiled_joints(
                 write_strategy=joint.write_strategy,
                 checks=joint.quality,
                 options=joint.options,
+                schema=schemas[name].schema,
+                schema_confidence=schemas[name].confidence,
+                lineage=schemas[name].lineage,
                 tags=joint.tags,
                 description=joint.description,
                 owners=joint.owners,

@@ -87,9 +87,17 @@ def group_sql(exit_name: str, members: tuple[str, ...], graph: Graph) -> str | N
     if joint.type == PYTHON:
         return None
     if joint.type == SOURCE:
-        return projection(joint.name, joint.columns, joint.filter, joint.limit)
+        return joint_sql(exit_name, graph)
     texts = {name: graph.queries[name].text for name in members if name in graph.queries}
     return union_by_name([query.sql for query in subset_queries(exit_name, members, graph.upstream, texts)])
+
+
+def joint_sql(name: str, graph: Graph) -> str | None:
+    """A SQL joint's own query or a source's projection; None for other joints."""
+    joint = graph.joints[name]
+    if joint.type == SOURCE:
+        return projection(joint.name, joint.columns, joint.filter, joint.limit)
+    return graph.queries[name].text if name in graph.queries else None
 
 
 def _needed(name: str, members: tuple[str, ...], upstream: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

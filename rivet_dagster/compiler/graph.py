@@ -57,8 +57,9 @@ def topological(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     >>> topological({"b": (), "a": ("b",), "c": ()})
     ('b', 'a', 'c')
     """
-    waiting = {name: len({t for t in targets if t in edges}) for name, targets in edges.items()}
-    readers = invert({name: sorted({t for t in targets if t in edges}) for name, targets in edges.items()})
+    reads = {name: {target for target in targets if target in edges} for name, targets in edges.items()}
+    readers = invert(reads)
+    waiting = {name: len(targets) for name, targets in reads.items()}
     ready = [name for name, count in waiting.items() if count == 0]
     heapq.heapify(ready)
     order = []
@@ -87,15 +88,16 @@ def levels(edges: Mapping[str, Iterable[str]], order: Iterable[str]) -> tuple[tu
     return tuple(tuple(names) for names in found)
 
 
-def find_cycles(edges: Mapping[str, Iterable[str]]) -> list[tuple[str, ...]]:
+def find_cycles(edges: Mapping[str, Iterable[str]], order: Iterable[str]) -> list[tuple[str, ...]]:
     """Cycles without a common node, each as the names along it with the first repeated at the end.
 
+    ``order`` is what ``topological`` tells of the edges.
     Where cycles cross, not all of them are found; where there are any, one is.
 
-    >>> find_cycles({"a": ("b",), "b": ("a",), "c": ("a",), "d": ("d",), "e": ()})
+    >>> find_cycles({"a": ("b",), "b": ("a",), "c": ("a",), "d": ("d",), "e": ()}, ("e",))
     [('a', 'b', 'a'), ('d', 'd')]
     """
-    stuck = set(edges) - set(topological(edges))
+    stuck = set(edges) - set(order)
     seen: set[str] = set()
     cycles = []
     for start in sorted(stuck):

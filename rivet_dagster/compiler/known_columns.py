@@ -3,43 +3,72 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from rivet_dagster.compiler.lineage import JointColumns
-from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.compiler.plan import ColumnReference
+from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.schema import Field, Schema
 
-Inferred = tuple[Schema | None, JointColumns]
-"""What is known of a joint's columns, and what they are made from."""
+Origins = Sequence[tuple[str, Sequence[tuple[str, str]] | None]]
+"""What each column is made from, in order, as plain data: None for what is not certain."""
+
+Inferred = tuple[Schema | None, Origins, str | None]
+"""The columns of a joint, their origins, and the one upstream whose columns it passes on unchanged."""
 
 
-def known_columns(
-    joint: CompiledJoint, upstream: Mapping[str, Schema | None], memo: Memo, infer: Callable[[], Inferred]
-) -> Inferred:
-    """What ``infer`` tells of a source or SQL joint, which depends on its text, DDL and the schemas it reads alone."""
-    schemas = {name: schema and [(field.name, field.type) for field in schema] for name, schema in upstream.items()}
-    ddl, names = joint.options.get("schema"), [name for name, _ in joint.columns]
-    text = json.dumps((joint.sql, ddl if isinstance(ddl, str) else None, names, schemas))
-    found = memo.recall("columns", text)
-    if found is None:
-        inferred = infer()
-        memo.keep("columns", text, _plain(*inferred))
-        return inferred
-    return _inferred(*found)
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a joint's columns, and what they are made from; ``text`` is the schema as JSON."""
+
+    schema: Schema | None = None
+    columns: JointColumns = JointColumns()
+    text: str = "null"
 
 
-def _plain(schema: Schema | None, columns: JointColumns) -> tuple[Any, ...]:
-    fields = schema and [(field.name, field.type) for field in schema]
-    origins = [(column, None if upstream is None else sorted(upstream)) for column, upstream in columns.origins]
-    return fields, origins, columns.passes_on
+class KnownColumns:
+    """The columns of the joints of one compilation; equal schemas and references are the same objects."""
+
+    def __init__(self, memo: Memo) -> None:
+        self._memo = memo
+        self._schemas: dict[str, Schema | None] = {}
+        self._references: dict[tuple[str, str], ColumnReference] = {}
+
+    def of(self, joint: Joint, sql: str | None, upstream: Mapping[str, Known], infer: Callable[[], Inferred]) -> Known:
+        """What ``infer`` tells of a source or SQL joint: its query, DDL and the schemas it reads decide."""
+        ddl = joint.options.get("schema")
+        declared = ddl if isinstance(ddl, str) else None, [name for name, _ in joint.columns], list(upstream)
+        text = "\n".join((repr(declared), *[known.text for known in upstream.values()], sql or ""))
+        found = self._memo.recall("columns", text)
+        if found is None:
+            schema, origins, passes_on = infer()
+            found = schema_text(schema), origins, passes_on
+            self._memo.keep("columns", text, found)
+        return self.made_of(*found)
+
+    def made_of(self, text: str, origins: Origins, passes_on: str | None = None) -> Known:
+        """The columns whose schema has this text."""
+        listed = tuple([(name, None if found is None else self._listed(found)) for name, found in origins])
+        return Known(self._schema(text), JointColumns(listed, passes_on), text)
+
+    def _schema(self, text: str) -> Schema | None:
+        if text not in self._schemas:
+            fields = json.loads(text)
+            self._schemas[text] = None if fields is None else tuple(Field(name, kind) for name, kind in fields)
+        return self._schemas[text]
+
+    def _listed(self, origins: Sequence[tuple[str, str]]) -> tuple[ColumnReference, ...]:
+        return tuple([self._reference(joint, column) for joint, column in origins])
+
+    def _reference(self, joint: str, column: str) -> ColumnReference:
+        found = self._references.get((joint, column))
+        if found is None:
+            found = self._references[joint, column] = ColumnReference(joint, column)
+        return found
 
 
-def _inferred(fields: Any, origins: Any, passes_on: str | None) -> Inferred:
-    schema = None if fields is None else tuple(Field(name, kind) for name, kind in fields)
-    found = tuple(
-        (column, None if upstream is None else frozenset((joint, name) for joint, name in upstream))
-        for column, upstream in origins
-    )
-    return schema, JointColumns(found, passes_on)
+def schema_text(schema: Schema | None) -> str:
+    """The schema as JSON on one line."""
+    return json.dumps(None if schema is None else [(field.name, field.type) for field in schema])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import types
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from functools import cache, cached_property
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
+from rivet_dagster.compiler.plan_json import read, write
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
@@ -17,7 +17,7 @@ from rivet_dagster.model.schema import NONE, Field
 from rivet_dagster.model.write_strategy import WriteStrategy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ColumnReference:
     """A column of a joint."""
 
@@ -25,7 +25,7 @@ class ColumnReference:
     column: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ColumnLineage:
     """The columns that an output column is made from: of the direct upstream, and of the sources behind it.
 
@@ -37,7 +37,7 @@ class ColumnLineage:
     sources: tuple[ColumnReference, ...] | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledJoint:
     """One joint, resolved.
 
@@ -76,7 +76,7 @@ class CompiledJoint:
     sql_line: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FusedGroup:
     """Joints that run as one query; ``inputs`` are the joints outside it that it reads.
 
@@ -91,7 +91,7 @@ class FusedGroup:
     sql: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Materialization:
     """A joint stored between groups: why, and after which groups it may go."""
 
@@ -100,7 +100,7 @@ class Materialization:
     evict_after: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EngineBoundary:
     """How the rows of ``joint`` cross from the group that computes them to one that reads them."""
 
@@ -176,33 +176,12 @@ class CompiledAssembly:
 
     def to_json(self) -> str:
         """The plan as JSON text, the same bytes for the same plan; ``from_json`` reads it."""
-        return json.dumps({"success": self.success, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
+        return f'{{\n  "success": {json.dumps(self.success)},{write(self).removeprefix("{")}\n'
 
     @classmethod
     def from_json(cls, text: str) -> CompiledAssembly:
         """The plan that ``to_json`` wrote."""
         data = json.loads(text)
         data.pop("success")
-        plan: CompiledAssembly = _build(cls, data)
+        plan: CompiledAssembly = read(cls, data)
         return plan
-
-
-def _build(kind: Any, data: Any) -> Any:
-    """``data`` as JSON gives it, as a value of the annotated type ``kind``."""
-    if data is None or kind is Any:
-        return data
-    origin, args = get_origin(kind), get_args(kind)
-    if origin in (Union, types.UnionType):
-        return _build(next(a for a in args if a is not type(None)), data)
-    if origin is tuple:
-        element_types = [args[0]] * len(data) if args[-1] is Ellipsis else args
-        return tuple(_build(t, d) for t, d in zip(element_types, data, strict=True))
-    if isinstance(kind, type) and is_dataclass(kind):
-        hints = _hints(kind)
-        return kind(**{f.name: _build(hints[f.name], data[f.name]) for f in fields(kind) if f.name in data})
-    return data
-
-
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)

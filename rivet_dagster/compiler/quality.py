@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.check import Check
+from rivet_dagster.model.memo import Memo
 from rivet_dagster.sql.check_query import read_check
 from rivet_dagster.sql.check_schema import spark_type
 from rivet_dagster.sql.dialect import SqlError, parse_expression
@@ -14,7 +17,7 @@ from rivet_dagster.sql.reads import reads
 _TYPES = "Write types as Spark's SQL does: BIGINT, STRING, DECIMAL(10, 2), ARRAY<DATE>, ..."
 
 
-def check_quality(graph: Graph, found: Diagnostics) -> None:
+def check_quality(graph: Graph, found: Diagnostics, memo: Memo) -> None:
     """RVT-209 for SQL that is no query and types that are none, RVT-298 for a query over other joints.
 
     What only the parser here cannot read is a warning: the engine may.
@@ -22,33 +25,29 @@ def check_quality(graph: Graph, found: Diagnostics) -> None:
     for name, joint in graph.joints.items():
         for check in joint.quality:
             if check.kind == "expression":
-                _check_expression(name, check, found)
+                _check_expression(name, check, found, memo)
             elif check.kind == "custom":
-                _check_query(name, check, graph, found)
+                _check_query(name, check, graph, found, memo)
             elif check.kind == "schema":
                 _check_types(name, check, found)
 
 
-def _check_expression(joint: str, check: Check, found: Diagnostics) -> None:
+def _check_expression(joint: str, check: Check, found: Diagnostics, memo: Memo) -> None:
     assert check.sql is not None
+    if memo.recall("check_expression", check.sql) is not None:
+        return
     try:
         parse_expression(check.sql)
     except SqlError as error:
         found.warnings.append(_diagnostic("RVT-209", joint, check, f"`{check.sql}` {error}"))
+    else:
+        memo.keep("check_expression", check.sql, True)
 
 
-def _check_query(joint: str, check: Check, graph: Graph, found: Diagnostics) -> None:
-    assert check.sql is not None
-    try:
-        query = read_check(check.sql, joint)
-    except SqlError as error:
-        found.errors.append(_diagnostic("RVT-209", joint, check, f"its SQL {error}", error))
+def _check_query(joint: str, check: Check, graph: Graph, found: Diagnostics, memo: Memo) -> None:
+    read = _reads(joint, check, found, memo)
+    if read is None:
         return
-    if query.tree is None:
-        unreadable = query.unreadable
-        found.warnings.append(_diagnostic("RVT-209", joint, check, f"its SQL {unreadable}", unreadable))
-        return
-    read = reads(query.tree)
     others = sorted(name for name in read if name in graph.joints and name != joint)
     if others:
         message = f"it reads {', '.join(others)}: checks over other joints are not available yet"
@@ -56,6 +55,27 @@ def _check_query(joint: str, check: Check, graph: Graph, found: Diagnostics) -> 
     elif joint not in read:
         message = f"its SQL does not read the rows it judges, '{joint}' or {{{{ this }}}}"
         found.errors.append(_diagnostic("RVT-209", joint, check, message))
+
+
+def _reads(joint: str, check: Check, found: Diagnostics, memo: Memo) -> Collection[str] | None:
+    """The tables that a check's query reads; None where that cannot be told, which is then reported."""
+    assert check.sql is not None
+    text = f"{joint}\n{check.sql}"
+    read: Collection[str] | None = memo.recall("check_query", text)
+    if read is not None:
+        return read
+    try:
+        query = read_check(check.sql, joint)
+    except SqlError as error:
+        found.errors.append(_diagnostic("RVT-209", joint, check, f"its SQL {error}", error))
+        return None
+    if query.tree is None:
+        unreadable = query.unreadable
+        found.warnings.append(_diagnostic("RVT-209", joint, check, f"its SQL {unreadable}", unreadable))
+        return None
+    read = list(reads(query.tree))
+    memo.keep("check_query", text, read)
+    return read
 
 
 def _check_types(joint: str, check: Check, found: Diagnostics) -> None:

@@ -7,9 +7,10 @@ from pathlib import PurePosixPath
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
-from rivet_dagster.errors import Diagnostic, nearest
+from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import PYTHON, SINK, SQL, Joint
 from rivet_dagster.model.memo import Memo
+from rivet_dagster.model.near_names import NearNames
 from rivet_dagster.model.project import Project
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.known_query import KnownQuery, know_query
@@ -28,7 +29,7 @@ def build_graph(project: Project, found: Diagnostics, memo: Memo) -> Graph:
     queries: dict[str, KnownQuery] = {}
     counted: dict[str, Counter[str]] = {}
     upstream: dict[str, tuple[str, ...]] = {}
-    broken = _broken_names(project)
+    broken, near = _broken_names(project), NearNames(joints)
     for joint in joints.values():
         if joint.type == SQL:
             query = _query(joint, found, memo)
@@ -37,12 +38,12 @@ def build_graph(project: Project, found: Diagnostics, memo: Memo) -> Graph:
                 continue
             queries[joint.name] = query
             counted[joint.name] = _reads(joint, query, joints)
-            upstream[joint.name] = _sql_upstream(joint, query, counted[joint.name], joints, found)
+            upstream[joint.name] = _sql_upstream(joint, query, counted[joint.name], joints, near, found)
         elif joint.type == PYTHON:
             upstream[joint.name] = _python_upstream(joint, project, found)
         else:  # what a source declares is refused later, and no edge
             upstream[joint.name] = (joint.upstream or ()) if joint.type == SINK else ()
-        upstream[joint.name] = _known(joint, upstream[joint.name], project, joints, broken, found)
+        upstream[joint.name] = _known(joint, upstream[joint.name], project, joints, broken, near, found)
     return Graph(joints, upstream, queries, counted)
 
 
@@ -72,7 +73,12 @@ def _reads(joint: Joint, query: KnownQuery, joints: dict[str, Joint]) -> Counter
 
 
 def _sql_upstream(
-    joint: Joint, query: KnownQuery, counted: Counter[str], joints: dict[str, Joint], found: Diagnostics
+    joint: Joint,
+    query: KnownQuery,
+    counted: Counter[str],
+    joints: dict[str, Joint],
+    near: NearNames,
+    found: Diagnostics,
 ) -> tuple[str, ...]:
     if joint.upstream is not None:
         for name in sorted(set(counted) - set(joint.upstream)):
@@ -80,7 +86,7 @@ def _sql_upstream(
             found.error(joint, "RVT-313", message, key="upstream")
         return joint.upstream
     for name in sorted(name for name in query.reads if name not in joints):
-        hint = nearest(name, joints.keys() - {joint.name}, listed=False)
+        hint = near.hint(name, but=joint.name, listed=False)
         if hint:
             message = f"'{name}' is no joint and is left to the engine{hint}"
             found.warning(joint, "RVT-302", message, key="sql")
@@ -111,17 +117,18 @@ def _known(
     project: Project,
     joints: dict[str, Joint],
     broken: set[str],
+    near: NearNames,
     found: Diagnostics,
 ) -> tuple[str, ...]:
     for name in names:
         if name not in joints and name not in broken:
-            found.errors.append(_unknown(joint, name, project, joints))
+            found.errors.append(_unknown(joint, name, project, near))
     return tuple(name for name in names if name in joints)
 
 
-def _unknown(joint: Joint, name: str, project: Project, joints: dict[str, Joint]) -> Diagnostic:
+def _unknown(joint: Joint, name: str, project: Project, near: NearNames) -> Diagnostic:
     function = project.functions.get(joint.name) if joint.upstream is None else None
-    hint = f"; a list is written [{name}]" if "," in name else nearest(name, joints.keys() - {joint.name})
+    hint = f"; a list is written [{name}]" if "," in name else near.hint(name, but=joint.name)
     if function is None:
         message = f"upstream '{name}' is no joint{hint}"
         return joint.origin.diagnostic("RVT-302", message, joint=joint.name, key="upstream")

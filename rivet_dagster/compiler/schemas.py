@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.fusion import Fusion, joint_sql
 from rivet_dagster.compiler.graph import Graph
-from rivet_dagster.compiler.known_columns import Inferred, known_columns
+from rivet_dagster.compiler.known_columns import Inferred, Known, KnownColumns, schema_text
 from rivet_dagster.compiler.lineage import JointColumns, trace
-from rivet_dagster.compiler.plan import CompiledJoint
-from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL
+from rivet_dagster.compiler.plan import ColumnLineage
+from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.schema import INFERRED, INTROSPECTED, NONE, PARTIAL, Field, Schema
 from rivet_dagster.sql.columns import output_columns, passes_on
@@ -19,80 +20,78 @@ from rivet_dagster.sql.dialect import SqlError, read_query
 from rivet_dagster.sql.type_names import parse_ddl
 
 
-@dataclass(frozen=True)
-class _Known:
-    schema: Schema | None = None
-    columns: JointColumns = JointColumns()
+@dataclass(frozen=True, slots=True)
+class JointSchema:
+    """The columns of a joint, how sure they are, and where they come from."""
+
+    schema: Schema | None
+    confidence: str
+    lineage: tuple[ColumnLineage, ...]
 
 
 def infer_schemas(
-    joints: tuple[CompiledJoint, ...], graph: Graph, found: Diagnostics, memo: Memo, tables: Mapping[str, Schema]
-) -> tuple[CompiledJoint, ...]:
-    """The same joints with ``schema``, ``schema_confidence`` and ``lineage``; RVT-316, RVT-317 (a warning).
+    graph: Graph, fusion: Fusion, found: Diagnostics, memo: Memo, tables: Mapping[str, Schema]
+) -> dict[str, JointSchema]:
+    """What is known of each joint's columns; RVT-316, RVT-317 (a warning).
 
     ``tables`` are the columns of sources' tables as their catalogs told them.
     """
-    by_name = {joint.name: joint for joint in joints}
-    known: dict[str, _Known] = {}
+    columns = KnownColumns(memo)
+    known: dict[str, Known] = {}
     for name in graph.order:
-        known[name] = _known(by_name[name], graph, known, found, memo, tables)
-    _check_names(by_name, graph, known, found)
-    lineage = trace(by_name, graph.order, {name: one.columns for name, one in known.items()})
-    seen = {joint.name for joint in joints if joint.name in tables and not any(text for _, text in joint.columns)}
-    return tuple(
-        replace(
-            j,
-            schema=known[j.name].schema,
-            schema_confidence=_confidence(j, known[j.name].schema, seen),
-            lineage=lineage[j.name],
-        )
-        for j in joints
-    )
+        known[name] = _known(graph.joints[name], graph, known, found, columns, tables)
+    _check_names(graph, fusion, known, found)
+    lineage = trace(graph.joints, graph.order, {name: one.columns for name, one in known.items()})
+    seen = {name for name in tables if name in known and not any(text for _, text in graph.joints[name].columns)}
+    return {
+        name: JointSchema(one.schema, _confidence(name, graph, one.schema, seen), lineage[name])
+        for name, one in known.items()
+    }
 
 
 def _known(
-    joint: CompiledJoint,
+    joint: Joint,
     graph: Graph,
-    known: Mapping[str, _Known],
+    known: Mapping[str, Known],
     found: Diagnostics,
-    memo: Memo,
+    columns: KnownColumns,
     tables: Mapping[str, Schema],
-) -> _Known:
-    if joint.type == PYTHON:
-        return _Known()
+) -> Known:
+    if joint.type == PYTHON or (joint.type == SQL and graph.queries[joint.name].unreadable is not None):
+        return Known()
     if joint.type == SOURCE:
-        upstream = {joint.name: tables.get(joint.name)}
+        table = tables.get(joint.name)
+        upstream = {joint.name: Known(table, text=schema_text(table))}
     else:
-        upstream = {name: known[name].schema for name in joint.upstream}
+        upstream = {name: known[name] for name in graph.upstream[joint.name]}
     if joint.type == SINK:
-        return _sink(joint, graph, upstream, found)
-    if joint.type == SQL and graph.queries[joint.name].unreadable is not None:
-        return _Known()
-    return _Known(*known_columns(joint, upstream, memo, lambda: _inferred(joint, graph, upstream)))
+        return _sink(joint, upstream, columns, found)
+    return columns.of(joint, joint_sql(joint.name, graph), upstream, lambda: _inferred(joint, graph, upstream))
 
 
-def _inferred(joint: CompiledJoint, graph: Graph, upstream: Mapping[str, Schema | None]) -> Inferred:
+def _inferred(joint: Joint, graph: Graph, known: Mapping[str, Known]) -> Inferred:
+    upstream = {name: one.schema for name, one in known.items()}
     if joint.type == SOURCE:
-        return _source_schema(joint, upstream[joint.name]), JointColumns()
+        return _source_schema(joint, joint_sql(joint.name, graph), upstream[joint.name]), (), None
     tree = graph.queries[joint.name].tree
     if tree is None:
-        return None, JointColumns()
+        return None, (), None
     columns = output_columns(tree, upstream)
     if columns is None:
-        return None, JointColumns(passes_on=passes_on(tree, upstream))
-    schema = tuple(Field(column.name, column.type) for column in columns)
-    return schema, JointColumns(tuple((column.name, column.origins) for column in columns))
+        return None, (), passes_on(tree, upstream)
+    origins = [(column.name, None if column.origins is None else sorted(column.origins)) for column in columns]
+    return tuple(Field(column.name, column.type) for column in columns), origins, None
 
 
-def _source_schema(joint: CompiledJoint, table: Schema | None) -> Schema | None:
+def _source_schema(joint: Joint, sql: str | None, table: Schema | None) -> Schema | None:
     ddl = joint.options.get("schema")
     if isinstance(ddl, str):
         table = parse_ddl(ddl)
     if not joint.columns:
         return table
-    assert joint.sql is not None
+    assert sql is not None
     try:
-        tree = read_query(joint.sql).tree
+        tree = read_query(sql).tree
     except SqlError:
         tree = None
     columns = output_columns(tree, {joint.name: table}) if tree is not None else None
@@ -100,24 +99,24 @@ def _source_schema(joint: CompiledJoint, table: Schema | None) -> Schema | None:
     return tuple(Field(name, kind) for (name, _), kind in zip(joint.columns, types, strict=True))
 
 
-def _sink(joint: CompiledJoint, graph: Graph, upstream: Mapping[str, Schema | None], found: Diagnostics) -> _Known:
+def _sink(joint: Joint, upstream: Mapping[str, Known], columns: KnownColumns, found: Diagnostics) -> Known:
     """A sink's columns are its upstream's; of several, those of the first, where all have them."""
-    if len(upstream) == 1 and None in upstream.values():
-        return _Known(None, JointColumns(passes_on=joint.upstream[0]))
-    schemas = [schema for schema in upstream.values() if schema is not None]
-    if len(schemas) < len(upstream):
-        return _Known()
+    names = tuple(upstream)
+    schemas = [known.schema for known in upstream.values() if known.schema is not None]
+    if len(names) == 1 and not schemas:
+        return Known(None, JointColumns(passes_on=names[0]))
+    if len(schemas) < len(names):
+        return Known()
     kinds = [{field.name.lower(): field.type for field in schema} for schema in schemas]
-    conflict = _conflict(joint.upstream, kinds)
+    conflict = _conflict(names, kinds)
     if conflict is not None:
-        found.warning(graph.joints[joint.name], "RVT-317", conflict, key="upstream")
-        return _Known()
-    schema = tuple(Field(f.name, _agreed(f, kinds)) for f in schemas[0])
-    names = [{field.name.lower(): field.name for field in schema} for schema in schemas]
-    origins = tuple(
-        (f.name, frozenset((u, n[f.name.lower()]) for u, n in zip(joint.upstream, names, strict=True))) for f in schema
-    )
-    return _Known(schema, JointColumns(origins))
+        found.warning(joint, "RVT-317", conflict, key="upstream")
+        return Known()
+    spelled = [{field.name.lower(): field.name for field in schema} for schema in schemas]
+    origins = [
+        (f.name, sorted((u, s[f.name.lower()]) for u, s in zip(names, spelled, strict=True))) for f in schemas[0]
+    ]
+    return columns.made_of(schema_text(tuple(Field(f.name, _agreed(f, kinds)) for f in schemas[0])), origins)
 
 
 def _agreed(field: Field, kinds: list[dict[str, str | None]]) -> str | None:
@@ -138,12 +137,11 @@ def _conflict(names: tuple[str, ...], kinds: list[dict[str, str | None]]) -> str
     return None
 
 
-def _check_names(
-    joints: Mapping[str, CompiledJoint], graph: Graph, known: Mapping[str, _Known], found: Diagnostics
-) -> None:
+def _check_names(graph: Graph, fusion: Fusion, known: Mapping[str, Known], found: Diagnostics) -> None:
     """RVT-316 where what is stored or written repeats a column; a sink's error stands at the query before it."""
-    stored = [j.name for j in joints.values() if j.name == j.group and j.type not in (SOURCE, SINK)]
-    written = [u for j in joints.values() if j.type == SINK for u in j.upstream]
+    joints = graph.joints.values()
+    stored = [j.name for j in joints if j.name == fusion.groups[j.name] and j.type not in (SOURCE, SINK)]
+    written = [u for j in joints if j.type == SINK for u in graph.upstream[j.name]]
     for name in sorted({*stored, *written}):
         counted = Counter(field.name.lower() for field in known[name].schema or ())
         repeated = [column for column, times in counted.items() if times > 1]
@@ -152,11 +150,11 @@ def _check_names(
             found.error(graph.joints[name], "RVT-316", message, key="sql")
 
 
-def _confidence(joint: CompiledJoint, schema: Schema | None, seen: Container[str]) -> str:
+def _confidence(name: str, graph: Graph, schema: Schema | None, seen: Container[str]) -> str:
     """``seen`` are the sources whose columns are as the data has them; a sink takes its upstream's confidence."""
     if schema is None:
         return NONE
     if any(field.type is None for field in schema):
         return PARTIAL
-    read = joint.upstream if joint.type == SINK else (joint.name,)
-    return INTROSPECTED if all(name in seen for name in read) else INFERRED
+    read = graph.upstream[name] if graph.joints[name].type == SINK else (name,)
+    return INTROSPECTED if all(read_name in seen for read_name in read) else INFERRED

@@ -134,7 +134,7 @@ def with_distinct_names(checks: tuple[Check, ...]) -> tuple[Check, ...]:
             number += 1
             unique = f"{check.name}_{number}"
         taken.add(unique)
-        result.append(replace(check, name=unique))
+        result.append(check if unique == check.name else replace(check, name=unique))
     return tuple(result)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
@@ -118,7 +118,8 @@ class Joint:
         if self.origin is None:
             object.__setattr__(self, "origin", Origin())
         found: list[Diagnostic] = []
-        for key, value in self._given():
+        given = _given(vars(self))
+        for key, value in given.items():
             try:
                 object.__setattr__(self, key, _CONVERTERS[key](value))
             except ValueError as error:
@@ -128,13 +129,9 @@ class Joint:
             object.__setattr__(self, "quality", checks)
             found += wrong
         if not found:
-            found = [*self._wrong_name(), *self._wrong_keys(), *self._refused_by_dagster()]
+            found = [*self._wrong_name(), *self._wrong_keys(given), *self._refused_by_dagster()]
         if found:
             raise RivetError.of(found)
-
-    def _given(self) -> list[tuple[str, Any]]:
-        """The keys that say more than their default does, with their values."""
-        return [(key, value) for key, value in vars(self).items() if not _is_default(key, value)]
 
     def _wrong(self, code: str, message: str, key: str | None = None) -> Diagnostic:
         return self.origin.diagnostic(code, message, joint=str(self.name), key=key)
@@ -144,9 +141,9 @@ class Joint:
             return [self._wrong("RVT-201", f"'{self.name}' is a word that Dagster keeps for itself", "name")]
         return []
 
-    def _wrong_keys(self) -> list[Diagnostic]:
+    def _wrong_keys(self, given: Iterable[str]) -> list[Diagnostic]:
         found = []
-        for key, value in self._given():
+        for key, value in _given({key: getattr(self, key) for key in given}).items():
             if key not in KEYS[self.type]:
                 found.append(self._wrong("RVT-206", f"`{key}` has no meaning on a {self.type} joint", key))
             elif key in _LATER and _LATER[key](value):
@@ -250,12 +247,20 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _is_default(key: str, value: Any) -> bool:
-    if key in ("name", "type"):
-        return False
-    return value is None or key == "origin" or value is _DEFAULTS[key] or bool(value == _DEFAULTS[key])
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys that say more than their default does, with their values; ``origin`` is none of them."""
+    return {
+        key: value
+        for key, value in values.items()
+        if value is not (default := _DEFAULTS.get(key, value))
+        and (value is not None or default is MISSING)
+        and value != default
+    }
 
 
 _DEFAULTS: dict[str, Any] = {
-    item.name: item.default_factory() if callable(item.default_factory) else item.default for item in fields(Joint)
+    item.name: item.default_factory() if callable(item.default_factory) else item.default
+    for item in fields(Joint)
+    if item.name != "origin"
 }
+"""What the fields hold where nothing is given; MISSING for those that must be."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,31 +11,43 @@ from typing import Any
 class Memo:
     """Values of plain data (what JSON holds) by the text they follow from, and by nothing else.
 
-    It only saves time: whoever recalls nothing works the value out and keeps it. ``used`` is what this compilation
-    recalled or kept, all that the next one can need.
+    It only saves time: whoever recalls nothing works the value out and keeps it. ``known`` are values as JSON, read
+    when they are recalled; ``used`` is what this compilation recalled or kept, all that the next one can need.
 
     >>> memo = Memo()
     >>> memo.recall("length", "abc"), memo.keep("length", "abc", 3), memo.recall("length", "abc")
     (None, None, 3)
+    >>> Memo(memo.used).recall("length", "abc")
+    3
     """
 
-    def __init__(self, known: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, known: Mapping[str, str] | None = None) -> None:
         self.known = {} if known is None else known
-        self.used: dict[str, Any] = {}
+        self._recalled: dict[str, str] = {}
+        self._kept: dict[str, Any] = {}
 
     def recall(self, kind: str, text: str) -> Any:
         """The value kept for ``text``, else None."""
         key = _key(kind, text)
-        value = self.used.get(key)
-        if value is None:
-            value = self.known.get(key)
-            if value is not None:
-                self.used[key] = value
-        return value
+        if key in self._kept:
+            return self._kept[key]
+        found = self.known.get(key)
+        if found is None:
+            return None
+        self._recalled[key] = found
+        return _JSON.raw_decode(found)[0]
 
     def keep(self, kind: str, text: str, value: Any) -> None:
         """Remember a value that is not None and that will not be changed."""
-        self.used[_key(kind, text)] = value
+        self._kept[_key(kind, text)] = value
+
+    @property
+    def used(self) -> dict[str, str]:
+        """Each value on one line, those recalled first."""
+        return self._recalled | {key: json.dumps(value, separators=(",", ":")) for key, value in self._kept.items()}
+
+
+_JSON = json.JSONDecoder()
 
 
 def _key(kind: str, text: str) -> str:

@@ -8,7 +8,7 @@ INTROSPECTED, INFERRED, PARTIAL, NONE = "introspected", "inferred", "partial", "
 """Confidence, best first: read from the data; every name and type follows; names alone; nothing."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Field:
     """One column; ``type`` is Spark's name of the type, None where it is not known."""
 

@@ -7,17 +7,19 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import PYTHON, Joint
 from rivet_dagster.model.memo import Memo
+from rivet_dagster.model.near_names import NearNames
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project, PythonFunction
 from rivet_dagster.project.draft import Draft, broken_draft
 from rivet_dagster.project.files import files
-from rivet_dagster.project.known_draft import known_draft
+from rivet_dagster.project.known_files import known_draft
 from rivet_dagster.project.manifest import Manifest, read_manifest
 from rivet_dagster.project.profiles import read_profile
 from rivet_dagster.project.python_function import FunctionError, PythonSources
@@ -48,21 +50,22 @@ def load_project(
     memo = Memo() if memo is None else memo
     manifest, chosen = _settings(root, profile, os.environ if environ is None else environ)
     paths = _joint_files(root, manifest)
-    drafts = [_draft(root, path, memo) for path in paths if beside_joint(path) is None]
-    beside = [quality for quality in map(beside_joint, paths) if quality is not None]
+    beside = {path: quality for path in paths if (quality := beside_joint(path)) is not None}
+    drafts = [_draft(str(root), path, memo) for path in paths if path not in beside]
     folder = quality_folder(root, manifest.quality)
-    checks, errors = _checks(root, (*beside, *folder), _folders(drafts, joints))
+    checks, errors = _checks(root, (*beside.values(), *folder), _folders(drafts, joints), memo)
     made: list[Joint] = []
     asset_groups: dict[str, str] = {}
+    group_of = cache(partial(_asset_group, folders=manifest.joint_folders))
     for draft in drafts:
         joint, wrong = draft.joint(checks.get(draft.name, ()))
         errors += wrong
-        group = _asset_group(str(draft.origin.file), manifest.joint_folders)
         if joint is not None:
             made.append(joint)
+            group = group_of(posixpath.dirname(str(draft.origin.file)))
             asset_groups |= {joint.name: group} if group else {}
     made += [replace(j, quality=(*j.quality, *checks[j.name])) if j.name in checks else j for j in joints]
-    functions, wrong_functions = _functions(PythonSources(root), made)
+    functions, wrong_functions = _functions(PythonSources(root, memo), made)
     return Project(
         chosen,
         tuple(made),
@@ -93,7 +96,7 @@ def _joint_files(root: Path, manifest: Manifest) -> list[str]:
     return [path for folder in manifest.joint_folders for path in files(root, folder, tuple(_READERS), without)]
 
 
-def _draft(root: Path, path: str, memo: Memo) -> Draft:
+def _draft(root: str, path: str, memo: Memo) -> Draft:
     try:
         text = read_text(os.path.join(root, path))
     except UnreadableError as error:
@@ -110,27 +113,28 @@ def _folders(drafts: Iterable[Draft], joints: Iterable[Joint]) -> dict[str, set[
 
 
 def _checks(
-    root: Path, quality_files: Iterable[QualityFile], folders: Mapping[str, set[str]]
+    root: Path, quality_files: Iterable[QualityFile], folders: Mapping[str, set[str]], memo: Memo
 ) -> tuple[dict[str, list[Check]], list[Diagnostic]]:
     """The checks of the quality files by the joint they judge."""
     checks: dict[str, list[Check]] = {}
     errors: list[Diagnostic] = []
+    near = NearNames(folders)
     for quality in quality_files:
-        wrong = wrong_joint(quality, folders)
+        wrong = wrong_joint(quality, folders, near)
         if wrong is not None:
             errors.append(wrong)
             continue
-        found, wrong_checks = read_quality(root, quality)
+        found, wrong_checks = read_quality(root, quality, memo)
         checks.setdefault(quality.joint, []).extend(found)
         errors += wrong_checks
     return checks, errors
 
 
-def _asset_group(file: str, folders: Iterable[str]) -> str | None:
-    """The top folder between a manifest's path and a file of it, as Dagster allows it."""
-    below = max((folder for folder in folders if file.startswith(f"{folder}/")), key=len)
-    top, slash, _ = file.removeprefix(f"{below}/").partition("/")
-    return re.sub(r"[^A-Za-z0-9_]", "_", top) if slash else None
+def _asset_group(folder: str, folders: Iterable[str]) -> str | None:
+    """The top folder between a manifest's path and a folder in it, as Dagster allows it."""
+    below = max((path for path in folders if f"{folder}/".startswith(f"{path}/")), key=len)
+    top = folder[len(below) + 1 :].partition("/")[0]
+    return re.sub(r"[^A-Za-z0-9_]", "_", top) if top else None
 
 
 def _functions(sources: PythonSources, joints: Iterable[Joint]) -> tuple[dict[str, PythonFunction], list[Diagnostic]]:

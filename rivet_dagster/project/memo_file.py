@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -14,7 +15,9 @@ from pathlib import Path
 from rivet_dagster.model.memo import Memo
 
 FILE = ".rivet/cache/compile.json"
-"""One line that says by what the rest was made, and its hash; the rest is JSON."""
+"""One line that says by what the rest was made, and its hash; then a line for each value, its key and its JSON."""
+
+_UNFINISHED = "compile-"
 
 
 def read_memo(root: Path) -> Memo:
@@ -23,7 +26,9 @@ def read_memo(root: Path) -> Memo:
         head, _, body = (root / FILE).read_bytes().partition(b"\n")
     except OSError:
         return Memo()
-    return Memo(json.loads(body) if head == _head(body) else {})
+    if head != _head(body):
+        return Memo()
+    return Memo(dict([line.split("\t", 1) for line in body.decode().splitlines()]))
 
 
 def write_memo(root: Path, memo: Memo) -> None:
@@ -31,13 +36,15 @@ def write_memo(root: Path, memo: Memo) -> None:
 
     Whoever reads meanwhile sees the old file or the new one; of several that write, the last one stays.
     """
-    if memo.used.keys() == memo.known.keys():
+    used = memo.used
+    if used.keys() == memo.known.keys():
         return
-    body = json.dumps(memo.used, separators=(",", ":")).encode()
+    body = "\n".join([f"{key}\t{text}" for key, text in used.items()]).encode()
     file = root / FILE
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=file.parent, prefix="compile-", delete=False) as written:
+        _remove_abandoned(file.parent)
+        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=_UNFINISHED, delete=False) as written:
             try:
                 written.write(_head(body) + b"\n" + body)
                 written.close()
@@ -47,6 +54,14 @@ def write_memo(root: Path, memo: Memo) -> None:
                 raise
     except OSError:
         return
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove what processes that were killed while they wrote have left: nobody writes for an hour."""
+    for left in folder.glob(f"{_UNFINISHED}*"):
+        with suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > 3600:
+                left.unlink()
 
 
 def _head(body: bytes) -> bytes:

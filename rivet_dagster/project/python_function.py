@@ -9,12 +9,15 @@ import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from rivet_dagster.errors import nearest
+from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.project import PythonFunction
 from rivet_dagster.project.text_file import TextError, UnreadableError, read_text
 
 _FUNCTION = re.compile(r"(\w+(?:\.\w+)*):([^\W\d]\w*)")
+_Found = TypeVar("_Found")
 _Def = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -27,10 +30,12 @@ class FunctionError(TextError):
 
 
 class PythonSources:
-    """The Python files below the project's root, each parsed once."""
+    """The Python files below the project's root, each parsed once at most."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, memo: Memo) -> None:
         self._root = root
+        self._memo = memo
+        self._texts: dict[str, str | FunctionError] = {}
         self._modules: dict[str, ast.Module | FunctionError] = {}
 
     def find(self, function: str, file: str | None = None) -> PythonFunction:
@@ -41,8 +46,14 @@ class PythonSources:
                 raise FunctionError(f"`function` is written `package.module:name`, not '{function}'")
             file = self._file_of(match[1])
         name = function.rpartition(":")[2]
-        definition = _definition(self._module(file), name, file)
-        return PythonFunction(file, name, definition.lineno, _parameters(definition, file), _digest(definition))
+        text = _or_raise(self._text(file))
+        found = self._memo.recall("function", f"{name}\n{text}")
+        if found is None:
+            definition = _definition(_or_raise(self._module(file, text)), name, file)
+            found = definition.lineno, _parameters(definition, file), _digest(definition)
+            self._memo.keep("function", f"{name}\n{text}", found)
+        line, parameters, digest = found
+        return PythonFunction(file, name, line, tuple(parameters), digest)
 
     def _file_of(self, module: str) -> str:
         path = module.replace(".", "/")
@@ -51,22 +62,31 @@ class PythonSources:
                 return file
         raise FunctionError(f"there is neither {path}.py nor {path}/__init__.py in the project")
 
-    def _module(self, file: str) -> ast.Module:
+    def _text(self, file: str) -> str | FunctionError:
+        if file not in self._texts:
+            try:
+                self._texts[file] = read_text(self._root / file)
+            except UnreadableError as error:
+                self._texts[file] = FunctionError(error.message, file, error.line)
+        return self._texts[file]
+
+    def _module(self, file: str, text: str) -> ast.Module | FunctionError:
         if file not in self._modules:
-            self._modules[file] = _parsed(self._root / file, file)
-        module = self._modules[file]
-        if isinstance(module, FunctionError):
-            raise module
-        return module
+            self._modules[file] = _parsed(text, file)
+        return self._modules[file]
 
 
-def _parsed(path: Path, file: str) -> ast.Module | FunctionError:
+def _or_raise(found: _Found | FunctionError) -> _Found:
+    if isinstance(found, FunctionError):
+        raise found
+    return found
+
+
+def _parsed(text: str, file: str) -> ast.Module | FunctionError:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return ast.parse(read_text(path))
-        except UnreadableError as error:
-            return FunctionError(error.message, file, error.line)
+            return ast.parse(text)
         except SyntaxError as error:
             return FunctionError(f"the Python is wrong: {error.msg}", file, error.lineno)
         except (ValueError, RecursionError, MemoryError):

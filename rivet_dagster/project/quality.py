@@ -8,14 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rivet_dagster.errors import Diagnostic, nearest
+from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import parse_quality
+from rivet_dagster.model.memo import Memo
+from rivet_dagster.model.near_names import NearNames
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.project.draft import file_stem
 from rivet_dagster.project.files import files
+from rivet_dagster.project.known_files import known_checks
 from rivet_dagster.project.quality_sql import quality_sql
-from rivet_dagster.project.text_file import UnreadableError, read_text
+from rivet_dagster.project.text_file import TextError, UnreadableError, read_text
 from rivet_dagster.project.yaml_text import Located, YamlError, read_yaml
 
 _BESIDE = re.compile(r"\.quality\.ya?ml$", re.IGNORECASE)
@@ -50,10 +53,10 @@ def quality_folder(root: Path, folder: str | None) -> list[QualityFile]:
     ]
 
 
-def wrong_joint(quality: QualityFile, folders: Mapping[str, set[str]]) -> Diagnostic | None:
-    """Why there is no joint for a quality file; ``folders`` are those of each joint's files."""
+def wrong_joint(quality: QualityFile, folders: Mapping[str, set[str]], near: NearNames) -> Diagnostic | None:
+    """Why there is no joint for a quality file; ``folders`` are those of each joint's files, ``near`` all joints."""
     if quality.joint not in folders:
-        message = f"there is no joint '{quality.joint}' for this file to judge{nearest(quality.joint, folders)}"
+        message = f"there is no joint '{quality.joint}' for this file to judge{near.hint(quality.joint)}"
     elif quality.beside and posixpath.dirname(quality.file) not in folders[quality.joint]:
         message = f"the joint '{quality.joint}' is not declared in this folder"
     else:
@@ -61,20 +64,30 @@ def wrong_joint(quality: QualityFile, folders: Mapping[str, set[str]]) -> Diagno
     return Diagnostic("RVT-302", message, None, quality.file)
 
 
-def read_quality(root: Path, quality: QualityFile) -> tuple[tuple[Check, ...], list[Diagnostic]]:
+def read_quality(root: Path, quality: QualityFile, memo: Memo) -> tuple[tuple[Check, ...], list[Diagnostic]]:
     """The checks of one file, and what is wrong with it."""
     try:
         text = read_text(root / quality.file)
-        if _is_sql(quality.file):
-            check, wrong = quality_sql(text, quality.file, quality.joint)
-            return (check,) if check else (), wrong
+    except UnreadableError as error:
+        return (), [_broken("RVT-211", quality, error, error.remediation)]
+    return known_checks(lambda: _read(text, quality), text, quality.file, memo)
+
+
+def _read(text: str, quality: QualityFile) -> tuple[tuple[Check, ...], list[Diagnostic]]:
+    if _is_sql(quality.file):
+        check, wrong = quality_sql(text, quality.file, quality.joint)
+        return (check,) if check else (), wrong
+    try:
         value = read_yaml(text)
         if not isinstance(value, Located):
             raise YamlError("the file must hold a mapping with `assertions` and `audits`", None if value is None else 1)
-    except (UnreadableError, YamlError) as error:
-        code = "RVT-211" if isinstance(error, UnreadableError) else "RVT-202"
-        return (), [Diagnostic(code, error.message, quality.joint, quality.file, error.line, error.remediation)]
+    except YamlError as error:
+        return (), [_broken("RVT-202", quality, error, error.remediation)]
     return parse_quality(value, Origin(quality.file, value.line, value.lines), quality.joint)
+
+
+def _broken(code: str, quality: QualityFile, error: TextError, remediation: str | None) -> Diagnostic:
+    return Diagnostic(code, error.message, quality.joint, quality.file, error.line, remediation)
 
 
 def _is_sql(file: str) -> bool:

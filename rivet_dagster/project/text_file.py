@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from pathlib import Path
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
@@ -26,16 +27,16 @@ class UnreadableError(TextError):
 def read_text(path: str | Path) -> str:
     """The file's text, without a byte order mark, its line endings as they are; raises UnreadableError."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:
             content = file.read()
     except OSError as error:
         unreadable = UnreadableError(f"the file cannot be read: {error.strerror or type(error).__name__}", None)
         unreadable.remediation = "Make it a file that this user can read, or remove it."
         raise unreadable from None
     try:
-        return content.decode("utf-8-sig")
+        return content.removeprefix(BOM_UTF8).decode("utf-8")
     except UnicodeDecodeError as error:
-        line = len(split_lines(content[: error.start].decode("latin-1") + "x"))
+        line = len(split_lines(error.object[: error.start].decode("latin-1") + "x"))
         raise UnreadableError("the file is not UTF-8 text", line) from None
 
 

@@ -33,12 +33,13 @@ def is_deterministic(query: Query) -> bool:
     """
     if query.tree is None or _calls_non_deterministic(query) or _limits_unordered_pipe(query):
         return False
-    for node in query.tree.walk():
+    for node in query.tree.find_all(exp.TableSample, exp.Limit, exp.Offset, exp.Fetch, exp.Anonymous):
         if isinstance(node, exp.TableSample):
             return False
-        if isinstance(node, exp.Limit | exp.Offset | exp.Fetch) and not _is_ordered(node):
-            return False
-        if isinstance(node, exp.Anonymous) and node.name.lower() not in spark_functions():
+        if isinstance(node, exp.Anonymous):
+            if node.name.lower() not in spark_functions():
+                return False
+        elif not _is_ordered(node):
             return False
     return True
 
@@ -50,20 +51,19 @@ def spark_functions() -> frozenset[str]:
 
 
 def _calls_non_deterministic(query: Query) -> bool:
-    following = [*query.tokens[1:], None]
-    for token, after in zip(query.tokens, following, strict=True):
-        if token.token_type == TokenType.STRING:
-            continue
+    for place, token in enumerate(query.tokens, 1):
         word = token.text.lower()
-        if word in _WITHOUT_PARENTHESES:
-            return True
-        if word in NON_DETERMINISTIC and after is not None and after.token_type == TokenType.L_PAREN:
-            return True
+        if word in NON_DETERMINISTIC and token.token_type != TokenType.STRING:
+            after = query.tokens[place].token_type if place < len(query.tokens) else None
+            if word in _WITHOUT_PARENTHESES or after == TokenType.L_PAREN:
+                return True
     return False
 
 
 def _limits_unordered_pipe(query: Query) -> bool:
     """Whether a ``|> LIMIT`` is not right behind a ``|> ORDER BY``: the tree does not tell their order."""
+    if "|>" not in query.text:
+        return False
     operators: list[TokenType | None] = [None]  # the last one of each open parenthesis
     for token, after in pairwise(query.tokens):
         if token.token_type == TokenType.L_PAREN:

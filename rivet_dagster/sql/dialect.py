@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sqlglot import Tokenizer, TokenType, exp
+from sqlglot import TokenType, exp
 from sqlglot.dialects.databricks import Databricks
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token
@@ -104,7 +104,7 @@ def quoted(name: str) -> str:
     >>> quoted("orders"), quoted("select"), quoted("Net total")
     ('orders', '`select`', '`Net total`')
     """
-    plain = name.isidentifier() and [t.token_type for t in Tokenizer.tokenize(_as_reader(), name)] == [TokenType.VAR]
+    plain = name.isidentifier() and name.upper() not in _DIALECT.tokenizer_class.KEYWORDS
     return name if plain else "`" + name.replace("`", "``") + "`"
 
 
@@ -121,10 +121,6 @@ def parse_expression(sql: str) -> exp.Expr:
         raise SqlError("is not one expression")
     expression: exp.Expr = where.this.this
     return expression
-
-
-def _as_reader() -> Tokenizer:
-    return _DIALECT.tokenizer_class(dialect=_DIALECT)
 
 
 def _parse(tokens: list[Token], text: str) -> exp.Expr | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from sqlglot import TokenType
 
 from rivet_dagster.sql.dialect import Query
@@ -10,7 +12,7 @@ _VERBATIM = {TokenType.STRING, TokenType.IDENTIFIER}
 
 
 def fingerprint(query: Query) -> str:
-    """The query's tokens without comments and white space; words but for literals and quoted names in lower case.
+    """A hash of its tokens without comments and white space; words but for literals and quoted names in lower case.
 
     >>> from rivet_dagster.sql.dialect import read_query
     >>> fingerprint(read_query("select A  from t -- note")) == fingerprint(read_query("SELECT a FROM T"))
@@ -18,7 +20,7 @@ def fingerprint(query: Query) -> str:
     """
     words = []
     for token in query.tokens:
-        text = token.text if token.token_type in _VERBATIM else token.text.lower()
-        words.append(f"{token.token_type.name}:{text}" if token.token_type in _VERBATIM else text)
+        verbatim = token.token_type in _VERBATIM
+        words.append(f"{token.token_type.name}:{token.text}" if verbatim else token.text.lower())
     hints = [token.text.lower() for token in query.tokens if token.token_type == TokenType.HINT]
-    return "\x00".join([*words, *hints])
+    return hashlib.sha256("\x00".join([*words, *hints]).encode("utf-8", "surrogatepass")).hexdigest()

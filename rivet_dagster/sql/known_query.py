@@ -46,10 +46,16 @@ def know_query(sql: str, memo: Memo) -> KnownQuery:
     """
     found = memo.recall("query", sql)
     if found is not None:
-        return KnownQuery(*found)
+        return _known(sql, *found)
     query = read_query(sql)
     if query.tree is None:
         return KnownQuery(query.text, fingerprint(query), {}, 1, False, query.unreadable, query)
-    facts = (query.text, fingerprint(query), dict(reads(query.tree)), cte_count(query.tree), is_deterministic(query))
-    memo.keep("query", sql, facts)
-    return KnownQuery(*facts, _fresh=query)
+    facts = fingerprint(query), dict(reads(query.tree)), cte_count(query.tree), is_deterministic(query)
+    memo.keep("query", sql, (len(query.text), *facts))
+    return _known(sql, len(query.text), *facts, query)
+
+
+def _known(
+    sql: str, length: int, digest: str, read: Mapping[str, int], ctes: int, repeats: bool, fresh: Query | None = None
+) -> KnownQuery:
+    return KnownQuery(sql[:length], digest, read, ctes, repeats, _fresh=fresh)

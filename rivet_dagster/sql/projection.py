@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from rivet_dagster.model.memo import Memo
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC
 from rivet_dagster.sql.dialect import SqlError, parse_expression, quoted
 
@@ -25,8 +26,14 @@ def projection(name: str, columns: Sequence[tuple[str, str | None]], filter: str
     return "\n".join(lines)
 
 
-def check_source_expression(sql: str) -> None:
+def check_source_expression(sql: str, memo: Memo) -> None:
     """Raises SqlError where ``sql`` is more than one row's own expression: subquery, aggregate, window, chance."""
+    if memo.recall("expression", sql) is None:
+        _check(sql)
+        memo.keep("expression", sql, True)
+
+
+def _check(sql: str) -> None:
     tree = parse_expression(sql)
     for node in tree.walk():
         if isinstance(node, exp.Query):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from sqlglot import exp
 
@@ -30,6 +29,9 @@ _PIPE = "|> "
 """Before the names of the CTEs that sqlglot makes of ``|>``: no author's FROM can mean them."""
 
 
+_READ_ELSEWHERE = (exp.With, exp.Hint)
+
+
 def _reads(tree: exp.Expr, visible: dict[str, Counter[str]]) -> Counter[str]:
     total: Counter[str] = Counter()
     declared = tree.args.get("with_")
@@ -41,10 +43,16 @@ def _reads(tree: exp.Expr, visible: dict[str, Counter[str]]) -> Counter[str]:
             body = _reads(cte.this, {**visible, name: Counter[str]()} if recursive else visible)
             visible[name] = Counter({k: max(2, n) for k, n in body.items()}) if recursive else body
             total.update(dict.fromkeys(body, 0))
-    for node in _own_nodes(tree):
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, _READ_ELSEWHERE):
+            continue
         if node is not tree and node.args.get("with_") is not None:
             total.update(_reads(node, visible))
-        elif isinstance(node, exp.From) and isinstance(node.this, exp.TableAlias):  # what follows `|> AS name`
+            continue
+        stack.extend(node.iter_expressions(reverse=True))
+        if isinstance(node, exp.From) and isinstance(node.this, exp.TableAlias):  # what follows `|> AS name`
             total.update(visible.get(_PIPE + node.this.name.lower(), Counter()))
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.args.get("db"):
             name = node.name.lower()
@@ -56,16 +64,3 @@ def _reads(tree: exp.Expr, visible: dict[str, Counter[str]]) -> Counter[str]:
 def _is_authored(cte: exp.CTE) -> bool:
     """Whether the CTE stands in the text: only the parser's own have this slot."""
     return "key_expressions" in cte.args
-
-
-def _own_nodes(tree: exp.Expr) -> Iterator[exp.Expr]:
-    """The nodes below ``tree`` but for its WITH, hints, and what lies inside a query with a WITH of its own."""
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        yield node
-        if node is not tree and node.args.get("with_") is not None:
-            continue
-        if isinstance(node, exp.Hint):
-            continue
-        stack.extend(reversed([c for c in node.iter_expressions() if not isinstance(c, exp.With)]))

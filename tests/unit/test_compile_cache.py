@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rivet_dagster import loading
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.project import memo_file
@@ -19,7 +24,7 @@ from rivet_dagster.project.memo_file import FILE, read_memo
 from rivet_dagster.sql import known_query
 
 FILES = {
-    "rivet.yaml": "profiles: profiles.yaml\nsources: sources\njoints: joints\nsinks: sinks\n",
+    "rivet.yaml": "profiles: profiles.yaml\nsources: sources\njoints: joints\nsinks: sinks\nquality: quality\n",
     "profiles.yaml": (
         "default:\n  catalogs:\n    raw: {type: filesystem, path: data}\n"
         "  engines:\n    - {name: spark, type: pyspark, catalogs: [raw]}\n"
@@ -34,6 +39,9 @@ FILES = {
     ),
     "joints/marts/best.yaml": "type: sql\nsql: |\n  WITH p AS (SELECT * FROM paid)\n  SELECT id FROM p LIMIT 3\n",
     "joints/scored.py": "# rivet:description: scores\ndef transform(paid): ...\n",
+    "quality/paid/no_loss.sql": "-- @severity: warn\nSELECT * FROM paid WHERE net < 0\n",
+    "quality/best.yaml": "assertions:\n  - {type: row_count, max: 3}\n",
+    "joints/paid.quality.yaml": "audits:\n  - {type: unique, columns: [id], severity: warn, timeout: 30s}\n",
     "sinks/best_out.yaml": "type: sink\nupstream: [best]\ncatalog: raw\ntable: best_out\n",
 }
 QUERIES = (
@@ -45,6 +53,26 @@ QUERIES = (
     "SELECT 1; SELECT 2",
     "WITH a AS (SELECT id FROM orders) SELECT * FROM a UNION ALL SELECT id FROM a",
     "",
+)
+QUALITY = (
+    "assertions:\n  - {type: not_null, columns: [id]}\n",
+    "audits:\n  - {type: row_count, min: 1, samples: 0, tags: [a]}\n",
+    "audits:\n  - {type: expression, sql: id > 0}\n  - {type: expression, sql: id >}\n",
+    "audits:\n  - {type: row_cuont}\n",
+    "",
+)
+PYTHON = (
+    "def transform(paid): return paid\n",
+    "# rivet:upstream: [paid, orders]\ndef transform(orders, paid):\n    'both'\n",
+    "def transform(paid): yield 1\n",
+    "def transfrom(paid): ...\n",
+)
+CHECKS = ("SELECT * FROM paid", "SELECT * FROM best", "SELECT FROM WHERE", "SELECT id FROM {{ this }}")
+CHANGES = (
+    *(("quality/paid/no_loss.sql", text) for text in CHECKS),
+    *((f"joints/{name}.sql", query) for name in ("paid", "other") for query in QUERIES),
+    *(("quality/best.yaml", text) for text in QUALITY),
+    *(("joints/scored.py", text) for text in PYTHON),
 )
 
 
@@ -79,30 +107,28 @@ def test_the_facts_of_a_known_query_need_no_parser(monkeypatch: pytest.MonkeyPat
     memo = Memo()
     first = known_query.know_query(QUERIES[1], memo)
     monkeypatch.setattr(known_query, "read_query", lambda sql: pytest.fail("parsed again"))
-    assert known_query.know_query(QUERIES[1], Memo(json.loads(json.dumps(memo.used)))) == first
+    assert known_query.know_query(QUERIES[1], Memo(memo.used)) == first
 
 
 def test_drafts_come_back_as_they_were(project: Path) -> None:
     memo = Memo()
     first = load_project(project, environ={}, memo=memo)
-    again = Memo(json.loads(json.dumps(memo.used)))
+    again = Memo(memo.used)
     second = load_project(project, environ={}, memo=again)
     assert first == second
     assert [joint.origin for joint in first.joints] == [joint.origin for joint in second.joints]
     assert again.used.keys() == memo.used.keys()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    changes=st.lists(st.tuples(st.sampled_from(["paid", "other"]), st.sampled_from(QUERIES)), min_size=1, max_size=4)
-)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=4))
 def test_after_any_changes_the_plan_is_that_of_a_compilation_without_cache(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str]]
 ) -> None:
     project = written(tmp_path_factory.mktemp("changing"))
-    for name, query in changes:
+    for file, text in changes:
         json_of(project)
-        (project / f"joints/{name}.sql").write_text(query, "utf-8")
+        (project / file).write_text(text, "utf-8")
         warm = json_of(project)
         assert warm == json_of(project) == without_cache(project)
 
@@ -136,7 +162,7 @@ def test_what_the_last_compilation_did_not_use_is_dropped(project: Path) -> None
     before = len(read_memo(project).known)
     (project / "joints/scored.py").unlink()
     json_of(project)
-    assert len(read_memo(project).known) == before - 1
+    assert len(read_memo(project).known) == before - 2  # the declaration and its function
     assert os.listdir((project / FILE).parent) == ["compile.json"]
 
 
@@ -145,6 +171,41 @@ def test_nothing_is_written_where_nothing_changed(project: Path) -> None:
     os.utime(project / FILE, (1, 1))
     json_of(project)
     assert (project / FILE).stat().st_mtime == 1
+
+
+def test_the_unfinished_file_of_a_killed_process_goes_with_the_next_write(project: Path) -> None:
+    old, new = ((project / FILE).parent / f"compile-{age}" for age in ("old", "new"))
+    old.parent.mkdir(parents=True)
+    for left in (old, new):
+        left.write_bytes(b"half")
+    os.utime(old, (1, 1))
+    json_of(project)
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_several_processes_at_once_leave_a_whole_cache(project: Path) -> None:
+    code = "import sys; from rivet_dagster.loading import compile_directory; compile_directory(sys.argv[1], environ={})"
+    running = [subprocess.Popen([sys.executable, "-c", code, str(project)]) for _ in range(4)]
+    assert [process.wait() for process in running] == [0] * 4
+    assert read_memo(project).known
+    assert os.listdir((project / FILE).parent) == ["compile.json"]
+
+
+def test_a_cache_deleted_while_compiling_changes_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cold = json_of(project)
+
+    def load_and_delete(*args: Any) -> Any:
+        shutil.rmtree(project / ".rivet")
+        return load_project(*args)
+
+    monkeypatch.setattr(loading, "load_project", load_and_delete)
+    assert json_of(project) == cold
+
+
+def test_the_collector_of_garbage_is_on_again(project: Path) -> None:
+    json_of(project)
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
 
 
 def test_a_project_whose_cache_cannot_be_written_compiles(project: Path) -> None:
@@ -158,4 +219,4 @@ def test_what_is_wrong_is_never_kept(project: Path) -> None:
     (project / "joints/paid.sql").write_text("-- rivet:tgs: [a]\nSELECT id, FROM WHERE", "utf-8")
     json_of(project)
     wrong = read_memo(project).known
-    assert not any("tgs" in json.dumps(value) for value in wrong.values())
+    assert not any("tgs" in value for value in wrong.values())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from sqlglot import TokenType
+from sqlglot.dialects.databricks import Databricks
 
 from rivet_dagster.sql.determinism import is_deterministic
-from rivet_dagster.sql.dialect import SqlError, quoted, read_query
+from rivet_dagster.sql.dialect import SqlError, quoted, read_query, tokenize
 from rivet_dagster.sql.fuse import fuse
 from rivet_dagster.sql.reads import reads
 
@@ -105,6 +107,14 @@ def test_what_only_spark_can_read_has_no_tree():
         query = read_query(sql)
         assert query.tree is None
         assert query.unreadable is not None
+
+
+def test_quoted_are_exactly_the_words_that_the_tokenizer_knows():
+    keywords = " ".join(Databricks.Tokenizer.KEYWORDS).lower()
+    words = {word for word in keywords.split() if word.isidentifier()}
+    for word in words | {f"{word}_1" for word in words}:
+        plain = [token.token_type for token in tokenize(word)] == [TokenType.VAR]
+        assert (quoted(word) == word) is plain
 
 
 def test_reserved_names_are_quoted_in_the_with():

@@ -1,0 +1,54 @@
+"""Files that an earlier compilation read already; what is wrong is never kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rivet_dagster.errors import Diagnostic
+from rivet_dagster.model.check import Check
+from rivet_dagster.model.memo import Memo
+from rivet_dagster.model.origin import Origin
+from rivet_dagster.project.draft import Draft
+
+Checks = tuple[tuple[Check, ...], list[Diagnostic]]
+"""The checks of a file, and what is wrong with it."""
+
+
+def known_draft(read: Callable[[str, str], Draft], text: str, file: str, memo: Memo) -> Draft:
+    """What ``read`` makes of the text of the joint's ``file``."""
+    place = f"{file}\n{text}"
+    found = memo.recall("draft", place)
+    if found is not None:
+        name, line, lines, fields, checks = found
+        return Draft(name, Origin(file, line, lines), fields, _checks(checks))
+    draft = read(text, file)
+    if not draft.errors:
+        checks = _plain(draft.checks)
+        memo.keep("draft", place, (draft.name, draft.origin.line, dict(draft.origin.lines), dict(draft.fields), checks))
+    return draft
+
+
+def known_checks(read: Callable[[], Checks], text: str, file: str, memo: Memo) -> Checks:
+    """What ``read`` makes of the text of the quality ``file``."""
+    place = f"{file}\n{text}"
+    found = memo.recall("quality", place)
+    if found is not None:
+        return _checks(found), []
+    checks, errors = read()
+    if not errors:
+        memo.keep("quality", place, _plain(checks))
+    return checks, errors
+
+
+def _plain(checks: Iterable[Check]) -> list[dict[str, Any]]:
+    return [dict(vars(check)) for check in checks]
+
+
+def _checks(plain: Iterable[dict[str, Any]]) -> tuple[Check, ...]:
+    return tuple([_check(fields) for fields in plain])
+
+
+def _check(fields: dict[str, Any]) -> Check:
+    types = tuple((name, kind) for name, kind in fields["types"])
+    return Check(**{**fields, "columns": tuple(fields["columns"]), "values": tuple(fields["values"]), "types": types})
