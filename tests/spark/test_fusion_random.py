@@ -3,7 +3,8 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, reject, settings
+from py4j.protocol import Py4JJavaError
 from support.joint_by_joint import Both, Table, compiled
 from support.random_projects import RandomProject, literal, projects, quote
 
@@ -26,7 +27,7 @@ def both(engine) -> Both:
 def test_fused_means_what_the_joints_mean_one_by_one(both: Both, pytestconfig: pytest.Config) -> None:
     examples = pytestconfig.getoption("--examples")
     kinds: set[str] = set()
-    alike = 0
+    alike = refused = 0
 
     @settings(
         max_examples=examples or SUITE,
@@ -39,12 +40,19 @@ def test_fused_means_what_the_joints_mean_one_by_one(both: Both, pytestconfig: p
     )
     @given(projects())
     def check(project: RandomProject) -> None:
-        nonlocal alike
+        nonlocal alike, refused
         plan = compiled(project.joints)
         assert {j.name: frozenset(j.upstream) for j in plan.joints} == project.upstream
         given = {name: table_of(both, project, name) for name in project.sources}
         alone = beside.submit(both.one_by_one, project.joints, given)
-        fused = both.fused(plan, given)
+        try:
+            fused = both.fused(plan, given)
+        except Exception:
+            if not is_a_defect_of_spark(alone.exception()):
+                raise
+        if is_a_defect_of_spark(alone.exception()):
+            refused += 1
+            reject()
         expected = alone.result()
         for name, table in fused.items():
             assert table.columns() == expected[name].columns(), name
@@ -57,9 +65,16 @@ def test_fused_means_what_the_joints_mean_one_by_one(both: Both, pytestconfig: p
         with ThreadPoolExecutor(1) as beside:
             check()
     finally:
-        print(f"{alike} random projects mean the same fused as joint by joint")  # shown by -s, and where one does not
+        # Shown by -s, and where a project fails.
+        print(f"{alike} random projects mean the same fused as joint by joint; on {refused} Spark itself fails")
+    assert refused <= alike / 100
     if (examples or SUITE) >= SUITE:
         assert kinds >= {"eager", "assertion_boundary", "multi_consumer", "engine_change", "fused"}
+
+
+def is_a_defect_of_spark(error: BaseException | None) -> bool:
+    """Whether Spark has failed on a joint's own query, not with a message of its own but inside its optimizer."""
+    return isinstance(error, Py4JJavaError) and "java.util.NoSuchElementException: key not found" in str(error)
 
 
 def table_of(both: Both, project: RandomProject, name: str) -> Table:
