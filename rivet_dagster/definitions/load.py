@@ -29,7 +29,8 @@ def load_definitions(
     ``joints`` are added to those in files. Raises one RivetError that holds everything wrong with the project. No
     engine is started and no catalog contacted.
 
-    >>> defs = load_definitions("example_repo")  # doctest: +SKIP
+    >>> load_definitions("example_repo").resolve_job_def("all").name
+    'all'
     """
     root = Path(project_dir).resolve()
     assembly = compile_directory(root, profile, joints=joints).raise_errors()
