@@ -60,6 +60,8 @@ def test_fused_means_what_the_joints_mean_one_by_one(both: Both, pytestconfig: p
         kinds.update(m.reason for m in plan.materializations)
         kinds.update("fused" for group in plan.fused_groups if len(group.joints) > 2)
         alike += 1
+        if alike % 1000 == 0:
+            print(alike, flush=True)
 
     try:
         with ThreadPoolExecutor(1) as beside:
