@@ -37,17 +37,17 @@ def introspection(
     A source that declares its ``schema`` is not asked for. ``memo`` knows the columns of tables whose data has not
     changed since. Whatever goes wrong, and what takes longer than ``seconds``, is a warning (RVT-318).
     """
-    sources = [joint for joint in project.joints if joint.type == SOURCE and "schema" not in joint.options]
     specs = {spec.name: spec for spec in project.profile.catalogs}
     known = Memo(memo.known)
-    asked = [
-        partial(_columns, specs[joint.catalog], joint, root, environ, known)
-        for joint in sources
-        if joint.catalog in specs
+    sources = [
+        (joint, specs[joint.catalog])
+        for joint in project.joints
+        if joint.type == SOURCE and "schema" not in joint.options and joint.catalog in specs
     ]
+    asked = [partial(_columns, spec, joint, root, environ, known) for joint, spec in sources]
     tables: dict[str, Schema] = {}
     warnings: list[Diagnostic] = []
-    for joint, found in zip(sources, _at_once(asked, seconds), strict=True):
+    for (joint, _), found in zip(sources, _at_once(asked, seconds), strict=True):
         if isinstance(found, tuple):
             text, schema = found
             if schema is not None:

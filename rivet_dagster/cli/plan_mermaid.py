@@ -20,13 +20,15 @@ _STYLES = (
 def plan_mermaid(assembly: CompiledAssembly, names: Sequence[str] = ()) -> str:
     """A flowchart: a box around each fused group, cylinders for sources, thick arrows for what is stored and read.
 
+    Dotted arrows lead from what only checks read.
+
     With ``names``, only the groups of those joints and what they read.
     """
     chosen = {assembly.joint(name).group for name in names} or set(assembly.execution_order)
     groups = [group for group in assembly.fused_groups if group.name in chosen]
     inside = {name for group in groups for name in group.joints}
     ids = {joint.name: f"j{number}" for number, joint in enumerate(assembly.joints)}
-    boundary = sorted({name for group in groups for name in group.inputs} - inside)
+    boundary = sorted({name for group in groups for name in group.before} - inside)
     lines = ["flowchart LR"]
     lines += [f"  {_node(assembly.joint(name), ids)}" for name in boundary]
     for number, group in enumerate(groups):
@@ -39,6 +41,7 @@ def plan_mermaid(assembly: CompiledAssembly, names: Sequence[str] = ()) -> str:
     for group in groups:
         for name in group.joints:
             lines += [f"  {_edge(assembly, one, name, ids)}" for one in assembly.joint(name).upstream]
+        lines += [f"  {ids[one]} -.->|checks| {ids[group.exit]}" for one in group.judged_with]
     return "\n".join([*lines, *(f"  {style}" for style in _STYLES)])
 
 

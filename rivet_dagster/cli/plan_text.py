@@ -50,7 +50,8 @@ def _group(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:
     lines.append(f"    {'calls ' if exit_joint.type == 'python' else 'fuses '}  {' -> '.join(group.joints)}")
     if exit_joint.checks:
         verdicts = [check.name + ("" if check.blocking else " (warns)") for check in exit_joint.checks]
-        lines.append(f"    gate    {', '.join(verdicts)}")
+        others = f"  (with {', '.join(group.judged_with)})" if group.judged_with else ""
+        lines.append(f"    gate    {', '.join(verdicts)}{others}")
     stored = next((m for m in assembly.materializations if m.joint == group.exit), None)
     why = f"  ({REASONS[stored.reason]})" if stored else ""
     lines.append(f"    writes  {_place(assembly, group.exit)}{why}")

@@ -122,7 +122,7 @@ def _joints_of(text: str, assembly: CompiledAssembly) -> list[str]:
     groups = [assembly.joint(name).group]
     if text.startswith("+"):
         for group in groups:  # grows while it is walked
-            for joint in assembly.group(group).inputs:
+            for joint in assembly.group(group).before:
                 if assembly.joint(joint).group not in groups:
                     groups.append(assembly.joint(joint).group)
     return [joint for group in groups for joint in assembly.group(group).joints]

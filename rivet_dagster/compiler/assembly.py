@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph, find_cycles
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
@@ -31,7 +33,7 @@ def _check_source(joint: Joint, graph: Graph, found: Diagnostics, memo: Memo) ->
             _check_expression(joint, text, f"column '{name}'", "columns", found, memo)
     if joint.filter is not None:
         _check_expression(joint, joint.filter, "`filter`", "filter", found, memo)
-    readers = graph.consumers[joint.name]
+    readers = graph.consumers[joint.name] + graph.judging.get(joint.name, ())
     if joint.limit is not None:
         if len(readers) > 1:
             message = f"a source with `limit` has one reader, this one has {', '.join(readers)}"
@@ -59,8 +61,10 @@ def _check_sink(joint: Joint, graph: Graph, found: Diagnostics) -> None:
 
 
 def _check_cycles(graph: Graph, found: Diagnostics) -> None:
-    for cycle in find_cycles(graph.upstream, graph.order):
-        message = f"the joints form a cycle: {' <- '.join(cycle)}"
+    for cycle in find_cycles(graph.before, graph.order):
+        judged = [name for name, behind in pairwise(cycle) if behind not in graph.upstream[name]]
+        because = f" (by the checks of {', '.join(judged)})" if judged else ""
+        message = f"the joints form a cycle: {' <- '.join(cycle)}{because}"
         found.error(graph.joints[cycle[0]], "RVT-305", message, key="upstream")
 
 

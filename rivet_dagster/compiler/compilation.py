@@ -13,7 +13,7 @@ from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.materialization import engine_boundaries, materializations
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.compiler.plugin_options import check_plugins
-from rivet_dagster.compiler.quality import check_quality
+from rivet_dagster.compiler.quality import resolve_checks
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.schemas import JointSchema, infer_schemas
 from rivet_dagster.model.introspection import Introspection
@@ -36,9 +36,9 @@ def compile_project(
     introspection = introspection or Introspection()
     found = Diagnostics(list(project.errors), list(introspection.warnings))
     check_plugins(project.profile, plugins, found)
+    project = resolve_checks(project, found, memo)
     graph = build_graph(project, found, memo)
     check_assembly(graph, found, memo)
-    check_quality(graph, found, memo)
     engines = resolve_engines(graph, project.profile, plugins, found)
     if found.errors:
         return _failed(project, found)
@@ -125,12 +125,14 @@ def _compiled_joints(
 
 def _group(name: str, members: tuple[str, ...], graph: Graph, engines: Mapping[str, str]) -> FusedGroup:
     inside = set(members)
-    inputs = sorted({u for member in members for u in graph.upstream[member]} - inside)
+    inputs = {u for member in members for u in graph.upstream[member]} - inside
+    judged_with = {read for member in members for read in graph.judged_with.get(member, ())} - inputs - inside
     return FusedGroup(
         name=name,
         engine=engines[name],
         joints=members,
         exit=name,
-        inputs=tuple(inputs),
+        inputs=tuple(sorted(inputs)),
+        judged_with=tuple(sorted(judged_with)),
         sql=group_sql(name, members, graph),
     )

@@ -148,7 +148,7 @@ def _reason(
         return PYTHON_BOUNDARY
     if joint.quality:
         return ASSERTION_BOUNDARY
-    if len(readers) > 1:
+    if len(readers) > 1 or name in graph.judging:
         return MULTI_CONSUMER
     if not repeatable[name] and graph.times_read(name, reader) > 1:
         return NON_DETERMINISTIC
@@ -167,7 +167,7 @@ def _source_fuses(name: str, graph: Graph, engines: Mapping[str, str]) -> bool:
 def order_groups(graph: Graph, fusion: Fusion) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """The groups topologically, and by levels."""
     edges: dict[str, set[str]] = {group: set() for group in fusion.groups.values()}
-    for name, upstream in graph.upstream.items():
-        edges[fusion.groups[name]] |= {fusion.groups[u] for u in upstream} - {fusion.groups[name]}
+    for name, before in graph.before.items():
+        edges[fusion.groups[name]] |= {fusion.groups[b] for b in before} - {fusion.groups[name]}
     order = topological(edges)
     return order, levels(edges, order)

@@ -33,9 +33,25 @@ class Graph:
         return self.reads[reader].get(name, 1) if reader in self.reads else 1
 
     @cached_property
+    def judged_with(self) -> dict[str, tuple[str, ...]]:
+        """The other joints that the checks of each joint read, by name; joints whose checks read none are left out."""
+        read = {name: {r for check in joint.quality for r in check.reads} for name, joint in self.joints.items()}
+        return {name: tuple(sorted(names & self.joints.keys())) for name, names in read.items() if names}
+
+    @cached_property
+    def judging(self) -> dict[str, tuple[str, ...]]:
+        """The joints whose checks read each joint, by name."""
+        return invert(self.judged_with)
+
+    @cached_property
+    def before(self) -> dict[str, tuple[str, ...]]:
+        """What must be there before each joint can be published: its upstream, and what its checks read."""
+        return {name: names + self.judged_with.get(name, ()) for name, names in self.upstream.items()}
+
+    @cached_property
     def order(self) -> tuple[str, ...]:
         """The joints topologically, of those ready the least name first; those on a cycle are left out."""
-        return topological(self.upstream)
+        return topological(self.before)
 
 
 def invert(edges: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:

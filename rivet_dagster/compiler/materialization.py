@@ -20,7 +20,7 @@ def materializations(graph: Graph, fusion: Fusion, order: Sequence[str]) -> tupl
     place = {group: n for n, group in enumerate(order)}
     for name in order:
         if name in fusion.reasons:
-            readers = {fusion.groups[reader] for reader in graph.consumers[name]}
+            readers = _readers(name, graph, fusion)
             found.append(Materialization(name, fusion.reasons[name], tuple(sorted(readers, key=place.__getitem__))))
     return tuple(found)
 
@@ -31,13 +31,17 @@ def engine_boundaries(
     """One entry for each edge between groups, in the order of the reading groups."""
     edges: dict[str, list[EngineBoundary]] = {group: [] for group in order}
     for name in graph.order:
-        consumers = {fusion.groups[reader] for reader in graph.consumers[name]} - {fusion.groups[name]}
-        for consumer in sorted(consumers):
+        for consumer in sorted(_readers(name, graph, fusion) - {fusion.groups[name]}):
             pair = engines[name], engines[consumer]
             catalog = graph.joints[name].catalog if graph.joints[name].type == SOURCE else profile.workspace
             method = NATIVE_REFERENCE if _reaches(profile, pair[1], catalog) else ARROW_PASSTHROUGH
             edges[consumer].append(EngineBoundary(name, fusion.groups[name], consumer, pair, method))
     return tuple(edge for group in order for edge in edges[group])
+
+
+def _readers(name: str, graph: Graph, fusion: Fusion) -> set[str]:
+    """The groups that read a joint, by a query or by a check."""
+    return {fusion.groups[reader] for reader in (*graph.consumers[name], *graph.judging.get(name, ()))}
 
 
 def _reaches(profile: Profile, engine_name: str, catalog: str | None) -> bool:

@@ -80,7 +80,8 @@ class CompiledJoint:
 class FusedGroup:
     """Joints that run as one query; ``inputs`` are the joints outside it that it reads.
 
-    ``sql`` is the query without the write; None for a Python joint.
+    ``judged_with`` are those that only its checks read. ``sql`` is the query without the write; None for a Python
+    joint.
     """
 
     name: str
@@ -88,7 +89,13 @@ class FusedGroup:
     joints: tuple[str, ...]
     exit: str
     inputs: tuple[str, ...]
+    judged_with: tuple[str, ...] = ()
     sql: str | None
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """The joints that must be there before it runs."""
+        return self.inputs + self.judged_with
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ def build_graph(project: Project, found: Diagnostics, memo: Memo) -> Graph:
     queries: dict[str, KnownQuery] = {}
     counted: dict[str, Counter[str]] = {}
     upstream: dict[str, tuple[str, ...]] = {}
-    broken, near = _broken_names(project), NearNames(joints)
+    broken, near = broken_names(project), NearNames(joints)
     for joint in joints.values():
         if joint.type == SQL:
             query = _query(joint, found, memo)
@@ -136,7 +136,7 @@ def _unknown(joint: Joint, name: str, project: Project, near: NearNames) -> Diag
     return Diagnostic("RVT-302", message, joint.name, function.file, function.line)
 
 
-def _broken_names(project: Project) -> set[str]:
+def broken_names(project: Project) -> set[str]:
     """Joints whose own file has errors: their readers are not at fault."""
     names = {d.joint for d in project.errors if d.joint}
     return names | {PurePosixPath(d.file).name.split(".")[0] for d in project.errors if d.file}

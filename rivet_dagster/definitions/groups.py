@@ -29,7 +29,7 @@ def group_assets(
     """The multi-asset of a group: its joints but for the sources, which are assets of their own."""
     joints = [assembly.joint(name) for name in group.joints if assembly.joint(name).type != SOURCE]
     keys = {joint.name: translator.get_asset_key(joint, assembly) for joint in joints}
-    stored = [name for name in group.inputs if assembly.joint(name).type != SOURCE]
+    stored = [name for name in group.before if assembly.joint(name).type != SOURCE]
     # Dagster wants an input's name to be a name of its own; the joint's is one.
     inputs = {name: dg.AssetIn(key=translator.get_asset_key(assembly.joint(name), assembly)) for name in stored}
     checks = [translator.get_asset_check_spec(check, joint, assembly) for joint in joints for check in joint.checks]
@@ -101,7 +101,7 @@ def _unjudged_sources(
     translator: DagsterRivetTranslator,
 ) -> tuple[str, ...]:
     """The gated sources of the group whose checks this run has not evaluated."""
-    gated = [j for name in group.inputs if (j := assembly.joint(name)).type == SOURCE and j.checks]
+    gated = [j for name in group.before if (j := assembly.joint(name)).type == SOURCE and j.checks]
     if not gated:
         return ()
     records = context.instance.all_logs(context.run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)

@@ -13,6 +13,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.lineage import column_lineage, lineage_table
 from rivet_dagster.model.check import Check
+from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.schema import Schema
 
 FUSED_SQL_LIMIT = 20_000
@@ -36,7 +37,7 @@ class DagsterRivetTranslator:
         """Everything that Dagster shows of a joint before it ever ran."""
         spec = dg.AssetSpec(
             key=self.get_asset_key(joint, assembly),
-            deps=[self.get_asset_key(assembly.joint(name), assembly) for name in joint.upstream],
+            deps=[self.get_asset_key(assembly.joint(name), assembly) for name in _before(joint)],
             description=joint.description,
             group_name=re.sub(r"[^A-Za-z0-9_/]", "_", joint.asset_group),
             tags=dict(joint.tags),
@@ -62,10 +63,17 @@ class DagsterRivetTranslator:
         return dg.AssetCheckSpec(
             name=check.name,
             asset=self.get_asset_key(joint, assembly),
+            additional_deps=[self.get_asset_key(assembly.joint(name), assembly) for name in check.reads],
             blocking=check.blocking,
             description="\n\n".join(text for text in (check.description, check.remediation) if text) or None,
             metadata={**metadata, **{f"rivet/tag/{key}": value for key, value in check.tags.items()}},
         )
+
+
+def _before(joint: CompiledJoint) -> tuple[str, ...]:
+    """What an asset waits for: its upstream, and what its gate reads. A source's gate is a step of its own."""
+    judged_with = [name for check in joint.checks for name in check.reads] if joint.type != SOURCE else []
+    return tuple(dict.fromkeys((*joint.upstream, *judged_with)))
 
 
 def column_schema(columns: Schema) -> dg.TableSchema:

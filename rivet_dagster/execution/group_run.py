@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
@@ -67,12 +67,13 @@ def exits(runtime: Runtime, group: FusedGroup, selected: set[str]) -> tuple[str,
 
 
 def reads(assembly: CompiledAssembly, group: FusedGroup, names: Iterable[str]) -> set[str]:
-    """The joints outside the group that it takes to compute these joints of it."""
+    """The joints outside the group that it takes to compute, and to judge, these joints of it."""
     needed = set(names)
+    judged_with = {r for name in needed for check in assembly.joint(name).checks for r in check.reads}
     for name in reversed(group.joints):
         if name in needed:
             needed.update(assembly.joint(name).upstream)
-    return needed - set(group.joints)
+    return (needed | judged_with) - set(group.joints)
 
 
 def check_source(runtime: Runtime, name: str, checks: Container[str] | None = None) -> tuple[CheckResult, ...]:
@@ -82,7 +83,7 @@ def check_source(runtime: Runtime, name: str, checks: Container[str] | None = No
     try:
         session.register(name, source_frame(runtime, joint, session))
         wanted = [check for check in joint.checks if checks is None or check.name in checks]
-        return judge(name, wanted, session, None)
+        return judge(name, wanted, session, None, _others(runtime, session, {}))
     finally:
         session.close()
 
@@ -98,7 +99,8 @@ def check_published(runtime: Runtime, name: str, checks: Container[str] | None =
         ref = reference(runtime, name)
         session.register(name, ref.frame_in(session))
         wanted = [check for check in joint.checks if checks is None or check.name in checks]
-        return judge(name, wanted, session, None if ref.row_count is None else Statistics(ref.row_count, 0))
+        known = None if ref.row_count is None else Statistics(ref.row_count, 0)
+        return judge(name, wanted, session, known, _others(runtime, session, {}))
     finally:
         session.close()
 
@@ -115,7 +117,7 @@ def _publish_exit(
         with kept_alive(catalog, staged):
             _write(runtime, group, group.exit, staged, given, clock)
             with clock.phase(QUALITY):
-                checks, rows = _judge_staged(runtime, joint, staged)
+                checks, rows = _judge_staged(runtime, joint, staged, given)
             if any(result.blocks for result in checks) or _skips(joint, rows):
                 with clock.phase(CLEAN_UP):
                     catalog.discard(staged)
@@ -192,7 +194,9 @@ def _result(
     return found[0] if len(found) == 1 else session.union_by_name(found)
 
 
-def _judge_staged(runtime: Runtime, joint: CompiledJoint, staged: Staged) -> tuple[tuple[CheckResult, ...], int]:
+def _judge_staged(
+    runtime: Runtime, joint: CompiledJoint, staged: Staged, given: Mapping[str, MaterializedRef]
+) -> tuple[tuple[CheckResult, ...], int]:
     relation, statistics = runtime.catalog(staged.catalog).audit(staged)
     if statistics.rows == 0 and joint.write_strategy.on_empty == "fail":
         raise RivetError("RVT-508", "the batch is empty and `on_empty` is fail", joint=joint.name, file=joint.file)
@@ -201,9 +205,15 @@ def _judge_staged(runtime: Runtime, joint: CompiledJoint, staged: Staged) -> tup
     session = runtime.engine(joint.engine).session()
     try:
         session.register(joint.name, session.load(relation))
-        return judge(joint.name, joint.checks, session, statistics), statistics.rows
+        others = _others(runtime, session, given)
+        return judge(joint.name, joint.checks, session, statistics, others), statistics.rows
     finally:
         session.close()
+
+
+def _others(runtime: Runtime, session: EngineSession, given: Mapping[str, MaterializedRef]) -> Callable[[str], Frame]:
+    """The rows of the joints that checks read besides those they judge."""
+    return lambda name: (given.get(name) or reference(runtime, name)).frame_in(session)
 
 
 def _skips(joint: CompiledJoint, rows: int) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.model.check import Check
@@ -24,12 +24,17 @@ from rivet_dagster.sql.proven import proven_violations
 
 
 def judge(
-    joint: str, checks: Sequence[Check], session: EngineSession, known: Statistics | None
+    joint: str,
+    checks: Sequence[Check],
+    session: EngineSession,
+    known: Statistics | None,
+    other: Callable[[str], Frame],
 ) -> tuple[CheckResult, ...]:
     """The verdict of each check, in order, on the relation registered in ``session`` under the joint's name.
 
-    What ``known``, storage's statistics of the relation, proves is not scanned. None hides another: where the one pass
-    fails, each of its checks runs by itself, and only those that cannot run have failed.
+    What ``known``, storage's statistics of the relation, proves is not scanned; ``other`` gives the rows of the other
+    joints that checks read. None hides another: where the one pass fails, each of its checks runs by itself, and only
+    those that cannot run have failed.
     """
     verdicts: dict[int, CheckResult] = {}
     together: list[tuple[int, Check]] = []
@@ -42,12 +47,14 @@ def judge(
         elif shares_a_pass(check) and check.timeout is None:
             together.append((position, check))
         else:
-            verdicts[position] = _alone(joint, check, session)
-    verdicts |= _pass(joint, together, session)
+            verdicts[position] = _alone(joint, check, session, other)
+    verdicts |= _pass(joint, together, session, other)
     return tuple(verdicts[position] for position in range(len(checks)))
 
 
-def _pass(joint: str, checks: Sequence[tuple[int, Check]], session: EngineSession) -> dict[int, CheckResult]:
+def _pass(
+    joint: str, checks: Sequence[tuple[int, Check]], session: EngineSession, other: Callable[[str], Frame]
+) -> dict[int, CheckResult]:
     if not checks:
         return {}
     started = time.perf_counter()
@@ -55,7 +62,7 @@ def _pass(joint: str, checks: Sequence[tuple[int, Check]], session: EngineSessio
     try:
         row = session.rows(query.sql, query.parameters)[0]
     except RivetError:
-        return {position: _alone(joint, check, session) for position, check in checks}
+        return {position: _alone(joint, check, session, other) for position, check in checks}
     seconds = time.perf_counter() - started
     return {
         position: _verdict(joint, check, violations_of_pass(check, number, row), session, seconds)
@@ -63,10 +70,12 @@ def _pass(joint: str, checks: Sequence[tuple[int, Check]], session: EngineSessio
     }
 
 
-def _alone(joint: str, check: Check, session: EngineSession) -> CheckResult:
+def _alone(joint: str, check: Check, session: EngineSession, other: Callable[[str], Frame]) -> CheckResult:
     started = time.perf_counter()
     query = one_pass(joint, [check]) if shares_a_pass(check) else alone(joint, check)
     try:
+        for name in check.reads:
+            session.register(name, other(name))
         row = session.rows(query.sql, query.parameters, check.timeout)[0]
     except (RivetError, TimeoutError) as error:
         reason = error.diagnostics[0].message if isinstance(error, RivetError) else str(error)

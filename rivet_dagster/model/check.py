@@ -24,11 +24,9 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "custom": (("sql",), ()),
     "schema": (("columns",), ()),
     "freshness": (("column", "max_age"), ()),
+    "relationship": (("column", "to"), ()),
 }
 """Each kind with its required and its optional options."""
-
-LATER_KINDS = frozenset({"relationship"})
-"""Kinds of the contract that this release refuses by name."""
 
 _COMMON = ("type", "name", "severity", "timeout", "samples", "description", "tags", "remediation")
 
@@ -38,7 +36,9 @@ class Check:
     """One rule on a joint's rows.
 
     ``types`` are the columns of a schema check with their Spark types, in any order. ``max_age`` and ``timeout`` are in
-    seconds; ``samples`` is how many violating rows a result shows. ``sql`` begins on ``sql_line`` of the file.
+    seconds; ``samples`` is how many violating rows a result shows. ``sql`` begins on ``sql_line`` of the file. ``to``
+    is the joint and the column that a relationship leads to; ``reads`` are the joints besides its own that the check
+    reads, known once it is compiled.
     """
 
     kind: str
@@ -52,6 +52,8 @@ class Check:
     max: int | None = None
     types: tuple[tuple[str, str], ...] = ()
     max_age: float | None = None
+    to: tuple[str, str] | None = None
+    reads: tuple[str, ...] = ()
     timeout: float | None = None
     samples: int = 10
     description: str | None = None
@@ -78,9 +80,6 @@ def parse_check(raw: Any, phase: str, origin: Origin, joint: str | None) -> tupl
         wrong("RVT-209", f"a check must be a mapping with `type`, not {convert.show(raw)}")
         return None, found
     kind = raw.get("type")
-    if isinstance(kind, str) and kind in LATER_KINDS:
-        wrong("RVT-298", f"checks of kind '{kind}' are not available yet", "type")
-        return None, found
     if not isinstance(kind, str) or kind not in KINDS:
         wrong("RVT-209", f"no check is of kind {convert.show(kind)}{nearest(str(kind), KINDS)}", "type")
         return None, found
@@ -157,6 +156,13 @@ def _types(value: Any) -> tuple[tuple[str, str], ...]:
     return tuple((name, convert.text(kind)) for name, kind in columns.items())
 
 
+def _target(value: Any) -> tuple[str, str]:
+    joint, _, column = convert.text(value).partition(".")
+    if not joint or not column:
+        raise ValueError(f"must be `joint.column`, not {convert.show(value)}")
+    return joint.lower(), column
+
+
 _CONVERTERS: dict[str, Any] = {
     "name": convert.text,
     "severity": convert.one_of(ERROR, WARN),
@@ -172,4 +178,5 @@ _CONVERTERS: dict[str, Any] = {
     "min": convert.whole(0),
     "max": convert.whole(0),
     "max_age": convert.seconds,
+    "to": _target,
 }

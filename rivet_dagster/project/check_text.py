@@ -19,6 +19,7 @@ _POSITIONAL = {
     "expression": "sql",
     "custom": "sql",
     "freshness": "column",
+    "relationship": "column",
 }
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 

@@ -50,5 +50,8 @@ def _checks(plain: Iterable[dict[str, Any]]) -> tuple[Check, ...]:
 
 
 def _check(fields: dict[str, Any]) -> Check:
-    types = tuple((name, kind) for name, kind in fields["types"])
-    return Check(**{**fields, "columns": tuple(fields["columns"]), "values": tuple(fields["values"]), "types": types})
+    return Check(**{name: _tuple(value) for name, value in fields.items()})
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value

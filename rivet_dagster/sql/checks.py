@@ -29,7 +29,7 @@ class CheckQuery:
 
 def shares_a_pass(check: Check) -> bool:
     """Whether the check can take part in one pass over the rows; the others take a query each, or none at all."""
-    return check.kind not in ("unique", "custom", "schema")
+    return check.kind not in ("unique", "relationship", "custom", "schema")
 
 
 def one_pass(relation: str, checks: Sequence[Check]) -> CheckQuery:
@@ -68,10 +68,12 @@ def count_violations(check: Check, rows: int) -> int:
 
 
 def alone(relation: str, check: Check) -> CheckQuery:
-    """The query of a check that shares no pass (unique, custom), its violations as ``violations``."""
+    """The query of a check that shares no pass (unique, relationship, custom), its violations as ``violations``."""
+    counted = exp.alias_(_count(), "violations", quoted=True)
     if check.kind == "custom":
-        counted = exp.select(exp.alias_(_count(), "violations", quoted=True))
-        return CheckQuery(_text(counted.from_(_custom(relation, check))))
+        return CheckQuery(_text(exp.select(counted).from_(_custom(relation, check))))
+    if check.kind == "relationship":
+        return CheckQuery(_text(_without_counterpart(relation, check, counted)))
     return _surplus(relation, check)
 
 
@@ -92,6 +94,8 @@ def violating_rows(relation: str, check: Check, limit: int) -> CheckQuery | None
         return None
     if check.kind == "custom":
         return CheckQuery(_text(exp.select("*").from_(_custom(relation, check)).limit(limit)))
+    if check.kind == "relationship":
+        return CheckQuery(_text(_without_counterpart(relation, check, exp.Star()).limit(limit)))
     if check.kind == "freshness":
         newest = exp.alias_(exp.Max(this=_column(check.columns[0])), "newest", quoted=True)
         return CheckQuery(_text(exp.select(newest).from_(_identifier(relation))))
@@ -156,6 +160,17 @@ def _broken(check: Check, prefix: str) -> tuple[exp.Expr, dict[str, Any]]:
     raise AssertionError(f"no condition for a {check.kind} check")
 
 
+def _without_counterpart(relation: str, check: Check, selected: exp.Expr) -> exp.Select:
+    """``selected`` of the rows whose value, no NULL, is not among those of the column that the check leads to."""
+    assert check.to is not None
+    other, target = check.to
+    value, key = _column(check.columns[0], "judged"), _column(target, "referenced")
+    found = exp.select("1").from_(_identifier(other, "referenced")).where(exp.EQ(this=key, expression=value.copy()))
+    present = exp.Not(this=exp.Is(this=value, expression=exp.Null()))
+    missing = exp.Not(this=exp.Exists(this=found))
+    return exp.select(selected).from_(_identifier(relation, "judged")).where(present, missing)
+
+
 def _duplicate_groups(relation: str, check: Check) -> exp.Select:
     keys = [_column(c) for c in check.columns]
     present = exp.and_(*[exp.Not(this=exp.Is(this=key.copy(), expression=exp.Null())) for key in keys])
@@ -168,14 +183,16 @@ def _count() -> exp.Count:
     return exp.Count(this=exp.Star(), big_int=True)
 
 
-def _column(name: str) -> exp.Expr:
+def _column(name: str, table: str | None = None) -> exp.Expr:
     """A column as the user names it: dots reach into structs, so only plain names are quoted whole."""
     parts = [exp.to_identifier(part, quoted=True) for part in name.split(".")]
-    return exp.Column(this=parts[0]) if len(parts) == 1 else exp.Dot.build([exp.Column(this=parts[0]), *parts[1:]])
+    first = exp.Column(this=parts[0], table=exp.to_identifier(table))
+    return first if len(parts) == 1 else exp.Dot.build([first, *parts[1:]])
 
 
-def _identifier(name: str) -> exp.Table:
-    return exp.Table(this=exp.to_identifier(name, quoted=True))
+def _identifier(name: str, alias: str | None = None) -> exp.Table:
+    named = exp.TableAlias(this=exp.to_identifier(alias)) if alias is not None else None
+    return exp.Table(this=exp.to_identifier(name, quoted=True), alias=named)
 
 
 def _text(select: exp.Select) -> str:

@@ -413,3 +413,26 @@ def test_a_source_that_is_missing_fails_its_observation_by_name(project, instanc
     result = run(sales.root, instance, keys("orders"), raise_on_error=False)
     (found,) = diagnostics(result, "observe__raw")
     assert (found["code"], found["joint"], found["file"]) == ("RVT-403", "orders", "sources/orders.yaml")
+
+
+REFERENCES = {
+    "data/orders.csv": ORDERS,
+    "sources/orders.yaml": source("orders", SCHEMA),
+    "joints/zeta.sql": "SELECT 'ada' AS name",
+    "sinks/report.yaml": sink(
+        "report", "zeta", assertions=[{"type": "relationship", "column": "name", "to": "orders.customer"}]
+    ),
+    "sinks/billed.yaml": sink(
+        "billed", "orders", assertions=[{"type": "relationship", "column": "customer", "to": "zeta.name"}]
+    ),
+}
+
+
+def test_a_check_over_another_joint_waits_for_it(project, instance):
+    folder = project(REFERENCES)
+    result = run(folder.root, instance, raise_on_error=False)
+    order = [event.step_key for event in result.all_events if event.event_type_value == "STEP_START"]
+    assert order.index("zeta") < order.index("billed")
+    assert verdicts(result) == {"report:relationship_name": True, "billed:relationship_customer": False}
+    assert folder.rows("report") == [{"name": "ada"}]
+    assert folder.versions("billed") == []

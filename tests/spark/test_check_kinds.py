@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from support.folders import ProjectFolder, sink
+from support.folders import ProjectFolder, sink, source
 
+from rivet_dagster.execution.group_run import check_source
 from rivet_dagster.execution.results import CheckResult
 
 
@@ -125,3 +126,71 @@ def test_sql_files_are_gates(project):
     assert (dict(above.check.tags), above.check.remediation) == ({"ids": "", "small": ""}, "Look at the range.")
     assert (above.violations, above.samples, above.blocks) == (1, ({"id": 2},), True)
     assert (some.check.severity, some.violations, some.blocks) == ("warn", 3, False)
+
+
+CUSTOMERS = "SELECT * FROM VALUES (1, 'ada'), (2, 'bob'), (NULL, 'eve') AS t (id, name)"
+ORDERS = "SELECT id, IF(id % 4 = 3, NULL, id % 4) AS customer FROM range(12)"
+
+
+def test_a_relationship_counts_the_rows_without_a_counterpart(project):
+    checks = [
+        {"type": "relationship", "column": "customer", "to": "customers.id", "samples": 2},
+        {"type": "relationship", "column": "Customer", "to": "out.id"},
+        {"type": "relationship", "column": "id", "to": "out.ID"},
+        {
+            "type": "custom",
+            "sql": "SELECT o.id FROM {{ this }} o JOIN customers c ON o.customer = c.id WHERE name = 'bob'",
+        },
+    ]
+    folder = project({
+        "joints/customers.sql": CUSTOMERS,
+        "joints/orders.sql": ORDERS,
+        "sinks/out.yaml": sink("out", "orders", assertions=[{**check, "severity": "warn"} for check in checks]),
+    })  # fmt: skip
+    folder.run("customers")
+    missing, itself, own, custom = folder.run("out").checks
+    orders = [(n, None if n % 4 == 3 else n % 4) for n in range(12)]
+    assert missing.violations == len([c for _, c in orders if c is not None and c not in (1, 2)]) == 3
+    assert [row["customer"] for row in missing.samples] == [0, 0]
+    assert (itself.violations, own.violations, custom.violations) == (0, 0, 3)
+    assert "customers" in missing.sql
+
+
+def test_a_check_without_its_reference_fails_and_hides_no_other(project):
+    checks = [
+        {"type": "relationship", "column": "customer", "to": "customers.id"},
+        {"type": "relationship", "column": "nope", "to": "out.id"},
+        {"type": "custom", "sql": "SELECT * FROM {{ this }} JOIN customers USING (id)"},
+        {"type": "not_null", "columns": ["nope"]},
+        {"type": "not_null", "columns": ["customer"]},
+        {"type": "unique", "columns": ["id"]},
+    ]
+    folder = project({
+        "joints/customers.sql": CUSTOMERS,
+        "joints/orders.sql": ORDERS,
+        "sinks/out.yaml": sink("out", "orders", assertions=checks),
+    })  # fmt: skip
+    result = folder.run("out")
+    assert result.published is None
+    gone, unknown, custom, nope, nulls, unique = result.checks
+    for check in (gone, custom):
+        assert (check.passed, check.violations) == (False, None)
+        assert "'customers' has never been materialized" in check.error
+    assert "nope" in unknown.error
+    assert "nope" in nope.error
+    assert (nulls.violations, unique.passed) == (3, True)
+
+
+def test_a_source_is_judged_with_a_stored_joint(project):
+    folder = project({
+        "data/orders.csv": "id,customer\n1,1\n2,7\n",
+        "sources/orders.yaml": {
+            **source("orders", "id INT, customer INT"),
+            "quality": {"assertions": [{"type": "relationship", "column": "customer", "to": "customers.id"}]},
+        },
+        "joints/customers.sql": CUSTOMERS,
+        "joints/totals.sql": "SELECT * FROM orders",
+    })  # fmt: skip
+    folder.run("customers")
+    (verdict,) = check_source(folder.runtime, "orders")
+    assert (verdict.violations, verdict.samples) == (1, ({"id": 2, "customer": 7},))

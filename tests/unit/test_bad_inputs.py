@@ -523,9 +523,14 @@ CHECKS = {
         RVT-209 quality/orders.yaml:2: joint orders: no check is of kind 'uniqe'; did you mean 'unique'?
             Write a check as `-- rivet:assert: not_null(id)`, or in YAML as `{type: not_null, columns: [id]}`.
     """),
-    "check: kind that is not available yet": quality("audits:\n  - {type: relationship, column: id, to: a.id}\n", """
-        RVT-298 quality/orders.yaml:2: joint orders: checks of kind 'relationship' are not available yet
-            Remove the option: this release does not have it yet.
+    "check: relationship to no joint": quality("audits:\n  - {type: relationship, column: id, to: rwa.id}\n", """
+        RVT-302 quality/orders.yaml:2: joint orders: check audit_relationship_id: `to` names 'rwa', which is no joint;
+        did you mean 'raw'?
+            Correct the name, or declare the missing joint.
+    """),
+    "check: relationship to no column": quality("audits:\n  - {type: relationship, column: id, to: raw}\n", """
+        RVT-204 quality/orders.yaml:2: joint orders: `to` must be `joint.column`, not 'raw'
+            Correct the value.
     """),
     "check: misspelt columns": quality("assertions:\n  - type: not_null\n    column: id\n", """
         RVT-205 quality/orders.yaml:2: joint orders: a not_null check needs `columns`
@@ -586,11 +591,10 @@ CHECKS = {
         {{ this }}
             Correct the check's SQL.
     """),
-    "check: a query over another joint": quality(
+    "check: a query over a sink": quality(
         "assertions:\n  - {type: custom, sql: SELECT * FROM orders JOIN report USING (id)}\n", """
-        RVT-298 quality/orders.yaml:2: joint orders: check custom: it reads report: checks over other joints are not
-        available yet
-            Remove the option: this release does not have it yet.
+        RVT-307 quality/orders.yaml:2: joint orders: check custom: it reads the sink 'report', which has no downstream
+            Read the joint before the sink instead; a sink is the end of its line.
     """),
     "check: no type": quality("assertions:\n  - {type: schema, columns: {id: LONG, net: dubble}}\n", """
         RVT-209 quality/orders.yaml:2: joint orders: check schema: no type of Spark's: net: dubble

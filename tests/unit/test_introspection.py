@@ -109,6 +109,12 @@ def test_a_variable_that_is_not_set_is_a_warning_too(project):
     }
 
 
+def test_a_source_of_no_catalog_is_the_error_it_always_is(project):
+    project.write({"sources/few.yaml": {"type": "source", "catalog": "rwa", "table": "orders.parquet"}})
+    plan = compile_directory(project.root, introspect=True)
+    assert [(error.code, error.joint) for error in plan.errors] == [("RVT-309", "few")]
+
+
 def test_all_catalogs_are_asked_at_once_and_none_for_ever(project, monkeypatch):
     together = threading.Barrier(4)
     endless = threading.Event()

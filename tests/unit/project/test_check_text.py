@@ -26,7 +26,7 @@ from rivet_dagster.project.check_text import check_text
         ('expression("a \\"b, c")', {"type": "expression", "sql": 'a "b, c'}),
         ("not_null(a, tags={x: y, z: w})", {"type": "not_null", "columns": ["a"], "tags": {"x": "y", "z": "w"}}),
         ("freshness(at, max_age=24h)", {"type": "freshness", "column": "at", "max_age": "24h"}),
-        ("relationship(a, b)", {"type": "relationship"}),
+        ("relationship(a, to=b.c)", {"type": "relationship", "column": "a", "to": "b.c"}),
         ("{type: not_null, columns: [a]}", {"type": "not_null", "columns": ["a"]}),
     ],
 )
