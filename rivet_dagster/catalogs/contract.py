@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import Published, Relation, Staged, Statistics
+from rivet_dagster.model.storage import Published, Relation, Staged, Statistics, Version
 
 
 class Catalog(Protocol):
@@ -51,6 +51,12 @@ class Catalog(Protocol):
     def current(self, table: str) -> Published | None:
         """The published version that readers see."""
 
+    def published_by(self, table: str, identity: str) -> Published | None:
+        """The version that ``identity`` published, whatever came after it; None where that is not known of any."""
+
+    def versions(self, table: str) -> tuple[Version, ...]:
+        """All versions that somebody could want: the published ones, the newest first, then those kept back."""
+
     def read(self, published: Published) -> Relation:
         """How an engine reads exactly that version. Raises RVT-401 where it has been expired."""
 
@@ -74,6 +80,18 @@ class Catalog(Protocol):
 
     def discard(self, staged: Staged) -> None:
         """Remove all of ``staged``; what is published stays as it is."""
+
+    def keep_back(self, staged: Staged) -> None:
+        """Leave ``staged``, complete but not published, to a person: no sweep removes it."""
+
+    def kept_back(self, table: str, version: str) -> Staged:
+        """A version that was kept back, to be published upon what is published now, or discarded. Raises RVT-408."""
+
+    def restage(self, table: str, version: str) -> Staged:
+        """A new version with the rows of an older published one, to be published. Raises RVT-402, RVT-404, RVT-408."""
+
+    def evict(self, published: Published) -> None:
+        """Remove the table if that version is still what readers see: its rows are not needed any more."""
 
     def sweep(self) -> tuple[str, ...]:
         """Remove what runs that are dead had staged, and give the names of it; a living run loses nothing."""

@@ -38,6 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from rivet_dagster.cli.sweep_command import sweep_command
 
             return sweep_command(options)
+        if options.command == "versions":
+            from rivet_dagster.cli.versions_command import versions_command
+
+            return versions_command(options)
         from rivet_dagster.cli.run_command import run_command
 
         return run_command(options)
@@ -93,6 +97,12 @@ def _parser() -> argparse.ArgumentParser:
 
     sweeping = commands.add_parser("sweep", help="remove what runs that died left in the catalogs")
     _add_globals(sweeping)
+
+    versions = commands.add_parser("versions", help="what is kept of a joint's table, and which of it readers see")
+    versions.add_argument("action", choices=("list", "rollback", "publish", "drop"))
+    versions.add_argument("joint", metavar="JOINT")
+    versions.add_argument("version", nargs="?", metavar="VERSION", help="rollback: default the one before")
+    _add_globals(versions)
     return parser
 
 

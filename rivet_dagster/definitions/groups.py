@@ -15,7 +15,8 @@ from rivet_dagster.definitions.names import step_name
 from rivet_dagster.definitions.resources import engine_key, open_runtime
 from rivet_dagster.definitions.translator import DagsterRivetTranslator, column_schema
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.group_run import check_published, run_group
+from rivet_dagster.execution.group_run import run_group
+from rivet_dagster.execution.judging import check_published
 from rivet_dagster.execution.reading import reference
 from rivet_dagster.execution.results import CheckResult, GroupResult
 from rivet_dagster.execution.runtime import Runtime

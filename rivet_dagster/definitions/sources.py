@@ -14,7 +14,7 @@ from rivet_dagster.definitions.failure import rivet_failures
 from rivet_dagster.definitions.names import step_name
 from rivet_dagster.definitions.resources import engine_key, open_runtime
 from rivet_dagster.definitions.translator import DagsterRivetTranslator
-from rivet_dagster.execution.group_run import check_source
+from rivet_dagster.execution.judging import check_source
 from rivet_dagster.execution.reading import data_version
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SOURCE

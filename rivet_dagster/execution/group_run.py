@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
-from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.heartbeat import kept_alive
-from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, CONFIG, PUBLISH, QUALITY, WRITE, PhaseClock
-from rivet_dagster.execution.python_joint import call, load_function
-from rivet_dagster.execution.quality import judge
-from rivet_dagster.execution.reading import at_joint, at_line, frames, queries_of, reference, source_frame
+from rivet_dagster.execution.judging import check_source
+from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PhaseClock
 from rivet_dagster.execution.refs import MaterializedRef
-from rivet_dagster.execution.results import CheckResult, GroupResult, Rows
+from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.joint import PYTHON
-from rivet_dagster.model.storage import Published, Staged, Statistics
+from rivet_dagster.execution.transaction import publish_exit
+from rivet_dagster.execution.writing import write_joint
 
 
 def run_group(
@@ -45,7 +42,7 @@ def run_group(
     result = GroupResult(group.name, clock.seconds)
     for exit_name in ends:
         if exit_name == group.exit:
-            result = _publish_exit(runtime, group, identity, given, clock)
+            result = publish_exit(runtime, group, identity, given, clock)
         else:
             counted[exit_name] = _count_inner(runtime, group, exit_name, given, clock)
     return GroupResult(
@@ -76,63 +73,6 @@ def reads(assembly: CompiledAssembly, group: FusedGroup, names: Iterable[str]) -
     return (needed | judged_with) - set(group.joints)
 
 
-def check_source(runtime: Runtime, name: str, checks: Container[str] | None = None) -> tuple[CheckResult, ...]:
-    """Judge a gated source in place by those of its checks (default: all)."""
-    joint = runtime.assembly.joint(name)
-    session = runtime.engine(joint.engine).session()
-    try:
-        session.register(name, source_frame(runtime, joint, session))
-        wanted = [check for check in joint.checks if checks is None or check.name in checks]
-        return judge(name, wanted, session, None, _others(runtime, session, {}))
-    finally:
-        session.close()
-
-
-def check_published(runtime: Runtime, name: str, checks: Container[str] | None = None) -> tuple[CheckResult, ...]:
-    """Judge what is published of a joint by those of its checks (default: all), writing nothing.
-
-    Raises RVT-401 where nothing is published.
-    """
-    joint = runtime.assembly.joint(name)
-    session = runtime.engine(joint.engine).session()
-    try:
-        ref = reference(runtime, name)
-        session.register(name, ref.frame_in(session))
-        wanted = [check for check in joint.checks if checks is None or check.name in checks]
-        known = None if ref.row_count is None else Statistics(ref.row_count, 0)
-        return judge(name, wanted, session, known, _others(runtime, session, {}))
-    finally:
-        session.close()
-
-
-def _publish_exit(
-    runtime: Runtime, group: FusedGroup, identity: str, given: Mapping[str, MaterializedRef], clock: PhaseClock
-) -> GroupResult:
-    joint = runtime.assembly.joint(group.exit)
-    assert joint.catalog is not None and joint.table is not None
-    catalog = runtime.catalog(joint.catalog)
-    with clock.phase(BRANCH):
-        staged = catalog.stage(joint.table, joint.options)
-    try:
-        with kept_alive(catalog, staged):
-            _write(runtime, group, group.exit, staged, given, clock)
-            with clock.phase(QUALITY):
-                checks, rows = _judge_staged(runtime, joint, staged, given)
-            if any(result.blocks for result in checks) or _skips(joint, rows):
-                with clock.phase(CLEAN_UP):
-                    catalog.discard(staged)
-                return GroupResult(group.name, clock.seconds, checks, skipped_empty=_skips(joint, rows))
-            with clock.phase(PUBLISH):
-                published = catalog.publish(staged, identity)
-        return GroupResult(group.name, clock.seconds, checks, published, _replaced(published))
-    except BaseException as error:
-        # Also on an interrupt: what was staged goes, what was published stays.
-        catalog.discard(staged)
-        if isinstance(error, RivetError):
-            raise at_joint(error, joint) from error.__cause__
-        raise
-
-
 def _count_inner(
     runtime: Runtime, group: FusedGroup, exit_name: str, given: Mapping[str, MaterializedRef], clock: PhaseClock
 ) -> int:
@@ -142,88 +82,11 @@ def _count_inner(
         staged = catalog.stage(exit_name, {})
     try:
         with kept_alive(catalog, staged):
-            _write(runtime, group, exit_name, staged, given, clock)
+            write_joint(runtime, group, exit_name, staged, given, clock)
         return catalog.audit(staged)[1].rows
     finally:
         with clock.phase(CLEAN_UP):
             catalog.discard(staged)
-
-
-def _write(
-    runtime: Runtime,
-    group: FusedGroup,
-    exit_name: str,
-    staged: Staged,
-    given: Mapping[str, MaterializedRef],
-    clock: PhaseClock,
-) -> None:
-    session = runtime.engine(group.engine).session()
-    try:
-        with clock.phase(CONFIG):
-            frame = _result(runtime, group, exit_name, session, given)
-        with clock.phase(WRITE):
-            _write_frame(runtime, group, exit_name, session, frame, staged)
-    finally:
-        session.close()
-
-
-def _write_frame(
-    runtime: Runtime, group: FusedGroup, exit_name: str, session: EngineSession, frame: Frame, staged: Staged
-) -> None:
-    try:
-        session.write(frame, staged.target)
-    except RivetError as error:
-        queries = queries_of(runtime.assembly, group, exit_name)
-        if len(queries) == 1 and runtime.assembly.joint(exit_name).type != PYTHON:
-            raise at_line(error, queries[0], runtime.assembly) from error.__cause__
-        raise
-
-
-def _result(
-    runtime: Runtime, group: FusedGroup, exit_name: str, session: EngineSession, given: Mapping[str, MaterializedRef]
-) -> Frame:
-    joint = runtime.assembly.joint(exit_name)
-    if joint.type == PYTHON:
-        handles = {u: (given.get(u) or reference(runtime, u)).bound_to(session) for u in joint.upstream}
-        try:
-            return call(joint, load_function(joint, runtime.root), handles, session)
-        finally:
-            for handle in handles.values():
-                handle.end()
-    found = frames(runtime, group, exit_name, session, given)
-    return found[0] if len(found) == 1 else session.union_by_name(found)
-
-
-def _judge_staged(
-    runtime: Runtime, joint: CompiledJoint, staged: Staged, given: Mapping[str, MaterializedRef]
-) -> tuple[tuple[CheckResult, ...], int]:
-    relation, statistics = runtime.catalog(staged.catalog).audit(staged)
-    if statistics.rows == 0 and joint.write_strategy.on_empty == "fail":
-        raise RivetError("RVT-508", "the batch is empty and `on_empty` is fail", joint=joint.name, file=joint.file)
-    if not joint.checks:
-        return (), statistics.rows
-    session = runtime.engine(joint.engine).session()
-    try:
-        session.register(joint.name, session.load(relation))
-        others = _others(runtime, session, given)
-        return judge(joint.name, joint.checks, session, statistics, others), statistics.rows
-    finally:
-        session.close()
-
-
-def _others(runtime: Runtime, session: EngineSession, given: Mapping[str, MaterializedRef]) -> Callable[[str], Frame]:
-    """The rows of the joints that checks read besides those they judge."""
-    return lambda name: (given.get(name) or reference(runtime, name)).frame_in(session)
-
-
-def _skips(joint: CompiledJoint, rows: int) -> bool:
-    return rows == 0 and joint.write_strategy.on_empty == "skip"
-
-
-def _replaced(published: Published) -> Rows:
-    """What `replace` did: the batch came, all rows before it went."""
-    rows = published.statistics.rows
-    return Rows(inserted=rows, updated=0, deleted=published.rows_before, total=rows)
 
 
 def _judge_sources(runtime: Runtime, names: Iterable[str]) -> None:

@@ -72,6 +72,23 @@ class Staged:
 
 
 @dataclass(frozen=True)
+class Version:
+    """A version of a table that is there: the one readers see, an older one, or one that is kept back.
+
+    ``published_at`` is a time in ISO 8601, None of a version that is kept back; so is ``rows`` where it is not known.
+    """
+
+    name: str
+    state: str
+    rows: int | None = None
+    published_at: str | None = None
+    identity: str = ""
+
+
+CURRENT, OLDER, KEPT_BACK = "current", "older", "kept back"
+
+
+@dataclass(frozen=True)
 class Published:
     """A version that readers see, how many rows it and the one before it hold, and the identity it was published by."""
 

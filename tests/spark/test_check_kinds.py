@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from support.folders import ProjectFolder, sink, source
 
-from rivet_dagster.execution.group_run import check_source
+from rivet_dagster.execution.judging import check_source
 from rivet_dagster.execution.results import CheckResult
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -80,10 +81,11 @@ class ProjectFolder:
         selected: Iterable[str] | None = None,
         given: Mapping[str, MaterializedRef] | None = None,
         unjudged_sources: Iterable[str] = (),
+        identity: str | None = None,
     ) -> GroupResult:
-        """Run a group, all of it unless some of its joints are selected."""
+        """Run a group, all of it unless some of its joints are selected, each time as another run."""
         chosen = self.assembly.group(group).joints if selected is None else selected
-        return run_group(self.runtime, group, chosen, f"test/{group}", given, unjudged_sources)
+        return run_group(self.runtime, group, chosen, identity or f"{uuid4()}/{group}", given, unjudged_sources)
 
     def run_all(self) -> dict[str, GroupResult]:
         """Run every group in the plan's order."""

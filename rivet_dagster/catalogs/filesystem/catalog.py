@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.catalogs.filesystem import heartbeat, sources, versions
+from rivet_dagster.catalogs.filesystem import heartbeat, shelf, sources, versions
 from rivet_dagster.catalogs.filesystem.columns import source_columns
 from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_format, format_of, reader_options
@@ -21,7 +21,7 @@ from rivet_dagster.model.convert import show
 from rivet_dagster.model.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import Files, Published, Staged, Statistics
+from rivet_dagster.model.storage import Files, Published, Staged, Statistics, Version
 
 
 class FilesystemCatalog(Catalog):
@@ -92,6 +92,19 @@ class FilesystemCatalog(Catalog):
             return None
         return self._described(layout, manifest) if manifest else None
 
+    def published_by(self, table: str, identity: str) -> Published | None:
+        """One of the versions that are still there."""
+        if self.current(table) is None:
+            return None
+        layout = self._layout(table)
+        found = (versions.manifest_of(layout, version) for version in versions.history(layout))
+        manifest = next((one for one in found if one is not None and one.identity == identity), None)
+        return self._described(layout, manifest) if manifest else None
+
+    def versions(self, table: str) -> tuple[Version, ...]:
+        """All of the table's folder, but what is being built."""
+        return () if self._place.remote else shelf.all_versions(self._layout(table))
+
     def read(self, published: Published) -> Files:
         """The version's own folder: a query planned on it finishes even when another version is published."""
         folder = self._layout(published.table).data(published.version)
@@ -112,8 +125,7 @@ class FilesystemCatalog(Catalog):
         base = layout.published()
         version = versions.begin(layout)
         sweep(layout)
-        target = Files("parquet", (str(layout.data(version)),), writer_options)
-        return Staged(self.name, table, version, base, target)
+        return self._staged(layout, version, base, writer_options)
 
     def audit(self, staged: Staged) -> tuple[Files, Statistics]:
         """What was staged, and what the footers of its files tell of it."""
@@ -161,6 +173,26 @@ class FilesystemCatalog(Catalog):
             if staged.version not in published:
                 versions.remove(layout, staged.version)
 
+    def keep_back(self, staged: Staged) -> None:
+        """A mark beside the staged version."""
+        shelf.keep_back(self._layout(staged.table), staged.version)
+
+    def kept_back(self, table: str, version: str) -> Staged:
+        """The version without its mark, upon what is published now."""
+        layout = self._layout(table)
+        shelf.take_up(layout, version)
+        return self._staged(layout, version, layout.published())
+
+    def restage(self, table: str, version: str) -> Staged:
+        """A new version that shares the older one's files on disk."""
+        layout = self._layout(table)
+        base = layout.published()
+        return self._staged(layout, shelf.restage(layout, version), base)
+
+    def evict(self, published: Published) -> None:
+        """Remove the link, then the versions."""
+        shelf.evict(self._layout(published.table), published.version)
+
     def sweep(self) -> tuple[str, ...]:
         """Remove the versions of dead runs in all tables; each as ``table/version``."""
         homes = self._place.folder / ".rivet"
@@ -173,6 +205,12 @@ class FilesystemCatalog(Catalog):
         """The table's place as a URI, without a password."""
         where = self._place.join(table)
         return self._place.shown(where) if is_remote(where) else Path(where).as_uri()
+
+    def _staged(
+        self, layout: TableLayout, version: str, base: str | None, options: Mapping[str, str] | None = None
+    ) -> Staged:
+        target = Files("parquet", (str(layout.data(version)),), options or {})
+        return Staged(self.name, layout.name, version, base, target)
 
     def _layout(self, table: str) -> TableLayout:
         return TableLayout(self._place.folder, table)

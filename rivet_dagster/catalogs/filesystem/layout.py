@@ -9,10 +9,12 @@
     <path>/.rivet/orders/00000002-9c41d0aa.json
     <path>/.rivet/orders/00000003-07fe3b1d/      being built
     <path>/.rivet/orders/00000003-07fe3b1d.alive
+    <path>/.rivet/orders/00000004-e0a95c2f/      kept back
+    <path>/.rivet/orders/00000004-e0a95c2f.kept
     <path>/.rivet/orders/lock
 
 A folder whose version the link cannot be followed back to, manifest by manifest, was never published; without a sign of
-life beside it, it is a dead run's.
+life beside it, it is a dead run's, unless a mark says that it is kept back.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from rivet_dagster.model.convert import show
 
 _NAME = re.compile(r"^\w[\w.-]*$")
 _VERSION = re.compile(r"^(\d{8,})-[0-9a-f]{8}$")
-_SUFFIXES = (".json", ".alive")
+_SUFFIXES = (".json", ".alive", ".kept")
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,10 @@ class TableLayout:
     def alive(self, version: str) -> Path:
         """The file whose time says when the run that builds a version was last alive."""
         return self.home / f"{version}.alive"
+
+    def kept(self, version: str) -> Path:
+        """The file that marks a version as kept back."""
+        return self.home / f"{version}.kept"
 
     def versions(self) -> set[str]:
         """All versions of which anything is there."""

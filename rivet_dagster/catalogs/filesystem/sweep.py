@@ -17,6 +17,7 @@ def sweep(table: TableLayout) -> list[str]:
     with versions.locked(table):
         now = heartbeat.now(table)
         kept = set(versions.history(table))
+        kept |= {version for version in table.versions() if table.kept(version).exists()}
         left = sorted(v for v in table.versions() if v not in kept and not heartbeat.is_alive(table, v, now))
         for version in left:
             versions.remove(table, version)

@@ -97,6 +97,15 @@ def history(table: TableLayout) -> list[str]:
     return versions
 
 
+def copy(table: TableLayout, version: str, to: str) -> None:
+    """Give one version the files of another; they share their bytes where the file system can."""
+    for path in parquet_files(table.data(version)):
+        try:
+            os.link(path, table.data(to) / path.name)
+        except OSError:
+            shutil.copy2(path, table.data(to) / path.name)
+
+
 def tidy(table: TableLayout, version: str) -> None:
     """Remove what the engine left beside the data files: some readers refuse a folder with anything else in it."""
     for path in table.data(version).iterdir():
@@ -113,12 +122,13 @@ def expire(table: TableLayout, keep: int) -> None:
 
 
 def remove(table: TableLayout, version: str) -> None:
-    """Remove a version's folder, manifest and sign of life, as far as they are there."""
+    """Remove a version's folder, manifest, mark and sign of life, as far as they are there."""
     # Canceled tasks of the engine may go on writing for a moment.
     for _ in range(10):
         shutil.rmtree(table.data(version), ignore_errors=True)
         if not table.data(version).exists():
             table.manifest(version).unlink(missing_ok=True)
+            table.kept(version).unlink(missing_ok=True)
             heartbeat.end(table, version)
             return
         time.sleep(0.1)

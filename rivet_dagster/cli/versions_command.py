@@ -1,0 +1,77 @@
+"""``rivet-dagster versions``: what is kept of a joint's table, and which of it readers see."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.registry import open_catalog
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.loading import compile_directory
+from rivet_dagster.model.joint import SOURCE
+from rivet_dagster.model.storage import CURRENT, OLDER, Staged, Version
+
+
+def versions_command(options: argparse.Namespace) -> int:
+    """List the versions of a joint, or change which one is published."""
+    root = Path(options.project).resolve()
+    assembly = compile_directory(root, options.profile).raise_errors()
+    joint = _stored(options.joint, assembly)
+    spec = next(spec for spec in assembly.catalogs if spec.name == joint.catalog)
+    catalog = open_catalog(spec, root, os.environ)
+    assert joint.table is not None
+    if options.action == "list":
+        _list(catalog.versions(joint.table), joint)
+    elif options.action == "rollback":
+        version = options.version or _previous(catalog, joint)
+        _publish(catalog, catalog.restage(joint.table, version), joint, f"rollback to {version}")
+    elif options.action == "publish":
+        _publish(catalog, catalog.kept_back(joint.table, _named(options)), joint, f"by hand, of {options.version}")
+    else:
+        catalog.discard(catalog.kept_back(joint.table, _named(options)))
+        print(f"{joint.name}: {options.version} is gone")
+    return 0
+
+
+def _list(versions: tuple[Version, ...], joint: CompiledJoint) -> None:
+    if not versions:
+        print(f"{joint.name}: nothing is published")
+    for one in versions:
+        rows = "? rows" if one.rows is None else f"{one.rows:,} rows"
+        print(f"{one.name}  {one.state:9}  {rows:>16}  {one.published_at or '':29}  {one.identity}".rstrip())
+
+
+def _publish(catalog: Catalog, staged: Staged, joint: CompiledJoint, identity: str) -> None:
+    try:
+        published = catalog.publish(staged, identity)
+    except BaseException:
+        catalog.keep_back(staged)
+        raise
+    print(f"{joint.name}: readers see {published.version} now, {published.statistics.rows:,} rows ({identity})")
+
+
+def _stored(name: str, assembly: CompiledAssembly) -> CompiledJoint:
+    stored = {j.name: j for j in assembly.joints if j.catalog is not None and j.type != SOURCE}
+    if name not in stored:
+        known = {joint.name: joint for joint in assembly.joints}
+        why = f"'{name}' is not stored" if name in known else f"no joint is named '{name}'"
+        raise RivetError("RVT-306", f"{why}{nearest(name, stored)}", remediation="Name a joint that is stored.")
+    return stored[name]
+
+
+def _previous(catalog: Catalog, joint: CompiledJoint) -> str:
+    assert joint.table is not None
+    states = {one.state: one.name for one in reversed(catalog.versions(joint.table))}
+    if OLDER not in states:
+        what = "no version before this one is kept" if CURRENT in states else "nothing is published"
+        raise RivetError("RVT-408", f"{joint.name}: {what}", remediation="Let the catalog keep more: `versions: 5`.")
+    return states[OLDER]
+
+
+def _named(options: argparse.Namespace) -> str:
+    if options.version is None:
+        raise RivetError("RVT-110", f"versions {options.action} needs a VERSION")
+    return str(options.version)

@@ -1,0 +1,91 @@
+"""One version a run: what a retry finds published already, and what happens to runs that overtake each other."""
+
+from unittest.mock import patch
+
+import pytest
+from support.folders import ProjectFolder, sink
+
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution import transaction
+
+POSITIVE = {"type": "expression", "name": "positive", "sql": "id >= 0"}
+
+
+@pytest.fixture
+def folder(project) -> ProjectFolder:
+    return project({"joints/numbers.sql": "SELECT id FROM range(3)", "sinks/out.yaml": sink("out", "numbers")})
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch) -> None:
+    monkeypatch.setattr(transaction, "PAUSES", (0.0, 0.0, 0.0))
+
+
+def overtaken(folder: ProjectFolder, times: int):
+    """Let another run publish right before a run does, so many times."""
+    publish = FilesystemCatalog.publish
+    left = [times]
+
+    def slow(catalog, staged, identity):
+        if left[0]:
+            left[0] -= 1
+            with patch.object(FilesystemCatalog, "publish", publish):
+                folder.run("out", identity=f"other-{left[0]}")
+        return publish(catalog, staged, identity)
+
+    return patch.object(FilesystemCatalog, "publish", slow)
+
+
+def test_a_retry_of_a_run_that_has_published_publishes_nothing_twice(folder, sql_executions):
+    folder.write({"sinks/out.yaml": sink("out", "numbers", assertions=[POSITIVE])})
+    first = folder.run("out", identity="run/out")
+    folder.write({"joints/numbers.sql": "SELECT id FROM range(5)"})
+    sql_executions.since()
+    again = folder.run("out", identity="run/out")
+    assert again.published == first.published
+    assert again.rows == first.rows
+    assert [(check.check.name, check.passed) for check in again.checks] == [("positive", True)]
+    assert sql_executions.since() == 1  # the check, and no write
+    folder.run("out", identity="other/out")
+    late = folder.run("out", identity="run/out")
+    assert late.published == first.published
+    assert folder.rows("out") == [{"id": n} for n in range(5)]
+
+
+def test_a_run_that_was_overtaken_computes_anew(folder):
+    with overtaken(folder, 3):
+        result = folder.run("out", identity="mine")
+    assert folder.runtime.catalog("lake").current("out") == result.published
+    assert result.published.identity == "mine"
+    names = [one.name for one in folder.runtime.catalog("lake").versions("out")]
+    assert {name.partition(".")[0] for name in folder.versions("out")} == set(names)
+
+
+def test_a_run_that_is_overtaken_for_ever_keeps_its_version_back(folder):
+    with overtaken(folder, 4), pytest.raises(RivetError) as caught:
+        folder.run("out", identity="mine")
+    (found,) = caught.value.diagnostics
+    catalog = folder.runtime.catalog("lake")
+    (kept,) = [one for one in catalog.versions("out") if one.state == "kept back"]
+    assert (found.code, found.joint) == ("RVT-405", "out")
+    assert f"the last of 4 attempts is kept as {kept.name}" in found.message
+    assert f"rivet-dagster versions publish out {kept.name}" in found.remediation
+    assert catalog.current("out").identity == "other-0"
+    assert catalog.sweep() == ()
+    assert catalog.publish(catalog.kept_back("out", kept.name), "by hand").statistics.rows == 3
+
+
+def test_a_run_that_overtook_itself_is_done(folder):
+    """A step that counts as dead goes on, and publishes while its retry does."""
+    publish = FilesystemCatalog.publish
+
+    def zombie(catalog, staged, identity):
+        with patch.object(FilesystemCatalog, "publish", publish):
+            folder.run("out", identity="mine")
+        return publish(catalog, staged, identity)
+
+    with patch.object(FilesystemCatalog, "publish", zombie):
+        result = folder.run("out", identity="mine")
+    assert len(folder.runtime.catalog("lake").versions("out")) == 1
+    assert folder.runtime.catalog("lake").current("out") == result.published
