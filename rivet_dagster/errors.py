@@ -77,9 +77,14 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-507": "Look at the samples of the failed checks; correct the data or the check.",
     "RVT-508": "Look why the query gives no rows, or set `on_empty` to write or skip.",
     "RVT-509": "Annotate the input as MaterializedRef, pyarrow.Table, or a pandas, polars or Spark DataFrame.",
+    "RVT-510": "Run it again; `options: {retries: 3, retry_delay: 30s}` on the joint does so by itself.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
 """Each code with the remediation shown where the place of the error has no better one."""
+
+
+TRANSIENT = frozenset({"RVT-406", "RVT-510"})
+"""What may well not happen again when the same is tried again."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,11 @@ class RivetError(Exception):
     def code(self) -> str:
         """The code of the first diagnostic."""
         return self.diagnostics[0].code
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether trying the same again makes sense."""
+        return all(d.code in TRANSIENT for d in self.diagnostics)
 
     @property
     def exit_code(self) -> int:

@@ -12,6 +12,14 @@ from rivet_dagster.execution.phases import PHASES
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SINK
 
+_WORDS = {
+    "STEP_START": "running",
+    "STEP_UP_FOR_RETRY": "will be tried again",
+    "STEP_RESTARTED": "running again",
+    "STEP_SUCCESS": "done",
+    "STEP_FAILURE": "FAILED",
+}
+
 
 def report_text(report: RunReport, assembly: CompiledAssembly, root: Path) -> str:
     """Groups with rows and phase times, checks, where the tables lie, and what went wrong."""
@@ -30,8 +38,7 @@ def progress_line(event: Any) -> str | None:
     """One line for an event worth one while a run goes on."""
     if event is None or event.step_key is None:
         return None
-    words = {"STEP_START": "running", "STEP_SUCCESS": "done", "STEP_FAILURE": "FAILED"}
-    word = words.get(event.event_type_value)
+    word = _WORDS.get(event.event_type_value)
     return f"{event.step_key}: {word}" if word else None
 
 

@@ -8,6 +8,7 @@ from rivet_dagster.compiler.assembly import check_assembly
 from rivet_dagster.compiler.code_version import code_version
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.engines import resolve_engines
+from rivet_dagster.compiler.exits import check_exits
 from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, Fusion, fuse_joints, group_sql, joint_sql, order_groups
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.materialization import engine_boundaries, materializations
@@ -22,6 +23,7 @@ from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project
+from rivet_dagster.model.step_options import step_options
 
 
 def compile_project(
@@ -44,6 +46,7 @@ def compile_project(
         return _failed(project, found)
 
     fusion = fuse_joints(graph, engines, _max_depth(project.profile))
+    check_exits(graph, fusion, found)
     order, waves = order_groups(graph, fusion)
     members = fusion.members(graph)
     schemas = infer_schemas(graph, fusion, found, memo, introspection.tables)
@@ -87,6 +90,7 @@ def _compiled_joints(
         query = graph.queries.get(name)
         function = project.functions.get(name)
         catalog, table = joint.catalog, joint.table
+        step, options = step_options(joint.options)
         if joint.type not in (SOURCE, SINK) and name in stored:
             catalog, table = project.profile.workspace, name
         compiled.append(
@@ -108,7 +112,9 @@ def _compiled_joints(
                 function_file=function.file if function else None,
                 write_strategy=joint.write_strategy,
                 checks=joint.quality,
-                options=joint.options,
+                options=options,
+                step=step,
+                retention=joint.retention,
                 schema=schemas[name].schema,
                 schema_confidence=schemas[name].confidence,
                 lineage=schemas[name].lineage,

@@ -14,6 +14,7 @@ from rivet_dagster.model.check import Check
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.project import DagsterSettings
 from rivet_dagster.model.schema import NONE, Field
+from rivet_dagster.model.step_options import StepOptions
 from rivet_dagster.model.write_strategy import WriteStrategy
 
 
@@ -43,8 +44,9 @@ class CompiledJoint:
 
     ``sql`` is a SQL joint's own text, which begins on ``sql_line`` of its file, or a source's projection. ``group`` is
     its fused group, ``asset_group`` its group in Dagster. ``catalog`` and ``table`` say where a source lies or a stored
-    result goes; both are None for a joint that is not stored. ``schema`` is None where no column is known; ``lineage``
-    has no entry for a column whose origin is not certain.
+    result goes; both are None for a joint that is not stored. ``options`` are those of its storage, ``step``
+    those of the step that runs its group. ``schema`` is None where no column is known; ``lineage`` has no entry for a
+    column whose origin is not certain.
     """
 
     name: str
@@ -65,6 +67,8 @@ class CompiledJoint:
     write_strategy: WriteStrategy = WriteStrategy()
     checks: tuple[Check, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    step: StepOptions = StepOptions()
+    retention: str = "latest"
     schema: tuple[Field, ...] | None = None
     schema_confidence: str = NONE
     lineage: tuple[ColumnLineage, ...] = ()

@@ -8,8 +8,23 @@ from contextlib import contextmanager
 import dagster as dg
 
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.step_options import StepOptions
 
 DIAGNOSTICS = "rivet/diagnostics"
+
+
+@contextmanager
+def step_failures(context: dg.AssetExecutionContext, options: StepOptions) -> Iterator[None]:
+    """The same for a step: it is tried again where that makes sense, as often as ``options`` say.
+
+    Not by a RetryPolicy: Dagster lets that retry what a user has canceled, too.
+    """
+    try:
+        yield
+    except RivetError as error:
+        if error.is_transient and context.retry_number < options.retries:
+            raise dg.RetryRequested(options.retries, options.retry_delay) from failure(error)
+        raise failure(error) from error
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,13 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.definitions.check_results import asset_check_result
-from rivet_dagster.definitions.failure import failure, rivet_failures
+from rivet_dagster.definitions.failure import failure, rivet_failures, step_failures
+from rivet_dagster.definitions.identity import run_identity
 from rivet_dagster.definitions.names import step_name
 from rivet_dagster.definitions.resources import engine_key, open_runtime
 from rivet_dagster.definitions.translator import DagsterRivetTranslator, column_schema
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.eviction import evict
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.judging import check_published
 from rivet_dagster.execution.reading import reference
@@ -35,8 +37,10 @@ def group_assets(
     inputs = {name: dg.AssetIn(key=translator.get_asset_key(assembly.joint(name), assembly)) for name in stored}
     checks = [translator.get_asset_check_spec(check, joint, assembly) for joint in joints for check in joint.checks]
 
+    step = step_name(assembly, group.name)
+
     @dg.multi_asset(
-        name=step_name(assembly, group.name),
+        name=step,
         specs=[translator.get_asset_spec(joint, assembly, root) for joint in joints],
         check_specs=checks,
         ins=inputs,
@@ -52,14 +56,19 @@ def group_assets(
         if not selected:
             yield from _judge_only(context, runtime, joints, keys)
             return
-        with rivet_failures():
+        with step_failures(context, assembly.joint(group.exit).step):
             unjudged = _unjudged_sources(context, group, assembly, translator)
-            identity = f"{context.run.root_run_id or context.run.run_id}/{group.name}"
+            identity = f"{run_identity(context, step)}/{group.name}"
             result = run_group(runtime, group.name, selected, identity, given, unjudged)
         yield from _check_results(context, result.checks, keys)
         if not result.gate_failed:
             for name in selected:
                 yield _materialization(name, keys[name], result, runtime, group)
+            # Dagster has recorded the materializations by now.
+            with rivet_failures():
+                evicted = evict(runtime, group.name, _is_newer(context.instance, assembly, translator))
+            if evicted:
+                context.log.info(f"evicted, since nobody reads them any more: {', '.join(evicted)}")
 
     return run
 
@@ -128,6 +137,16 @@ def _materialization(
     with rivet_failures():
         value = reference(runtime, name)
     return dg.MaterializeResult(asset_key=key, value=value, metadata=metadata)
+
+
+def _is_newer(
+    instance: dg.DagsterInstance, assembly: CompiledAssembly, translator: DagsterRivetTranslator
+) -> Callable[[str, str], bool]:
+    def last(joint: str) -> float:
+        event = instance.get_latest_materialization_event(translator.get_asset_key(assembly.joint(joint), assembly))
+        return event.timestamp if event is not None else 0.0
+
+    return lambda reader, joint: last(reader) > last(joint)
 
 
 def _exit_metadata(result: GroupResult) -> dict[str, Any]:

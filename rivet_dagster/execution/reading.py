@@ -27,7 +27,7 @@ def reference(runtime: Runtime, name: str) -> MaterializedRef:
         return MaterializedRef(name, engine.session, lambda session: _view(runtime, joint, session))
     published = runtime.catalog(joint.catalog).current(joint.table or name)
     if published is None:
-        return MaterializedRef(name, engine.session, lambda session: _never_materialized(name))
+        return MaterializedRef(name, engine.session, lambda session: _not_there(joint))
     return published_reference(runtime, name, published)
 
 
@@ -123,5 +123,8 @@ def _view(runtime: Runtime, joint: CompiledJoint, session: EngineSession) -> Fra
     return frames(runtime, group, joint.name, session, {})[0]
 
 
-def _never_materialized(name: str) -> Frame:
-    raise RivetError("RVT-401", f"'{name}' has never been materialized", joint=name)
+def _not_there(joint: CompiledJoint) -> Frame:
+    why = "has never been materialized"
+    if joint.retention == "run":
+        why += ", or has been evicted after its last reader (`retention: run`)"
+    raise RivetError("RVT-401", f"'{joint.name}' {why}", joint=joint.name)

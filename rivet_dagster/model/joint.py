@@ -12,6 +12,7 @@ from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model import convert
 from rivet_dagster.model.check import ASSERTION, AUDIT, Check, parse_check, with_distinct_names
 from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.step_options import STEP_OPTIONS, step_options
 from rivet_dagster.model.write_strategy import WriteStrategy, parse_write_strategy
 
 SOURCE, SQL, PYTHON, SINK = "source", "sql", "python", "sink"
@@ -19,8 +20,8 @@ SOURCE, SQL, PYTHON, SINK = "source", "sql", "python", "sink"
 _ANY = frozenset({"name", "type", "engine", "tags", "description", "owners", "group", "quality"})
 KEYS: dict[str, frozenset[str]] = {
     SOURCE: _ANY | {"upstream", "columns", "filter", "limit", "catalog", "table", "options"},
-    SQL: _ANY | {"sql", "upstream", "eager", "retention", "on_error", "partitions"},
-    PYTHON: _ANY | {"function", "upstream", "eager", "retention", "partitions"},
+    SQL: _ANY | {"sql", "upstream", "eager", "retention", "on_error", "partitions", "options"},
+    PYTHON: _ANY | {"function", "upstream", "eager", "retention", "partitions", "options"},
     SINK: _ANY | {"upstream", "catalog", "table", "write_strategy", "options", "on_error", "partitions"},
 }
 """The keys with a meaning on each type of joint (``upstream`` of a source is read to be refused by name)."""
@@ -35,9 +36,10 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 _LATER: dict[str, Callable[[Any], bool]] = {
     "partitions": lambda value: value is not None,
     "on_error": lambda value: value == "quarantine",
-    "retention": lambda value: value == "run",
 }
 """Options of the contract that this release refuses by name."""
+
+_LATER_OPTIONS = ("landing", "archive", "timeout", "pool")
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(
     "context conf config meta arg_dict dict input_arg_dict output_arg_dict int str float bool input output type".split()
@@ -152,10 +154,22 @@ class Joint:
         for key in REQUIRED[self.type]:
             if getattr(self, key) is None:
                 found.append(self._wrong("RVT-205", f"a {self.type} joint needs `{key}`"))
-        for key in ("landing", "archive"):
+        found += self._wrong_options()
+        for key in _LATER_OPTIONS:
             if key in self.options:
                 found.append(self._wrong("RVT-298", f"the option `{key}` is not available yet", "options"))
         return found
+
+    def _wrong_options(self) -> list[Diagnostic]:
+        try:
+            _, others = step_options(self.options)
+        except ValueError as error:
+            return [self._wrong("RVT-204", f"`options` {error}", "options")]
+        if self.type not in (SQL, PYTHON):
+            return []
+        unknown = [key for key in others if key not in _LATER_OPTIONS]
+        hints = {key: nearest(key, STEP_OPTIONS) for key in unknown}
+        return [self._wrong("RVT-203", f"unknown option '{key}'{hint}", "options") for key, hint in hints.items()]
 
     def _refused_by_dagster(self) -> list[Diagnostic]:
         found = []

@@ -24,6 +24,20 @@ _WRAPPERS = ("Exception thrown in awaitResult", "Job aborted")
 _OUT_OF_MEMORY = 52
 """Spark's own exit code for it."""
 _MEMORY = "Spark's output above may say more; memory is set by `spark.driver.memory` in the engine's `config`."
+_LOST = (
+    "ExecutorLostFailure",
+    "FetchFailed",
+    "MetadataFetchFailedException",
+    "SparkContext was shut down",
+    "Connection refused",
+    "Connection reset",
+    "ConnectException",
+    "SocketTimeoutException",
+    "Stale file handle",
+    "StatusCode.UNAVAILABLE",
+    "RETRIES_EXCEEDED",
+)
+"""Signs in what Spark says that a machine or a store was away for a while, and no query is to blame."""
 _REMEDIES = {
     "[FAILED_READ_FILE": "Correct the file, or the source's `options`.",
     "[UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE": "Give the column another type, with CAST.",
@@ -33,7 +47,9 @@ _REMEDIES = {
 
 
 def spark_error(error: Exception, remediation: str | None = None) -> RivetError | None:
-    """RVT-503 with Spark's own words, RVT-502 where its JVM has died; None for an exception that is not Spark's.
+    """RVT-503 with Spark's own words, RVT-502 where its JVM has died, RVT-510 where something it needs was away.
+
+    None for an exception that is not Spark's.
 
     Its ``line`` counts in the query, as Spark's does. A ``remediation`` is given where it was no query that failed.
     """
@@ -46,6 +62,8 @@ def spark_error(error: Exception, remediation: str | None = None) -> RivetError 
     if not isinstance(error, PySparkException | Py4JError):
         return None
     message = summary(error)
+    if any(sign in text for sign in _LOST for text in (str(error), *_java_causes(error))):
+        return RivetError("RVT-510", message)
     line = _line(str(error)) if remediation is None else None
     for sign, remedy in _REMEDIES.items():
         if sign in message:

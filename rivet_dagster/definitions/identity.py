@@ -1,0 +1,32 @@
+"""Who publishes: the run, and for what is retried the run that tried it first."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+_PARTIAL = "dagster/is_asset_resume_retry"
+_AUTOMATIC = "dagster/retry_number"
+
+
+def run_identity(context: dg.AssetExecutionContext, step: str) -> str:
+    """The id of the run that first tried this step.
+
+    Whatever retries a step that did not come to its end has the identity of the first try: what that had published
+    already is not published twice. A re-execution of what had succeeded, or of everything, is a new run.
+    """
+    run: dg.DagsterRun = context.run
+    while run.parent_run_id is not None and _is_retry(run, run.parent_run_id, step, context.instance):
+        parent = context.instance.get_run_by_id(run.parent_run_id)
+        if parent is None:
+            break
+        run = parent
+    return run.run_id
+
+
+def _is_retry(run: dg.DagsterRun, parent_id: str, step: str, instance: dg.DagsterInstance) -> bool:
+    if _AUTOMATIC in run.tags:
+        return True
+    if run.step_keys_to_execute is None and _PARTIAL not in run.tags:
+        return False
+    succeeded = instance.all_logs(parent_id, of_type=dg.DagsterEventType.STEP_SUCCESS)
+    return step not in {entry.dagster_event.step_key for entry in succeeded if entry.dagster_event}

@@ -1,0 +1,29 @@
+"""Removing what ``retention: run`` keeps no longer than its last reader needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rivet_dagster.execution.runtime import Runtime
+
+
+def evict(runtime: Runtime, group_name: str, is_newer: Callable[[str, str], bool]) -> tuple[str, ...]:
+    """Remove the stored joints that no group needs any more now that this one has succeeded, and name them.
+
+    ``is_newer(reader, joint)`` says whether the joint ``reader`` was last materialized after ``joint``. What the plan
+    lets go only after other groups stays until each of them has read it.
+    """
+    assembly = runtime.assembly
+    evicted = []
+    for stored in assembly.materializations:
+        joint = assembly.joint(stored.joint)
+        if joint.retention != "run" or group_name not in stored.evict_after:
+            continue
+        if all(is_newer(assembly.group(reader).exit, joint.name) for reader in stored.evict_after):
+            assert joint.catalog is not None
+            catalog = runtime.catalog(joint.catalog)
+            published = catalog.current(joint.table or joint.name)
+            if published is not None:
+                catalog.evict(published)
+                evicted.append(joint.name)
+    return tuple(evicted)
