@@ -66,6 +66,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-404": "Move what stands there away, or choose another table name.",
     "RVT-405": "Run it again; another run published the same table in between.",
     "RVT-406": "Run it again: this run was silent for so long that others had to take it for dead.",
+    "RVT-407": "Run it again; if that does not help, look at the disk, and at who else writes to its `.rivet`.",
     "RVT-408": "Name one that `rivet-dagster versions list JOINT` shows.",
     # 5xx: engines and runs
     "RVT-501": "Give `concurrency_limit` a whole number of at least 1, or leave it out.",

@@ -1,5 +1,6 @@
 """What others do to a table, or an interruption does, while it is published."""
 
+import errno
 import os
 import shutil
 import threading
@@ -74,7 +75,7 @@ def test_expiry_takes_up_what_an_interrupted_one_left(tmp_path, warehouse, monke
 
 
 @pytest.mark.parametrize("place", ["switch", "manifest", "sync"])
-@pytest.mark.parametrize("failure", [OSError("disk full"), KeyboardInterrupt()], ids=["error", "interrupt"])
+@pytest.mark.parametrize("failure", [OSError(errno.EIO, "broken"), KeyboardInterrupt()], ids=["error", "interrupt"])
 def test_a_failure_in_the_middle_of_publishing_leaves_the_old_table(tmp_path, warehouse, monkeypatch, place, failure):
     publish(warehouse, [1])
     before = tree(tmp_path)
@@ -84,7 +85,7 @@ def test_a_failure_in_the_middle_of_publishing_leaves_the_old_table(tmp_path, wa
         raise failure
 
     monkeypatch.setattr(os, {"switch": "replace", "manifest": "fsync", "sync": "symlink"}[place], fail)
-    with pytest.raises(type(failure)):
+    with pytest.raises((RivetError, KeyboardInterrupt)):
         warehouse.publish(staged, "run")
     monkeypatch.undo()
     assert ids(tmp_path / "warehouse/orders") == [1]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -86,6 +87,23 @@ def test_a_reader_of_the_version_before_finishes(warehouse):
     dataset = pa.dataset.dataset(warehouse.read(first).paths[0])
     publish(warehouse, [2])
     assert dataset.to_table().column("id").to_pylist() == [1]
+
+
+def test_a_version_that_expires_is_gone_before_its_files_are_removed(warehouse, monkeypatch):
+    """Else who lists them at that moment would read a part of it."""
+    first = publish(warehouse, [1])
+    publish(warehouse, [2])
+    removed = []
+
+    def remove(folder: Path, **_: object) -> None:
+        assert refused(warehouse.read, first).code == "RVT-401"
+        removed.append(folder.exists())
+        rmtree(folder, ignore_errors=True)
+
+    rmtree = shutil.rmtree
+    monkeypatch.setattr(shutil, "rmtree", remove)
+    publish(warehouse, [3])
+    assert True in removed
 
 
 @pytest.mark.parametrize("table", ["", "..", ".hidden", "a/b", "/tmp/x", "a b", "*", "day=1", "../x"])

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.filesystem import heartbeat, shelf, sources, versions
 from rivet_dagster.catalogs.filesystem.columns import source_columns
-from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.footers import Marks, marks, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
 from rivet_dagster.catalogs.filesystem.sweep import sweep
+from rivet_dagster.catalogs.filesystem.writing import writing
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.entry_points import is_unexpanded, refuse_wrong_options
@@ -56,6 +58,7 @@ class FilesystemCatalog(Catalog):
         self._place = Place.of(spec.options["path"], root)
         self._format: str = spec.options.get("format", "parquet")
         self._kept = int(spec.options.get("versions", 2))
+        self._audited: dict[str, Marks] = {}
 
     def source(self, table: str, options: Mapping[str, Any]) -> Files:
         """The files of ``table``; a table that this catalog published is read in the version it has now."""
@@ -123,14 +126,17 @@ class FilesystemCatalog(Catalog):
         writer_options = as_texts(options)
         layout = self._layout(table)
         base = layout.published()
-        version = versions.begin(layout)
-        sweep(layout)
+        with writing(layout.home):
+            sweep(layout)  # first: what a dead run left may be what fills the disk
+            version = versions.begin(layout)
         return self._staged(layout, version, base, writer_options)
 
     def audit(self, staged: Staged) -> tuple[Files, Statistics]:
         """What was staged, and what the footers of its files tell of it."""
         folder = self._layout(staged.table).data(staged.version)
-        return Files("parquet", (str(folder),)), read_statistics(self._staged_files(folder))
+        files = self._staged_files(folder)
+        self._audited[staged.version] = marks(files)
+        return Files("parquet", (str(folder),)), read_statistics(files)
 
     def beat(self, staged: Staged) -> None:
         """A new time for the file beside the staged version."""
@@ -139,8 +145,16 @@ class FilesystemCatalog(Catalog):
     def publish(self, staged: Staged, identity: str) -> Published:
         """Switch the link; publishing again what is published already changes nothing."""
         layout = self._layout(staged.table)
+        with writing(layout.home):
+            return self._described(layout, self._publish(layout, staged, identity))
+
+    def _publish(self, layout: TableLayout, staged: Staged, identity: str) -> Manifest:
         files = self._staged_files(layout.data(staged.version))
         statistics = read_statistics(files)
+        found = marks(files)
+        if self._audited.pop(staged.version, found) != found:
+            folder = self._place.shown(layout.data(staged.version))
+            raise RivetError("RVT-407", f"the files in {folder} have changed since they were judged")
         versions.tidy(layout, staged.version)
         for path in (*files, layout.data(staged.version)):
             versions.sync(path)
@@ -148,7 +162,7 @@ class FilesystemCatalog(Catalog):
             version = layout.published()
             current = versions.manifest_of(layout, version) if version else None
             if current is not None and version == staged.version:
-                return self._described(layout, current)
+                return current
             heartbeat.beat(layout, staged.version)
             if version != staged.base:
                 seen = version or "nothing"
@@ -160,12 +174,16 @@ class FilesystemCatalog(Catalog):
             versions.switch(layout, staged.version)
             heartbeat.end(layout, staged.version)
             versions.expire(layout, self._kept)
-        return self._described(layout, manifest)
+        return manifest
 
     def discard(self, staged: Staged) -> None:
-        """Remove what was staged unless it has been published; nothing happens where it is gone already."""
+        """Remove what was staged unless it has been published; nothing happens where it is gone already.
+
+        What the file system does not let go now is swept by a later run.
+        """
         layout = self._layout(staged.table)
-        with versions.locked(layout):
+        self._audited.pop(staged.version, None)
+        with suppress(OSError), versions.locked(layout):
             try:
                 published = versions.history(layout)
             except RivetError:

@@ -6,7 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
+
+Marks = dict[str, tuple[int, int]]
+"""The size and time of each file by its name."""
 
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _EXACT = ("INT32", "INT64")
@@ -23,13 +27,30 @@ def is_data(path: Path) -> bool:
     return not path.name.startswith(("_", "."))
 
 
-def read_statistics(files: list[Path]) -> Statistics:
-    """Rows, bytes, columns and their values of the table that ``files`` (at least one) make up."""
-    import pyarrow.parquet as pq
+def marks(files: list[Path]) -> Marks:
+    """What tells files apart from the same ones with other content. Raises RVT-407."""
+    try:
+        return {path.name: (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
+    except FileNotFoundError as error:
+        raise RivetError("RVT-407", f"the file {error.filename}, which the engine wrote, has vanished") from error
 
-    footers = [pq.read_metadata(path) for path in files]
+
+def read_statistics(files: list[Path]) -> Statistics:
+    """Rows, bytes, columns and their values of the table that ``files`` (at least one) make up. Raises RVT-407."""
+    footers = [_footer(path) for path in files]
     rows = sum(footer.num_rows for footer in footers)
     return Statistics(rows, sum(path.stat().st_size for path in files), _columns(footers[0]), _values(footers))
+
+
+def _footer(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_metadata(path)
+    except (OSError, pa.ArrowException) as error:
+        why = str(error).strip()
+        raise RivetError("RVT-407", f"the file {path}, as the engine wrote it, cannot be read: {why}") from error
 
 
 def spark_columns(footer: Any) -> tuple[tuple[str, str], ...] | None:

@@ -30,7 +30,7 @@ from rivet_dagster.model.convert import show
 
 _NAME = re.compile(r"^\w[\w.-]*$")
 _VERSION = re.compile(r"^(\d{8,})-[0-9a-f]{8}$")
-_SUFFIXES = (".json", ".alive", ".kept")
+_SUFFIXES = (".json", ".alive", ".kept", ".removed")
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,10 @@ class TableLayout:
     def kept(self, version: str) -> Path:
         """The file that marks a version as kept back."""
         return self.home / f"{version}.kept"
+
+    def removed(self, version: str) -> Path:
+        """Where a version's folder goes while its files are removed one by one."""
+        return self.home / f"{version}.removed"
 
     def versions(self) -> set[str]:
         """All versions of which anything is there."""

@@ -21,6 +21,8 @@ def sweep(table: TableLayout) -> list[str]:
         left = sorted(v for v in table.versions() if v not in kept and not heartbeat.is_alive(table, v, now))
         for version in left:
             versions.remove(table, version)
+        for version in kept:
+            heartbeat.end(table, version)  # its run died right after it had published
         for path in table.home.iterdir():
             # Lstat: a probe is a link to nothing by now.
             if _PROBE.match(path.name) and now - path.lstat().st_mtime > heartbeat.DEAD_AFTER:

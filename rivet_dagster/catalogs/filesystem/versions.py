@@ -22,28 +22,28 @@ _UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def begin(table: TableLayout) -> str:
-    """Make the folder of a new version and give the version's name. Raises RVT-402, RVT-404."""
+    """Make the folder of a new version and give the version's name. Raises RVT-402, OSError."""
+    table.home.mkdir(parents=True, exist_ok=True)
+    version = table.new_version()
     try:
-        table.home.mkdir(parents=True, exist_ok=True)
-        version = table.new_version()
         heartbeat.begin(table, version)
         table.data(version).mkdir()
-    except OSError as error:
-        raise RivetError(
-            "RVT-404",
-            f"cannot write to {table.home}: {error.strerror}",
-            remediation="Give this user the right to write there, or the catalog another `path`.",
-        ) from error
+        _try_a_link(table, version)
+    except BaseException:
+        remove(table, version)
+        raise
+    return version
+
+
+def _try_a_link(table: TableLayout, version: str) -> None:
     probe = table.home / f".link-{secrets.token_hex(4)}"
     try:
         probe.symlink_to(version)
         probe.unlink()
     except OSError as error:
-        remove(table, version)
         if error.errno in _UNSUPPORTED:
             raise RivetError("RVT-402", f"the file system of {table.folder} has no symbolic links") from error
         raise
-    return version
 
 
 @contextmanager
@@ -123,10 +123,15 @@ def expire(table: TableLayout, keep: int) -> None:
 
 def remove(table: TableLayout, version: str) -> None:
     """Remove a version's folder, manifest, mark and sign of life, as far as they are there."""
+    data, removed = table.data(version), table.removed(version)
     # Canceled tasks of the engine may go on writing for a moment.
     for _ in range(10):
-        shutil.rmtree(table.data(version), ignore_errors=True)
-        if not table.data(version).exists():
+        # Who lists the files at this moment must find all of them or none.
+        with suppress(OSError):
+            os.rename(data, removed)
+        for folder in (removed, data):
+            shutil.rmtree(folder, ignore_errors=True)
+        if not removed.exists() and not data.exists():
             table.manifest(version).unlink(missing_ok=True)
             table.kept(version).unlink(missing_ok=True)
             heartbeat.end(table, version)

@@ -1,0 +1,39 @@
+"""What the operating system does not let us write, as an error that says what to do."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rivet_dagster.errors import RivetError
+
+_RIGHTS = "Give this user the right to write there, or the catalog another `path`."
+_SPACE = "Free space on that file system, or give the catalog another `path`."
+_REMEDIES = {
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+    errno.EROFS: _RIGHTS,
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EIO: "Look after that file system, then run it again.",
+    errno.ESTALE: "Look after that file system, then run it again.",
+}
+
+
+@contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """Turn an OSError of the block, which writes to ``place``, into RVT-404.
+
+    >>> with writing(Path("/warehouse")):
+    ...     raise OSError(errno.ENOSPC, "No space left on device")
+    Traceback (most recent call last):
+    rivet_dagster.errors.RivetError: RVT-404 cannot write to /warehouse: No space left on device
+        Free space on that file system, or give the catalog another `path`.
+    """
+    try:
+        yield
+    except OSError as error:
+        message = f"cannot write to {place}: {error.strerror or error}"
+        raise RivetError("RVT-404", message, remediation=_REMEDIES.get(error.errno or 0)) from error
