@@ -1,0 +1,218 @@
+"""A run killed between any two of its changes to the disk leaves the table old or new, and the next one cleans up."""
+
+import itertools
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from support.killing import (
+    PROCESSES,
+    announced_run,
+    ended,
+    run_killed_after_a_step,
+    run_killed_around_a_phase,
+    run_killed_before_a_change,
+    run_killed_within_the_manifest,
+    start,
+)
+from support.standin import TABLE, run
+
+from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, CONFIG, PUBLISH, QUALITY, WRITE
+
+OLDEST, OLD, NEW, NEXT, LAST = ([*range(n, n + 7)] for n in range(0, 50, 10))
+GATE = {"passes": 0, "fails": 1}
+
+
+@pytest.fixture(autouse=True)
+def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill loses nothing of what was written, only a loss of power does."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A catalog with as many versions of the table as are kept."""
+    root = tmp_path_factory.mktemp("published")
+    run(root, OLDEST)
+    run(root, OLD)
+    return root
+
+
+def copy_of(published: Path, place: Path) -> Path:
+    """The same in a place where nothing was before."""
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(published, place, symlinks=True)
+    return place
+
+
+def ids(root: Path) -> list[int] | None:
+    """The table's rows as two readers see them, None where there is no table."""
+    table = root / "lake" / TABLE
+    if not os.path.lexists(table):
+        return None
+    found = sorted(pq.read_table(table)["id"].to_pylist())
+    assert duckdb.sql(f"SELECT id FROM '{table}/*.parquet' ORDER BY id").fetchall() == [(n,) for n in found]
+    return found
+
+
+def bytes_of(root: Path) -> dict[str, bytes]:
+    """All files of the published version."""
+    table = (root / "lake" / TABLE).resolve()
+    return {str(path.relative_to(root)): path.read_bytes() for path in table.rglob("*")}
+
+
+def age(root: Path) -> None:
+    """Make it long ago that any run gave a sign of life."""
+    for path in (root / "lake/.rivet" / TABLE).glob("*"):
+        if path.suffix == ".alive" or path.name.startswith("."):
+            os.utime(path, (0, 0), follow_symlinks=False)
+
+
+def assert_next_run_cleans_up(root: Path) -> None:
+    """A run that comes when the dead one is known to be dead publishes, and leaves nothing of it."""
+    table = root / "lake" / TABLE
+    before = [os.path.basename(os.readlink(table))] if table.is_symlink() else []
+    age(root)
+    published = run(root, NEXT).published
+    assert ids(root) == NEXT
+    kept = {name for version in (*before, published.version) for name in (version, f"{version}.json")}
+    assert sorted(os.listdir(root / "lake/.rivet" / TABLE)) == sorted({*kept, "lock"})
+    assert os.listdir(root / "lake/.rivet") == [TABLE]
+    assert sorted(os.listdir(root / "lake")) == [".rivet", TABLE]
+    assert os.listdir(root) == ["lake"]
+
+
+def assert_next_runs_succeed(root: Path) -> None:
+    """So does one that comes at once."""
+    assert run(root, LAST).published is not None
+    assert ids(root) == LAST
+    assert_next_run_cleans_up(root)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("phase", [BRANCH, CONFIG, WRITE, QUALITY, PUBLISH, CLEAN_UP])
+def test_a_kill_around_a_phase_leaves_the_old_table_or_after_publishing_the_new_one(published, tmp_path, phase, moment):
+    root = copy_of(published, tmp_path / "root")
+    before = bytes_of(root)
+    violations = GATE["fails" if phase == CLEAN_UP else "passes"]
+    assert ended(start(run_killed_around_a_phase, root, NEW, violations, phase, moment)) == -signal.SIGKILL
+    if (phase, moment) == (PUBLISH, "after"):
+        assert ids(root) == NEW
+    else:
+        assert ids(root) == OLD
+        assert bytes_of(root) == before
+    assert_next_runs_succeed(root)
+
+
+STEPS = {
+    "a version is begun": ("versions", "begin", OLD),
+    "the dead are swept": ("catalog", "sweep", OLD),
+    "the engine's own files are gone": ("versions", "tidy", OLD),
+    "the link is made": ("os", "symlink", OLD),
+    "the link is switched": ("os", "replace", NEW),
+    "the switch is on disk": ("versions", "switch", NEW),
+    "the oldest version is removed": ("versions", "remove", NEW),
+    "all that is too old is removed": ("versions", "expire", NEW),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_kill_after_a_step_of_publishing(published, tmp_path, step):
+    root = copy_of(published, tmp_path / "root")
+    module, function, rows = STEPS[step]
+    home = module if module == "os" else f"rivet_dagster.catalogs.filesystem.{module}"
+    assert ended(start(run_killed_after_a_step, root, NEW, home, function)) == -signal.SIGKILL
+    assert ids(root) == rows
+    assert_next_runs_succeed(root)
+
+
+def test_a_kill_within_the_manifest_leaves_the_old_table(published, tmp_path):
+    root = copy_of(published, tmp_path / "root")
+    before = bytes_of(root)
+    assert ended(start(run_killed_within_the_manifest, root, NEW)) == -signal.SIGKILL
+    assert [path for path in root.rglob("*.json") if not path.read_text().endswith("}\n")]
+    assert bytes_of(root) == before
+    assert_next_runs_succeed(root)
+
+
+@pytest.mark.parametrize(
+    ("first", "gate"), [(False, "passes"), (False, "fails"), (True, "passes")], ids=["again", "gated", "first"]
+)
+def test_a_kill_before_each_change_of_the_disk(published, tmp_path, first, gate):
+    """Exhaustive: the run dies before its first change, in the next round before its second, and so on to its end."""
+    seen = []
+    for at in itertools.count():
+        root = copy_of(published, tmp_path / "root")
+        if first:
+            shutil.rmtree(root / "lake")
+        before = bytes_of(root)
+        test, child = PROCESSES.Pipe(duplex=False)
+        process = start(run_killed_before_a_change, child, root, NEW, GATE[gate], at)
+        child.close()
+        changes = list(received(test))
+        code = ended(process)
+        place = f"{at}: {changes[-1]}"
+        seen.append(ids(root))
+        if seen[-1] != NEW:
+            assert seen[-1] == (None if first else OLD), place
+            assert bytes_of(root) == before, place
+        if code == 0:
+            break
+        assert (code, len(changes)) == (-signal.SIGKILL, at + 1), place
+        assert_next_run_cleans_up(root)
+    assert at > 30
+    assert seen[0] == (None if first else OLD)
+    assert seen == sorted(seen, key=[seen[0], NEW].index)  # one switch, and no way back
+    assert (seen[-1] == NEW) == (gate == "passes")
+
+
+def received(connection):
+    """All that comes until the other end is gone."""
+    while True:
+        try:
+            yield connection.recv()
+        except EOFError:
+            return
+
+
+def test_kills_at_random_instants_one_after_another(published, tmp_path):
+    """Each run begins on what the killed ones before it have left."""
+    chance = random.Random(20)
+    root = copy_of(published, tmp_path / "root")
+    lengths = [run_and_kill(root, [n], 0, None)[1] for n in range(3)]
+    table, inside = [2], 0
+    for number in range(100, 140):
+        rows = [*range(number, number + 7)]
+        violations = GATE[chance.choice(["passes", "passes", "fails"])]
+        before = bytes_of(root)
+        code, _ = run_and_kill(root, rows, violations, chance.uniform(0, min(lengths)))
+        inside += code == -signal.SIGKILL
+        found = ids(root)
+        assert found == table or (found == rows and not violations)
+        assert found == rows or bytes_of(root) == before
+        table = found
+        if chance.random() < 0.3:
+            age(root)
+    assert inside > 20
+    assert_next_run_cleans_up(root)
+
+
+def run_and_kill(root: Path, rows: list[int], violations: int, delay: float | None) -> tuple[int | None, float]:
+    """A run that is killed so long after its beginning; how it ended, and how long it took."""
+    test, child = PROCESSES.Pipe(duplex=False)
+    process = start(announced_run, child, root, rows, violations)
+    child.close()
+    assert test.recv() == "began"
+    began = time.perf_counter()
+    if delay is None:
+        assert test.recv() == "ended"
+    else:
+        test.poll(delay)
+        os.killpg(process.pid, signal.SIGKILL)
+    return ended(process), time.perf_counter() - began
