@@ -42,10 +42,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.wait(30)
 
 
-def wait_until(condition: Callable[[], object], process: subprocess.Popen[str], seconds: float = 120) -> None:
+def wait_until(
+    condition: Callable[[], object], process: subprocess.Popen[str] | None = None, seconds: float = 120
+) -> None:
     """Wait for what the process is to bring about."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert process.poll() is None, f"it ended with {process.returncode} too early"
+        assert process is None or process.poll() is None, f"it ended with {process.returncode} too early"
         assert time.monotonic() < deadline, f"nothing within {seconds} s"
         time.sleep(0.05)

@@ -24,6 +24,7 @@ _WRAPPERS = ("Exception thrown in awaitResult", "Job aborted")
 _OUT_OF_MEMORY = 52
 """Spark's own exit code for it."""
 _MEMORY = "Spark's output above may say more; memory is set by `spark.driver.memory` in the engine's `config`."
+_SPACE = "Free space on the disk of the table, or of Spark's own files: `spark.local.dir` in the engine's `config`."
 _LOST = (
     "ExecutorLostFailure",
     "FetchFailed",
@@ -39,6 +40,8 @@ _LOST = (
 )
 """Signs in what Spark says that a machine or a store was away for a while, and no query is to blame."""
 _REMEDIES = {
+    "No space left on device": _SPACE,
+    "Disk quota exceeded": _SPACE,
     "[FAILED_READ_FILE": "Correct the file, or the source's `options`.",
     "[UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE": "Give the column another type, with CAST.",
     "[UNSUPPORTED_TIME_TYPE": "Give the column another type, with CAST.",
