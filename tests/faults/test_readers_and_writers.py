@@ -1,0 +1,80 @@
+"""Many at once on one table: readers see one whole version, and of writers that meet one publishes."""
+
+import multiprocessing.connection
+import os
+from pathlib import Path
+
+import pytest
+from support.killing import PROCESSES, ended, start
+from support.readers import (
+    READERS,
+    ROWS,
+    TABLE,
+    our_reader,
+    read_again_and_again,
+    staged,
+    warehouse,
+    write_again_and_again,
+)
+
+PUBLISHES, ROUNDS = 20, 25
+
+
+@pytest.mark.parametrize("kept", [2, 100])
+def test_readers_see_one_whole_version_while_others_are_published(tmp_path: Path, kept: int):
+    lake = warehouse(tmp_path, kept)
+    lake.publish(staged(lake, 0), "run")
+    stop = PROCESSES.Event()
+    pipes = [PROCESSES.Pipe(duplex=False) for _ in READERS]
+    processes = [
+        start(read_again_and_again, there, stop, read, tmp_path, kept)
+        for read, (_, there) in zip(READERS, pipes, strict=True)
+    ]
+    here = [connection for connection, there in pipes if not there.close()]
+    seen = [set(connection.recv()) for connection in here]  # each has begun
+    number = 0
+    while number < PUBLISHES or min(map(len, seen)) < 5:
+        number += 1
+        lake.publish(staged(lake, number), "run")
+        assert number < 1000, "a reader that sees nothing new"
+        for versions, connection in zip(seen, here, strict=True):
+            while connection.poll():
+                versions.update(connection.recv())
+    stop.set()
+    for read, connection, process in zip(READERS, here, processes, strict=True):
+        whole, other, missed = last(connection)
+        assert ended(process) == 0
+        assert other == [], read.__name__
+        assert set(whole) <= set(range(number + 1))
+        assert missed == 0 or read is not our_reader or kept < number
+
+
+def last(connection: multiprocessing.connection.Connection) -> tuple:
+    """The last message; the others are progress."""
+    message = connection.recv()
+    while not isinstance(message, tuple):
+        message = connection.recv()
+    return message
+
+
+def test_of_two_processes_that_publish_at_once_one_wins_and_the_other_is_told(tmp_path: Path):
+    lake = warehouse(tmp_path, 2)
+    lake.publish(staged(lake, -1), "run")
+    barrier = PROCESSES.Barrier(2)
+    numbers = [list(range(me, 2 * ROUNDS, 2)) for me in range(2)]
+    pipes = [PROCESSES.Pipe(duplex=False) for _ in numbers]
+    processes = [
+        start(write_again_and_again, there, barrier, tmp_path, mine)
+        for mine, (_, there) in zip(numbers, pipes, strict=True)
+    ]
+    here = [connection for connection, there in pipes if not there.close()]
+    winners = set()
+    for _ in range(ROUNDS):
+        outcomes = [connection.recv() for connection in here]
+        ((winner, version),) = [(number, outcome) for number, outcome, _ in outcomes if outcome != "RVT-405"]
+        assert sorted(outcome for _, outcome, _ in outcomes) == sorted(["RVT-405", version])
+        assert [table for _, _, table in outcomes] == [{winner: ROWS}, {winner: ROWS}]
+        winners.add(winner % 2)
+    assert [ended(process) for process in processes] == [0, 0]
+    assert winners == {0, 1}
+    assert len(os.listdir(tmp_path / "warehouse/.rivet" / TABLE)) == 5  # two versions, their manifests and the lock

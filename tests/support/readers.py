@@ -1,0 +1,113 @@
+"""Readers and writers of one table, each a process of its own. Each version's rows all carry the version's number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.storage import Staged
+from support.standin import write_as_spark_does
+from support.tables import catalog
+
+TABLE, ROWS = "orders", 1000
+
+
+def warehouse(root: Path, kept: int) -> FilesystemCatalog:
+    """The catalog that they share."""
+    return catalog(root, versions=kept)
+
+
+def staged(warehouse: FilesystemCatalog, number: int) -> Staged:
+    """A version whose rows carry this number, ready to be published."""
+    version = warehouse.stage(TABLE, {})
+    write_as_spark_does([number] * ROWS, Path(version.target.paths[0]))
+    return version
+
+
+def pyarrow_reader(root: Path, kept: int) -> list[int]:
+    """Somebody's reader, by the table's path."""
+    return _listed(ds.dataset(root / "warehouse" / TABLE, format="parquet").to_table())["id"].to_pylist()
+
+
+def pandas_reader(root: Path, kept: int) -> list[int]:
+    """Somebody's reader, by the table's path."""
+    return _listed(pd.read_parquet(root / "warehouse" / TABLE))["id"].tolist()
+
+
+def duckdb_reader(root: Path, kept: int) -> list[int]:
+    """Somebody's reader, by the table's path."""
+    try:
+        return [n for (n,) in duckdb.sql(f"SELECT id FROM '{root}/warehouse/{TABLE}/*.parquet'").fetchall()]
+    except duckdb.IOException as error:
+        if "No such file" in str(error) or "No files found" in str(error):
+            raise FileNotFoundError from error
+        raise
+
+
+def our_reader(root: Path, kept: int) -> list[int]:
+    """Our own: the version that is published, then its files, which must be there as long as it is kept."""
+    lake = warehouse(root, kept)
+    published = lake.current(TABLE)
+    assert published is not None
+    try:
+        return pq.read_table(lake.read(published).paths[0])["id"].to_pylist()
+    except (FileNotFoundError, RivetError) as error:
+        now = lake.current(TABLE)
+        if now is None or int(now.version[:8]) - int(published.version[:8]) < kept:
+            raise AssertionError("a version that is kept has gone") from error
+        raise FileNotFoundError from error
+
+
+def _listed(frame: Any) -> Any:
+    """Arrow passes over files that vanish while it lists them: where all have, it finds a table without columns."""
+    if not frame.shape[1]:
+        raise FileNotFoundError
+    return frame
+
+
+READERS = (pyarrow_reader, pandas_reader, duckdb_reader, our_reader)
+
+
+def read_again_and_again(test: Connection, stop: Any, read: Callable[..., list[int]], root: Path, kept: int) -> None:
+    """Read until told to stop; tell how often each version was read whole, what else was found, and what was missed."""
+    whole: Counter[int] = Counter()
+    other: list[dict[int, int]] = []
+    missed = 0
+    while not stop.is_set():
+        try:
+            found = Counter(read(root, kept))
+        except FileNotFoundError:
+            missed += 1
+            continue
+        if list(found.values()) == [ROWS]:
+            whole.update(found.keys())
+            test.send(whole)
+        else:
+            other.append(dict(found))
+    test.send((whole, other, missed))
+
+
+def write_again_and_again(test: Connection, barrier: Any, root: Path, numbers: list[int]) -> None:
+    """Publish each number at the same moment as the others do; tell how each ended and what the table is then."""
+    lake = warehouse(root, 2)
+    for number in numbers:
+        version = staged(lake, number)
+        barrier.wait(60)
+        try:
+            outcome = lake.publish(version, f"run {number}").version
+        except RivetError as error:
+            outcome = error.code
+            lake.discard(version)
+        barrier.wait(60)
+        test.send((number, outcome, dict(Counter(pyarrow_reader(root, 2)))))
+        barrier.wait(60)
