@@ -64,7 +64,7 @@ class Catalog(Protocol):
         """Begin a new version that no reader sees. Raises RVT-402, RVT-404."""
 
     def audit(self, staged: Staged) -> tuple[Relation, Statistics]:
-        """What was written to ``staged``, to be judged before it is published."""
+        """What was written to ``staged``, to be judged before it is published. Raises RVT-402, RVT-407."""
 
     def beat(self, staged: Staged) -> None:
         """Show that the run that builds ``staged`` is alive; whoever shows nothing for a minute counts as dead.
@@ -75,7 +75,8 @@ class Catalog(Protocol):
     def publish(self, staged: Staged, identity: str) -> Published:
         """Switch readers to ``staged`` in one atomic step and remember ``identity``, the run that did it.
 
-        Raises RVT-405 where another run published since ``staged`` was begun, RVT-406 as ``beat`` does.
+        Raises RVT-404 where the place cannot be written to, RVT-405 where another run published since ``staged`` was
+        begun, RVT-406 as ``beat`` does, RVT-407 where what was written is damaged or not what was judged.
         """
 
     def discard(self, staged: Staged) -> None:

@@ -1,11 +1,12 @@
 """A run killed between any two of its changes to the disk leaves the table old or new, and the next one cleans up."""
 
-import itertools
 import os
 import random
 import shutil
 import signal
 import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import duckdb
@@ -142,37 +143,40 @@ def test_a_kill_within_the_manifest_leaves_the_old_table(published, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("first", "gate"), [(False, "passes"), (False, "fails"), (True, "passes")], ids=["again", "gated", "first"]
+    ("first", "gate", "begin"),
+    [(False, "passes", "out"), (True, "passes", "out"), (False, "fails", "_SUCCESS")],
+    ids=["again", "first", "gated"],
 )
-def test_a_kill_before_each_change_of_the_disk(published, tmp_path, first, gate):
-    """Exhaustive: the run dies before its first change, in the next round before its second, and so on to its end."""
-    seen = []
-    for at in itertools.count():
-        root = copy_of(published, tmp_path / "root")
+def test_a_kill_before_each_change_of_the_disk(published, tmp_path, first, gate, begin):
+    """Exhaustive: for each change, from the first that names ``begin`` on, a run that dies just before it."""
+
+    def killed(at: int) -> tuple[list[str], int | None]:
+        copy_of(published, root)
         if first:
             shutil.rmtree(root / "lake")
-        before = bytes_of(root)
         test, child = PROCESSES.Pipe(duplex=False)
         process = start(run_killed_before_a_change, child, root, NEW, GATE[gate], at)
         child.close()
-        changes = list(received(test))
-        code = ended(process)
-        place = f"{at}: {changes[-1]}"
+        return [*received(test)], ended(process)
+
+    root = tmp_path / "root"
+    changes, code = killed(-1)
+    assert code == 0
+    before, files = (None, {}) if first else (OLD, bytes_of(published))
+    seen = []
+    for at in range([change.endswith(begin) for change in changes].index(True), len(changes)):
+        done, code = killed(at)
+        assert (code, len(done)) == (-signal.SIGKILL, at + 1)
         seen.append(ids(root))
-        if seen[-1] != NEW:
-            assert seen[-1] == (None if first else OLD), place
-            assert bytes_of(root) == before, place
-        if code == 0:
-            break
-        assert (code, len(changes)) == (-signal.SIGKILL, at + 1), place
+        assert seen[-1] == NEW or (seen[-1], bytes_of(root)) == (before, files), done[-1]
         assert_next_run_cleans_up(root)
-    assert at > 30
-    assert seen[0] == (None if first else OLD)
-    assert seen == sorted(seen, key=[seen[0], NEW].index)  # one switch, and no way back
+    assert len(seen) > 10
+    assert seen[0] == before
+    assert seen == sorted(seen, key=[before, NEW].index)  # one switch, and no way back
     assert (seen[-1] == NEW) == (gate == "passes")
 
 
-def received(connection):
+def received(connection: Connection) -> Iterator[str]:
     """All that comes until the other end is gone."""
     while True:
         try:

@@ -11,6 +11,7 @@
     <path>/.rivet/orders/00000003-07fe3b1d.alive
     <path>/.rivet/orders/00000004-e0a95c2f/      kept back
     <path>/.rivet/orders/00000004-e0a95c2f.kept
+    <path>/.rivet/orders/00000001-1d0c52e9.removed/  being removed
     <path>/.rivet/orders/lock
 
 A folder whose version the link cannot be followed back to, manifest by manifest, was never published; without a sign of

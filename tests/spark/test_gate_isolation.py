@@ -1,0 +1,67 @@
+"""A gate judges the staged batch and never the published table, whatever the kind and the phase of the check."""
+
+from typing import Any
+
+import pytest
+from support.folders import ProjectFolder, sink, source
+from support.tables import tree
+
+CLEAN = "id,code,net\n1,a,1.50\n2,b,2.50\n3,c,0.00\n"
+# Each of the checks below finds at least one violation here.
+DIRTY = "id,code,net\n,a,1.50\n2,b,-1.00\n2,b,2.50\n4,,0.50\n5,x,9.00\n"
+CHECKS: dict[str, dict[str, Any]] = {
+    "not_null": {"type": "not_null", "columns": ["code"]},
+    "unique": {"type": "unique", "columns": ["id"]},
+    "custom": {"type": "custom", "sql": "SELECT code FROM {{ this }} WHERE code = 'x'"},
+    "row_count": {"type": "row_count", "max": 3},
+    "expression": {"type": "expression", "sql": "net >= 0"},
+    "accepted_values": {"type": "accepted_values", "column": "code", "values": ["a", "b", "c"]},
+}
+SETS = {kind: [kind] for kind in CHECKS} | {"together": list(CHECKS)}
+
+
+def gated(kinds: list[str], phase: str, severity: str = "error") -> dict[str, Any]:
+    """A sink that copies the rows behind these checks; a name tells the checks of one kind apart."""
+    checks = [{**CHECKS[kind], "name": kind, "severity": severity} for kind in kinds]
+    return sink("out", "rows", quality={phase: checks})
+
+
+def rows(folder: ProjectFolder) -> list[tuple]:
+    return [(row["id"], row["code"], str(row["net"])) for row in folder.rows("out")]
+
+
+def expected(text: str) -> list[tuple]:
+    lines = [line.split(",") for line in text.splitlines()[1:]]
+    found = [(int(id_) if id_ else None, code or None, net) for id_, code, net in lines]
+    return sorted(found, key=lambda row: [(value is not None, str(value)) for value in row])
+
+
+@pytest.mark.parametrize("phase", ["assertions", "audits"])
+@pytest.mark.parametrize("kinds", SETS.values(), ids=SETS)
+def test_the_batch_is_judged_and_not_what_is_published(project, kinds, phase):
+    folder = project({
+        "data/rows.csv": CLEAN,
+        "sources/rows.yaml": source("rows", "id INT, code STRING, net DECIMAL(5, 2)"),
+        "sinks/out.yaml": gated(kinds, phase),
+    })  # fmt: skip
+    assert all(check.passed for check in folder.run("out").checks)
+    before, files = folder.bytes_of("out"), tree(folder.root / "lake")
+
+    # Clean rows are published, the batch is dirty: it stays out, without a trace.
+    folder.write({"data/rows.csv": DIRTY})
+    result = folder.run("out")
+    assert {check.check.name: check.passed for check in result.checks} == dict.fromkeys(kinds, False)
+    assert {check.check.phase for check in result.checks} == {phase.removesuffix("s")}
+    assert (result.gate_failed, result.published, result.rows) == (True, None, None)
+    assert (folder.bytes_of("out"), tree(folder.root / "lake")) == (before, files)
+    assert rows(folder) == expected(CLEAN)
+
+    # The dirty rows are published after all, by a sink that only warns, and the batch is clean: it is published.
+    folder.write({"sinks/out.yaml": gated(kinds, phase, "warn")})
+    assert folder.run("out").published is not None
+    assert rows(folder) == expected(DIRTY)
+    folder.write({"data/rows.csv": CLEAN, "sinks/out.yaml": gated(kinds, phase)})
+    result = folder.run("out")
+    assert {check.check.name: check.violations for check in result.checks} == dict.fromkeys(kinds, 0)
+    assert result.published.rows_before == 5
+    assert rows(folder) == expected(CLEAN)
