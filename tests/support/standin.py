@@ -80,7 +80,7 @@ class StandInRuntime(Runtime):
 
 def run(root: Path, ids: Sequence[int], violations: int = 0, engine: type[StandIn] = StandIn) -> GroupResult:
     """Replace the rows of ``out``, unless there are violations."""
-    return run_group(StandInRuntime(root, engine(ids, violations)), TABLE, ["numbers", TABLE], "a run")
+    return run_group(StandInRuntime(root, engine(ids, violations)), TABLE, ["numbers", TABLE], str(uuid.uuid4()))
 
 
 def write_as_spark_does(ids: Sequence[int], folder: Path) -> None:
