@@ -34,7 +34,7 @@ def report_text(report: RunReport, assembly: CompiledAssembly, root: Path) -> st
     return "\n\n".join(section for section in sections if section)
 
 
-def progress_line(event: Any) -> str | None:
+def event_line(event: Any) -> str | None:
     """One line for an event worth one while a run goes on."""
     if event is None or event.step_key is None:
         return None

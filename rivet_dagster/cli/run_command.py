@@ -10,12 +10,14 @@ import sys
 import uuid
 import warnings
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 
 import dagster as dg
 
-from rivet_dagster.cli.report_text import progress_line, report_text
+from rivet_dagster.cli.report_text import event_line, report_text
 from rivet_dagster.cli.run_report import RunReport, read_report
+from rivet_dagster.cli.screen import Screen, screen_on
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.load import build_definitions
@@ -33,10 +35,11 @@ def run_command(options: argparse.Namespace) -> int:
     warnings.filterwarnings("ignore", module="dagster")
     root = Path(options.project).resolve()
     assembly = compile_directory(root, options.profile).raise_errors()
-    definitions = build_definitions(assembly, root, DagsterRivetTranslator())
-    selection = _selection(_joints(options, assembly, definitions), assembly)
-    with stdout_kept_for_the_report():
-        report = _run(assembly, definitions, selection, fail_fast=not options.no_fail_fast)
+    with closing(screen_on(sys.stderr)) as screen:
+        definitions = build_definitions(assembly, root, DagsterRivetTranslator(), [screen.show])
+        selection = _selection(_joints(options, assembly, definitions), assembly)
+        with stdout_kept_for_the_report():
+            report = _run(assembly, definitions, selection, screen, fail_fast=not options.no_fail_fast)
     if options.format == "json":
         print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
     else:
@@ -45,11 +48,15 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 def _run(
-    assembly: CompiledAssembly, definitions: dg.Definitions, selection: dg.AssetSelection, fail_fast: bool
+    assembly: CompiledAssembly,
+    definitions: dg.Definitions,
+    selection: dg.AssetSelection,
+    screen: Screen,
+    fail_fast: bool,
 ) -> RunReport:
     with_job = dg.Definitions.merge(
         definitions,
-        dg.Definitions(jobs=[dg.define_asset_job(JOB, selection)], loggers={"progress": _progress_logger()}),
+        dg.Definitions(jobs=[dg.define_asset_job(JOB, selection)], loggers={"progress": _progress_logger(screen)}),
     )
     job = with_job.get_job_def(JOB)
     run_id = str(uuid.uuid4())
@@ -128,20 +135,24 @@ def _joints_of(text: str, assembly: CompiledAssembly) -> list[str]:
     return [joint for group in groups for joint in assembly.group(group).joints]
 
 
-def _progress_logger() -> dg.LoggerDefinition:
-    """Dagster's events as one line a step, on stderr, instead of its own log."""
+def _progress_logger(screen: Screen) -> dg.LoggerDefinition:
+    """Dagster's events as one line a step, on the screen, instead of its own log."""
 
     @dg.logger
     def progress(_: dg.InitLoggerContext) -> logging.Logger:
         logger = logging.Logger("rivet_dagster.progress", logging.DEBUG)
-        logger.addHandler(_ProgressHandler())
+        logger.addHandler(_ProgressHandler(screen))
         return logger
 
     return progress
 
 
 class _ProgressHandler(logging.Handler):
+    def __init__(self, screen: Screen) -> None:
+        super().__init__()
+        self._screen = screen
+
     def emit(self, record: logging.LogRecord) -> None:
-        line = progress_line(getattr(record, "dagster_meta", {}).get("dagster_event"))
+        line = event_line(getattr(record, "dagster_meta", {}).get("dagster_event"))
         if line:
-            print(line, file=sys.stderr, flush=True)
+            self._screen.line(line)

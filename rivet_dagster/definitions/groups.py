@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.eviction import evict
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.judging import check_published
+from rivet_dagster.execution.progress import ProgressLines, Watch
 from rivet_dagster.execution.reading import reference
 from rivet_dagster.execution.results import CheckResult, GroupResult
 from rivet_dagster.execution.runtime import Runtime
@@ -27,9 +28,16 @@ from rivet_dagster.model.schema import Field
 
 
 def group_assets(
-    group: FusedGroup, assembly: CompiledAssembly, translator: DagsterRivetTranslator, root: Path
+    group: FusedGroup,
+    assembly: CompiledAssembly,
+    translator: DagsterRivetTranslator,
+    root: Path,
+    watches: Sequence[Watch] = (),
 ) -> dg.AssetsDefinition:
-    """The multi-asset of a group: its joints but for the sources, which are assets of their own."""
+    """The multi-asset of a group: its joints but for the sources, which are assets of their own.
+
+    ``watches`` hear of a write's progress besides the run's log.
+    """
     joints = [assembly.joint(name) for name in group.joints if assembly.joint(name).type != SOURCE]
     keys = {joint.name: translator.get_asset_key(joint, assembly) for joint in joints}
     stored = [name for name in group.before if assembly.joint(name).type != SOURCE]
@@ -51,7 +59,7 @@ def group_assets(
         description=f"{len(joints)} joint{'s' if len(joints) > 1 else ''} as one query on '{group.engine}'",
     )
     def run(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
-        runtime = open_runtime(assembly, root, context.resources)
+        runtime = open_runtime(assembly, root, context.resources, [ProgressLines(context.log.info), *watches])
         selected = [name for name, key in keys.items() if key in context.selected_asset_keys]
         if not selected:
             yield from _judge_only(context, runtime, joints, keys)

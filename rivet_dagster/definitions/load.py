@@ -13,6 +13,7 @@ from rivet_dagster.definitions.io_manager import io_manager_definition
 from rivet_dagster.definitions.resources import engine_resources, executor_for
 from rivet_dagster.definitions.sources import source_assets, source_checks
 from rivet_dagster.definitions.translator import DagsterRivetTranslator
+from rivet_dagster.execution.progress import Watch
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SOURCE, Joint
 
@@ -37,10 +38,12 @@ def load_definitions(
     return build_definitions(assembly, root, translator or DagsterRivetTranslator())
 
 
-def build_definitions(assembly: CompiledAssembly, root: Path, translator: DagsterRivetTranslator) -> dg.Definitions:
-    """The Definitions of a plan."""
+def build_definitions(
+    assembly: CompiledAssembly, root: Path, translator: DagsterRivetTranslator, watches: Sequence[Watch] = ()
+) -> dg.Definitions:
+    """The Definitions of a plan. ``watches`` are told of writes by the steps that run in this process."""
     groups = [group for group in assembly.fused_groups if assembly.joint(group.exit).type != SOURCE]
-    assets = [group_assets(group, assembly, translator, root) for group in groups]
+    assets = [group_assets(group, assembly, translator, root, watches) for group in groups]
     keys = {translator.get_asset_key(joint, assembly): joint.name for joint in assembly.joints}
     return dg.Definitions(
         assets=[*source_assets(assembly, translator, root), *assets],

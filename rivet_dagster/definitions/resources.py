@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.registry import engine_class
+from rivet_dagster.execution.progress import Watch
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.profile import EngineSpec
 
@@ -24,13 +25,14 @@ def engine_resources(assembly: CompiledAssembly, root: Path) -> dict[str, dg.Res
     return {engine_key(spec.name): _engine_resource(spec, assembly, root) for spec in assembly.engines}
 
 
-def open_runtime(assembly: CompiledAssembly, root: Path, resources: Any) -> Runtime:
+def open_runtime(assembly: CompiledAssembly, root: Path, resources: Any, watches: Sequence[Watch] = ()) -> Runtime:
     """The runtime of a step, its engines connected through the step's resources."""
 
     def connect(key: str) -> Callable[[], Any]:
         return lambda: getattr(resources, key).spark_session
 
-    return Runtime(assembly, root, {spec.name: connect(engine_key(spec.name)) for spec in assembly.engines})
+    connects = {spec.name: connect(engine_key(spec.name)) for spec in assembly.engines}
+    return Runtime(assembly, root, connects, watches=watches)
 
 
 def executor_for(assembly: CompiledAssembly) -> dg.ExecutorDefinition:

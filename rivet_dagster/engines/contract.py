@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from rivet_dagster.model.profile import EngineSpec
@@ -10,6 +11,27 @@ from rivet_dagster.model.storage import Projection, Relation
 
 Frame = Any
 """The engine's own lazy result; nobody outside the engine looks into it."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a write has come. Stages and tasks are those that the engine has begun, so their totals may grow.
+
+    >>> Progress(stages_done=1, stages=2, tasks_done=240, tasks=800, seconds=20).percent
+    30
+    """
+
+    stages_done: int
+    stages: int
+    tasks_done: int
+    tasks: int
+    seconds: float
+    """Since the write began."""
+
+    @property
+    def percent(self) -> int:
+        """The part of the tasks that is done; below 100 until all are."""
+        return 100 * self.tasks_done // self.tasks
 
 
 class EngineSession(Protocol):
@@ -33,8 +55,13 @@ class EngineSession(Protocol):
     def columns(self, frame: Frame) -> tuple[tuple[str, str], ...]:
         """The names and types of a frame's columns, in order."""
 
-    def write(self, frame: Frame, target: Relation) -> None:
-        """Run the frame's query once and write its rows to ``target``, an empty place. Raises RVT-503."""
+    def write(self, frame: Frame, target: Relation, progress: Callable[[Progress], None] | None = None) -> None:
+        """Run the frame's query once and write its rows to ``target``, an empty place.
+
+        ``progress`` is called from this thread, about once a second as soon as tasks run; a write that is quicker never
+        calls it, and one that called it calls it a last time with everything done. No number of a call is below that of
+        the call before. What it raises stops the write. Raises RVT-503.
+        """
 
     def rows(
         self, sql: str, parameters: Mapping[str, Any] | None = None, timeout: float | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +12,9 @@ from typing import Any
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.engines.contract import Engine
+from rivet_dagster.engines.contract import Engine, Progress
 from rivet_dagster.engines.registry import engine_class
+from rivet_dagster.execution.progress import Watch
 from rivet_dagster.project.environment import expand
 
 
@@ -21,7 +22,8 @@ class Runtime:
     """What a run needs of the outside world.
 
     ``connect`` gives an engine's underlying session by the engine's name; an engine without one connects by itself.
-    ``${VAR}`` in options is expanded here, from ``environ`` (default: this process's environment).
+    ``${VAR}`` in options is expanded here, from ``environ`` (default: this process's environment). ``watches`` are told
+    how far each write has come.
     """
 
     def __init__(
@@ -30,11 +32,13 @@ class Runtime:
         root: Path,
         connect: Mapping[str, Callable[[], Any]] | None = None,
         environ: Mapping[str, str] | None = None,
+        watches: Sequence[Watch] = (),
     ) -> None:
         self.assembly = assembly
         self.root = root
         self._connect = connect or {}
         self._environ = os.environ if environ is None else environ
+        self._watches = watches
 
     def catalog(self, name: str) -> Catalog:
         """The catalog of that name."""
@@ -43,6 +47,15 @@ class Runtime:
     def engine(self, name: str) -> Engine:
         """The engine of that name; it starts with its first session."""
         return self._engines[name]
+
+    def progress_of(self, joint: str) -> Callable[[Progress], None] | None:
+        """Whom a session tells how far the write of this joint's rows has come; None where nobody listens."""
+
+        def tell(progress: Progress) -> None:
+            for watch in self._watches:
+                watch(joint, progress)
+
+        return tell if self._watches else None
 
     @cached_property
     def _catalogs(self) -> dict[str, Catalog]:

@@ -39,7 +39,7 @@ def _write_frame(
     runtime: Runtime, group: FusedGroup, exit_name: str, session: EngineSession, frame: Frame, staged: Staged
 ) -> None:
     try:
-        session.write(frame, staged.target)
+        session.write(frame, staged.target, runtime.progress_of(exit_name))
     except RivetError as error:
         queries = queries_of(runtime.assembly, group, exit_name)
         if len(queries) == 1 and runtime.assembly.joint(exit_name).type != PYTHON:

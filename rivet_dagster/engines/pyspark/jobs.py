@@ -1,8 +1,11 @@
-"""Tagging and cancelling what a session runs, on a Spark application of this process and over Spark Connect."""
+"""Tagging, watching and cancelling what a session runs, on an application of this process and over Spark Connect."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
+
+from rivet_dagster.engines.pyspark.stages import See, heard, polled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,6 +19,9 @@ class Jobs(Protocol):
 
     def cancel(self, tag: str) -> None:
         """Stop all that runs under ``tag``."""
+
+    def watch(self, tag: str, see: See) -> AbstractContextManager[None]:
+        """Tell ``see`` every second or two, until the block ends, of the stages of what runs under ``tag``."""
 
 
 class ClassicJobs:
@@ -34,6 +40,10 @@ class ClassicJobs:
         """Cancel the jobs under ``tag`` that run now."""
         self._context.cancelJobsWithTag(tag)
 
+    def watch(self, tag: str, see: See) -> AbstractContextManager[None]:
+        """Ask for the stages of the jobs under ``tag``."""
+        return polled(self._context, tag, see)
+
 
 class ConnectJobs:
     """Operations on a Spark Connect server."""
@@ -49,6 +59,10 @@ class ConnectJobs:
     def cancel(self, tag: str) -> None:
         """Interrupt the operations under ``tag`` that run now."""
         self._spark.interruptTag(tag)
+
+    def watch(self, tag: str, see: See) -> AbstractContextManager[None]:
+        """Hear of all that the session runs: the server does not say under which tag, and it does one thing a time."""
+        return heard(self._spark, see)
 
 
 def is_connect(spark: Any) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.engines.contract import EngineSession, Progress
 from rivet_dagster.engines.pyspark.files import read_files, write_files
 from rivet_dagster.engines.pyspark.jobs import is_connect, jobs_of
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
+from rivet_dagster.engines.pyspark.progress import telling
 from rivet_dagster.engines.pyspark.rows import collected
 from rivet_dagster.engines.pyspark.values import adopted, frame_of
 from rivet_dagster.engines.pyspark.waiting import wait_for
@@ -62,9 +63,9 @@ class PySparkSession(EngineSession):
         """Names and types, as Spark's SQL writes them."""
         return tuple(self._run(lambda: frame.dtypes))
 
-    def write(self, frame: DataFrame, target: Relation) -> None:
+    def write(self, frame: DataFrame, target: Relation, progress: Callable[[Progress], None] | None = None) -> None:
         """One Spark SQL execution; raises RVT-316 for columns of one name."""
-        self._run(lambda: write_files(frame, target))
+        self._run(lambda: write_files(frame, target), progress=progress)
 
     def rows(
         self, sql: str, parameters: Mapping[str, Any] | None = None, timeout: float | None = None
@@ -92,7 +93,13 @@ class PySparkSession(EngineSession):
                 self.spark.stop()
         self._views.clear()
 
-    def _run(self, action: Callable[[], T], timeout: float | None = None, remediation: str | None = None) -> T:
+    def _run(
+        self,
+        action: Callable[[], T],
+        timeout: float | None = None,
+        remediation: str | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> T:
         self._actions += 1
         tag = f"{self._tag}-{self._actions}"
 
@@ -101,7 +108,8 @@ class PySparkSession(EngineSession):
             return action()
 
         try:
-            return wait_for(tagged, lambda: self._jobs.cancel(tag), timeout)
+            with telling(progress, self._jobs, tag) if progress else nullcontext() as tick:
+                return wait_for(tagged, lambda: self._jobs.cancel(tag), timeout, tick=tick)
         except Exception as error:
             translated = spark_error(error, remediation)
             if translated is None:

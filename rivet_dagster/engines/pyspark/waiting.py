@@ -14,6 +14,7 @@ from typing import TypeVar
 
 THREAD_PREFIX = "rivet-spark-"
 GRACE_SECONDS = 10.0
+TICK_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 _CANCEL_SECONDS = 0.3
 
@@ -22,13 +23,18 @@ _numbers = itertools.count(1)
 
 
 def wait_for(
-    work: Callable[[], T], cancel: Callable[[], None], timeout: float | None = None, grace: float = GRACE_SECONDS
+    work: Callable[[], T],
+    cancel: Callable[[], None],
+    timeout: float | None = None,
+    grace: float = GRACE_SECONDS,
+    tick: Callable[[], None] | None = None,
 ) -> T:
     """The result of ``work``; on an interrupt or after ``timeout`` seconds, cancel it, see it end, and raise.
 
-    Work that does not end within ``grace`` seconds goes on being cancelled in the background.
+    Work that does not end within ``grace`` seconds goes on being cancelled in the background. ``tick`` is called about
+    once a second meanwhile.
 
-    Raises TimeoutError, and whatever ``work`` or a signal handler raises.
+    Raises TimeoutError, and whatever ``work``, ``tick`` or a signal handler raises.
 
     >>> wait_for(lambda: 6 * 7, lambda: None)
     42
@@ -48,10 +54,14 @@ def wait_for(
     # A daemon: work that cannot be stopped must not keep the process from ending.
     threading.Thread(target=run, name=f"{THREAD_PREFIX}{next(_numbers)}", daemon=True).start()
     deadline = None if timeout is None else time.monotonic() + timeout
+    next_tick = time.monotonic() + TICK_SECONDS
     try:
         while not ended.wait(_POLL_SECONDS):
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError(f"no answer within {timeout:g} s")
+            if tick is not None and time.monotonic() > next_tick:
+                tick()
+                next_tick = time.monotonic() + TICK_SECONDS
     except BaseException:
         _cancel_until(ended, cancel)
         ended.wait(grace)

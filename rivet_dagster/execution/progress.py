@@ -1,0 +1,50 @@
+"""Telling of writes that last, in lines at a pace that a person can read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rivet_dagster.engines.contract import Progress
+
+FIRST_SECONDS = 5.0
+GREATEST_STEP = 60.0
+
+Watch = Callable[[str, Progress], None]
+"""Told, by a joint's name, how far the write of its rows has come."""
+
+
+class ProgressLines:
+    """A ``Watch`` that writes a line after 5, 10, 20, 40 and 80 seconds of a write, then one a minute."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+        self._due: dict[str, float] = {}
+
+    def __call__(self, name: str, progress: Progress) -> None:
+        """Write the line if one is due."""
+        due = self._due.get(name, FIRST_SECONDS)
+        if progress.seconds >= due:
+            self._write(progress_line(name, progress))
+            self._due[name] = _next(due, progress.seconds)
+
+
+def progress_line(name: str, progress: Progress) -> str:
+    """How far it is, in words.
+
+    >>> progress_line("daily_report", Progress(3, 5, 240, 800, 20.4))
+    'daily_report: 3 of 5 stages, 240 of 800 tasks (30%), 20 s'
+    """
+    stages = f"{progress.stages_done} of {progress.stages} stages"
+    tasks = f"{progress.tasks_done} of {progress.tasks} tasks ({progress.percent}%)"
+    return f"{name}: {stages}, {tasks}, {progress.seconds:.0f} s"
+
+
+def _next(due: float, seconds: float) -> float:
+    """The first of the times after ``seconds``.
+
+    >>> _next(5.0, 5.1), _next(5.0, 27.0), _next(40.0, 41.0), _next(80.0, 81.0)
+    (10.0, 40.0, 80.0, 140.0)
+    """
+    while due <= seconds:
+        due += min(due, GREATEST_STEP)
+    return due

@@ -1,0 +1,41 @@
+"""What the log of a run says of a write that lasts."""
+
+import re
+
+import pytest
+from support.slow import TWO_STAGES, ask_often
+
+from rivet_dagster import load_definitions
+
+FILES = {"joints/slow.sql": f"-- rivet:eager: true\n{TWO_STAGES}"}
+LINE = re.compile(r"slow: \d of \d stages, \d+ of \d+ tasks \(\d+%\), \d+ s")
+
+
+@pytest.fixture
+def log(project, instance):
+    """Run everything, and what its log says besides Dagster's own events."""
+
+    def log(files) -> list[tuple[int, str, str]]:
+        job = load_definitions(project(files).root).resolve_job_def("all")
+        result = job.execute_in_process(instance=instance)
+        assert result.success
+        entries = instance.all_logs(result.run_id)
+        return [(e.level, e.step_key, e.user_message) for e in entries if e.dagster_event is None]
+
+    return log
+
+
+def test_a_write_that_lasts_is_told_of_at_a_readable_pace(log, monkeypatch):
+    ask_often(monkeypatch)
+    monkeypatch.setattr("rivet_dagster.execution.progress.FIRST_SECONDS", 0.3)
+    told = log(FILES)
+    assert {level for level, _, _ in told} == {20}
+    assert {step for _, step, _ in told} == {"slow"}
+    assert all(LINE.fullmatch(text) for _, _, text in told), told
+    assert 2 <= len(told) <= 6  # after 0.3 s, 0.6 s, 1.2 s, ...; it is asked for five times a second
+
+
+def test_a_write_that_is_over_before_a_line_is_due_is_not_mentioned(log, monkeypatch):
+    ask_often(monkeypatch)
+    monkeypatch.setattr("rivet_dagster.execution.progress.FIRST_SECONDS", 60.0)
+    assert log(FILES) == []

@@ -1,0 +1,53 @@
+"""The pace of progress lines."""
+
+import pytest
+
+from rivet_dagster.engines.contract import Progress
+from rivet_dagster.execution.progress import ProgressLines
+
+
+def seconds_with_a_line(until: int) -> list[int]:
+    """The seconds of a write of that length, told of once a second, at which there was a line."""
+    written: list[str] = []
+    lines = ProgressLines(written.append)
+    found = []
+    for second in range(1, until + 1):
+        before = len(written)
+        lines("report", Progress(0, 1, 0, 8, second))
+        if len(written) > before:
+            found.append(second)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"), [(4, []), (5, [5]), (60, [5, 10, 20, 40]), (300, [5, 10, 20, 40, 80, 140, 200, 260])]
+)
+def test_lines_come_at_a_growing_distance_and_then_once_a_minute(until, expected):
+    assert seconds_with_a_line(until) == expected
+
+
+def test_a_time_that_nobody_told_of_is_not_made_up_for():
+    written: list[str] = []
+    lines = ProgressLines(written.append)
+    for second in (25.0, 26.0, 39.0, 41.0):
+        lines("report", Progress(0, 1, 0, 8, second))
+    assert [line.rpartition(", ")[2] for line in written] == ["25 s", "41 s"]
+
+
+def test_a_line_tells_stages_tasks_and_time():
+    written: list[str] = []
+    ProgressLines(written.append)("daily_report", Progress(3, 5, 240, 800, 20.4))
+    assert written == ["daily_report: 3 of 5 stages, 240 of 800 tasks (30%), 20 s"]
+
+
+def test_each_write_has_a_pace_of_its_own():
+    written: list[str] = []
+    lines = ProgressLines(written.append)
+    for name, second in (("one", 6), ("one", 7), ("other", 6), ("other", 7)):
+        lines(name, Progress(0, 1, 0, 8, second))
+    assert [line.partition(":")[0] for line in written] == ["one", "other"]
+
+
+def test_nothing_but_all_tasks_is_100_percent():
+    assert Progress(1, 2, 1999, 2000, 1).percent == 99
+    assert Progress(2, 2, 2000, 2000, 1).percent == 100

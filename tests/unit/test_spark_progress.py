@@ -1,0 +1,137 @@
+"""Adding up what Spark tells of stages."""
+
+from contextlib import contextmanager
+from dataclasses import astuple
+from types import SimpleNamespace
+
+import pytest
+
+from rivet_dagster.engines.contract import Progress
+from rivet_dagster.engines.pyspark.jobs import ConnectJobs
+from rivet_dagster.engines.pyspark.progress import Tally, telling
+from rivet_dagster.engines.pyspark.stages import Stage
+
+
+def tallied(*seen: list[Stage]) -> list[tuple[int, int, int, int]]:
+    tally = Tally()
+    found = []
+    for stages in seen:
+        tally.see(stages)
+        progress = tally.progress(1)
+        found.append(astuple(progress)[:4] if progress else None)
+    return found
+
+
+def test_stages_are_added_up_and_those_that_are_not_told_of_again_still_count():
+    assert tallied([], [Stage(0, 2, 8)], [Stage(0, 8, 8), Stage(1, 1, 4)], [Stage(1, 4, 4)]) == [
+        None, (0, 1, 2, 8), (1, 2, 9, 12), (2, 2, 12, 12),
+    ]  # fmt: skip
+
+
+def test_a_stage_that_runs_again_takes_nothing_back():
+    assert tallied([Stage(0, 7, 8)], [Stage(0, 0, 1)], [Stage(0, 1, 1)], [Stage(0, 8, 8)]) == [
+        (0, 1, 7, 8), (0, 1, 7, 8), (0, 1, 7, 8), (1, 1, 8, 8),
+    ]  # fmt: skip
+
+
+def test_tasks_that_ended_twice_do_not_exceed_the_total():
+    assert tallied([Stage(0, 9, 8)]) == [(1, 1, 8, 8)]
+
+
+class FakeJobs:
+    """Jobs whose stages are told by hand."""
+
+    def __init__(self) -> None:
+        self.see = None
+
+    @contextmanager
+    def watch(self, tag, see):
+        self.see = see
+        yield
+
+
+def test_the_end_tells_that_all_is_done():
+    told: list[Progress] = []
+    jobs = FakeJobs()
+    with telling(told.append, jobs, "t") as tick:
+        tick()
+        jobs.see([Stage(0, 3, 8)])
+        tick()
+        jobs.see([Stage(0, 5, 8), Stage(1, 1, 2)])
+    assert [astuple(progress)[:4] for progress in told] == [(0, 1, 3, 8), (2, 2, 10, 10)]
+    assert 0 <= told[0].seconds <= told[1].seconds
+
+
+def test_what_was_never_told_of_has_no_end_either():
+    told: list[Progress] = []
+    jobs = FakeJobs()
+    with telling(told.append, jobs, "t"):
+        jobs.see([Stage(0, 3, 8)])
+    assert told == []
+
+
+def test_what_fails_is_not_told_to_be_done():
+    told: list[Progress] = []
+    jobs = FakeJobs()
+
+    def work() -> None:
+        with telling(told.append, jobs, "t") as tick:
+            jobs.see([Stage(0, 3, 8)])
+            tick()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    assert [progress.tasks_done for progress in told] == [3]
+
+
+class FakeConnect:
+    """The part of a Connect session that tells progress, as its client calls handlers."""
+
+    def __init__(self) -> None:
+        self.handlers = []
+
+    def registerProgressHandler(self, handler) -> None:
+        self.handlers.append(handler)
+
+    def removeProgressHandler(self, handler) -> None:
+        self.handlers.remove(handler)
+
+    def tell(self, *stages: tuple[int, int, int, bool], done: bool = False) -> None:
+        infos = [
+            SimpleNamespace(stage_id=i, num_completed_tasks=ended, num_tasks=tasks, num_bytes_read=0, done=over)
+            for i, ended, tasks, over in stages
+        ]
+        for handler in self.handlers:
+            handler(stages=infos, inflight_tasks=2, operation_id="o", done=done)
+
+
+# What a server told of a join with a sort: stages that it will skip stand among those that have not begun.
+JOIN = [
+    (),
+    ((0, 0, 8, False), (1, 0, 4, False)),
+    ((0, 5, 8, False), (1, 0, 4, False)),
+    ((0, 8, 8, True), (1, 4, 4, True), (2, 0, 8, False), (3, 0, 4, False), (4, 4, 6, False)),
+    ((0, 8, 8, True), (5, 0, 4, False), (10, 0, 6, False), (1, 4, 4, True), (6, 0, 8, False), (9, 0, 8, False),
+     (2, 0, 8, False), (7, 6, 6, True), (3, 0, 4, False), (11, 1, 2, False), (8, 0, 4, False), (4, 6, 6, True)),
+]  # fmt: skip
+
+
+def test_over_connect_only_stages_that_have_begun_are_counted():
+    told: list[Progress] = []
+    spark = FakeConnect()
+    with telling(told.append, ConnectJobs(spark), "t") as tick:
+        for stages in JOIN:
+            spark.tell(*stages)
+            tick()
+    assert [astuple(progress)[:4] for progress in told] == [
+        (0, 1, 5, 8), (2, 3, 16, 18), (4, 5, 25, 26), (5, 5, 26, 26),
+    ]  # fmt: skip
+    assert spark.handlers == []
+
+
+def test_over_connect_a_write_that_fails_leaves_no_handler():
+    spark = FakeConnect()
+    with pytest.raises(ZeroDivisionError), telling(print, ConnectJobs(spark), "t"):
+        raise ZeroDivisionError
+    assert spark.handlers == []
