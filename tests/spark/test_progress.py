@@ -1,5 +1,7 @@
 """How far a write is, told while it goes on."""
 
+import os
+import signal
 import threading
 import time
 from dataclasses import astuple
@@ -74,14 +76,26 @@ def test_the_caller_is_told_in_its_own_thread(session, warehouse):
     assert threads == {here}
 
 
-def test_what_the_listener_raises_stops_the_write(session, warehouse):
-    def tired(_: Progress) -> None:
-        raise ValueError("no more of it")
+def tire(_: Progress) -> None:
+    raise ValueError
 
+
+def interrupt(_: Progress) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize(("listener", "error"), [(tire, ValueError), (interrupt, KeyboardInterrupt)])
+def test_what_is_raised_while_progress_is_told_stops_the_write(session, warehouse, listener, error):
+    """The query would take 20 seconds."""
+    frame = session.query(f"SELECT {sleeping('1000L + id')} AS slept FROM range(0, 40, 1, 40)")
+    target = warehouse.stage("t", {}).target
     started = time.monotonic()
-    with pytest.raises(ValueError, match="no more of it"):
-        session.write(
-            session.query("SELECT count(*) AS n FROM range(1000000000000)"), warehouse.stage("t", {}).target, tired
-        )
-    assert time.monotonic() - started < 8
+    with pytest.raises(error):
+        session.write(frame, target, listener)
+    assert time.monotonic() - started < 10
     assert list(session.spark.sparkContext.statusTracker().getActiveJobsIds()) == []
+
+
+def test_a_stage_is_told_of_before_its_first_task_has_ended(write):
+    told = write(f"SELECT {sleeping('1500L + id')} AS slept FROM range(0, 2, 1, 2)")
+    assert astuple(told[0])[:4] == (0, 1, 0, 2)
