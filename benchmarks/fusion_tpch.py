@@ -20,7 +20,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ from typing import Any
 import duckdb
 import pyarrow.dataset
 from measuring import Measured, Spread, markdown, pairwise, take_turns
+from one_session import ENGINE, cpu_seconds, load, shared_session, start_spark
 
 from rivet_dagster import Joint, compile_directory
 from rivet_dagster.execution.group_run import run_group
@@ -39,7 +39,6 @@ from rivet_dagster.execution.runtime import Runtime
 PROJECT = Path(__file__).resolve().parent / "fusion"
 TABLES = ("lineitem", "orders", "customer", "nation", "region")
 STEPS = ("shipped_lines", "customer_orders", "nations", "sales", "european_sales", "nation_revenue")
-ENGINE = "spark"
 GROUP = "revenue_by_nation"
 ONE_ROW = "one_row"
 ONE_ROW_GROUP = "one_row_copy"
@@ -135,22 +134,6 @@ def open_runtime(data: Path) -> Runtime:
     assembly = compile_directory(PROJECT, joints=ONE_ROW_JOINTS, environ=environ).raise_errors()
     runtime = Runtime(assembly, PROJECT, {ENGINE: lambda: shared_session(runtime)}, environ)
     return runtime
-
-
-def shared_session(runtime: Runtime) -> Any:
-    """The session of the process, begun at the first call with the settings of the project's engine."""
-    from pyspark.sql import SparkSession
-
-    builder: Any = SparkSession.builder
-    for key, value in runtime.engine(ENGINE).session_config().items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
-
-
-def start_spark(runtime: Runtime) -> Any:
-    """The shared session, started by the product, which looks for a Java that Spark runs on."""
-    runtime.engine(ENGINE).session().close()
-    return shared_session(runtime)
 
 
 def measure(runtime: Runtime, spark: Any, data: Path, scratch: Path, options: argparse.Namespace) -> None:
@@ -260,12 +243,6 @@ def optimized_plan(frame: Any) -> Any:
     return frame._jdf.queryExecution().optimizedPlan()
 
 
-def cpu_seconds(spark: Any) -> float:
-    """What this process and its JVM have used so far, all threads together."""
-    jvm = spark._jvm.java.lang.ProcessHandle.current().info().totalCpuDuration().get().toMillis()
-    return time.process_time() + float(jvm) / 1000
-
-
 def conditions(spark: Any, options: argparse.Namespace) -> str:
     java = spark._jvm.System.getProperty("java.version")
     return (
@@ -274,10 +251,6 @@ def conditions(spark: Any, options: argparse.Namespace) -> str:
         f"{os.cpu_count()} cores\n"
         f"- load average before: {load()}"
     )
-
-
-def load() -> str:
-    return f"{os.getloadavg()[0]:.1f}"
 
 
 def report(runs: Mapping[str, Runs], tiny: Mapping[str, Runs]) -> str:

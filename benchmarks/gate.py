@@ -1,0 +1,238 @@
+"""What the gate costs: one write without checks against the same write with eight, judged in different ways.
+
+The contenders take turns in one Spark session, on one generated table. ``ungated`` has no checks. ``one pass`` has
+eight that only the rows decide, ``footers`` eight that the footers of the written files prove, and ``query a check``
+the eight of ``one pass``, each judged by a query of its own. All are whole runs of a group, published and synced to
+disk, and all checks pass.
+
+The figures are printed as Markdown. Nothing here asserts a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+from measuring import Measured, Spread, markdown, take_turns
+from one_session import ENGINE, cpu_seconds, load, shared_session, start_spark
+
+from rivet_dagster import Joint, compile_directory
+from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
+from rivet_dagster.execution.group_run import run_group
+from rivet_dagster.execution.results import GroupResult
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.sql.proven import proven_violations
+
+HERE = Path(__file__).resolve().parent
+UNGATED, ONE_PASS, FOOTERS, QUERY_A_CHECK = "ungated", "one pass", "footers", "query a check"
+
+GOALS = {ONE_PASS: 1.25, FOOTERS: 1.03}
+"""What the run may take, as a multiple of the ungated one."""
+
+FOLDERS = {name: name for name in ("sources", "joints", "sinks")}
+PROFILES = {
+    "default": {
+        "catalogs": {
+            "raw": {"type": "filesystem", "path": "data"},
+            "results": {"type": "filesystem", "path": "results"},
+        },
+        "engines": [
+            {
+                "name": ENGINE,
+                "type": "pyspark",
+                "catalogs": ["raw", "results"],
+                "master": "local[2]",  # not [*]: figures of two machines should differ by the machines alone
+                "config": {
+                    "spark.driver.memory": "2g",
+                    "spark.sql.session.timeZone": "UTC",
+                    "spark.ui.enabled": False,
+                },
+            }
+        ],
+    }
+}
+
+GENERATED = """
+SELECT id, id % 50000 + 1 AS customer, CAST(id % 97 AS INT) AS quantity,
+       CAST((id * 7919) % 1000000 / 100 AS DECIMAL(12, 2)) AS price,
+       CAST((id * 31) % 100 / 100 AS DECIMAL(4, 2)) AS discount,
+       DATE '2020-01-01' + CAST(id % 1500 AS INT) AS ordered, CAST(id % 30 AS INT) AS days,
+       element_at(array('open', 'paid', 'sent', 'closed'), CAST(id % 4 AS INT) + 1) AS status,
+       substr(sha2(CAST(id AS STRING), 256), 1, 12) AS code
+FROM range(0, {rows}, 1, 8)
+"""
+
+ORDERS = """
+SELECT id, customer, quantity, price, price * (1 - discount) AS net, ordered, date_add(ordered, days) AS shipped,
+       status, upper(code) AS code, concat('c', customer, '@example.org') AS email,
+       named_struct('city', concat('city ', customer % 500)) AS place
+FROM generated
+"""
+
+SCANNED: Sequence[Mapping[str, Any]] = (
+    {"type": "not_null", "columns": ["place.city"]},
+    {"type": "accepted_values", "column": "status", "values": ["open", "paid", "sent", "closed"]},
+    {"type": "expression", "name": "code_length", "sql": "length(code) = 12"},
+    {"type": "expression", "name": "code_case", "sql": "code = upper(code)"},
+    {"type": "expression", "name": "price_sign", "sql": "price >= 0"},
+    {"type": "expression", "name": "net_below_price", "sql": "net <= price"},
+    {"type": "expression", "name": "shipped_after", "sql": "shipped >= ordered"},
+    {"type": "expression", "name": "email_form", "sql": "email LIKE '%@example.org'"},
+)
+
+PROVEN: Sequence[Mapping[str, Any]] = (
+    {"type": "row_count", "min": 1},
+    {"type": "not_null", "columns": ["id"]},
+    {"type": "not_null", "columns": ["customer"]},
+    {"type": "not_null", "columns": ["status"]},
+    {"type": "not_null", "columns": ["code", "email"]},
+    {"type": "expression", "name": "id_sign", "sql": "id >= 0"},
+    {"type": "expression", "name": "customer_bounds", "sql": "customer BETWEEN 1 AND 50000"},
+    {"type": "expression", "name": "quantity_bounds", "sql": "quantity >= 0 AND quantity < 100"},
+)
+
+CHECKS: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    UNGATED: (),
+    ONE_PASS: SCANNED,
+    FOOTERS: PROVEN,
+    # A check with a timeout is never judged together with others.
+    QUERY_A_CHECK: [{**check, "timeout": "1h"} for check in SCANNED],
+}
+
+Runs = Sequence[Measured[GroupResult]]
+
+
+def main() -> None:
+    options = arguments()
+    with tempfile.TemporaryDirectory(prefix="gate-", dir=HERE) as folder:
+        runtime = open_runtime(Path(folder))
+        spark = start_spark(runtime)
+        spark.sql(GENERATED.format(rows=options.rows)).write.parquet(str(Path(folder) / "data/generated.parquet"))
+        measure(runtime, spark, Path(folder), options)
+        spark.stop()
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=4_000_000, help="rows of the table (default 4,000,000)")
+    parser.add_argument("--rounds", type=int, default=30, help="timed rounds (default 30)")
+    parser.add_argument("--warm-ups", type=int, default=4, help="rounds before them that are not timed (default 4)")
+    return parser.parse_args()
+
+
+def open_runtime(folder: Path) -> Runtime:
+    """The compiled project, whose engine connects to the process's one Spark session."""
+    for name in FOLDERS:
+        (folder / name).mkdir()
+    (folder / "rivet.yaml").write_text(yaml.safe_dump({"profiles": "profiles.yaml", **FOLDERS}))
+    (folder / "profiles.yaml").write_text(yaml.safe_dump(PROFILES))
+    assembly = compile_directory(folder, joints=joints()).raise_errors()
+    runtime = Runtime(assembly, folder, {ENGINE: lambda: shared_session(runtime)})
+    return runtime
+
+
+def joints() -> list[Joint]:
+    """The source, and for each contender the same query with checks of its own."""
+    found = [Joint(name="generated", type="source", catalog="raw", table="generated.parquet")]
+    for contender, checks in CHECKS.items():
+        name = group_of(contender)
+        query = Joint(name=f"{name}_orders", type="sql", sql=ORDERS)
+        quality = {"assertions": checks}
+        fields: Mapping[str, Any] = {"catalog": "results", "table": name, "quality": quality}
+        found += [query, Joint(name=name, type="sink", upstream=(query.name,), **fields)]
+    return found
+
+
+def group_of(contender: str) -> str:
+    return contender.replace(" ", "_")
+
+
+def measure(runtime: Runtime, spark: Any, folder: Path, options: argparse.Namespace) -> None:
+    contenders: Mapping[str, Callable[[Path], GroupResult]] = {name: partial(run, runtime, name) for name in CHECKS}
+    java = spark._jvm.System.getProperty("java.version")
+    print(
+        f"- {options.rows:,} rows, {options.rounds} rounds after {options.warm_ups} to warm up\n"
+        f"- Spark {spark.version} on {spark.sparkContext.master}, Java {java}, Python {platform.python_version()}, "
+        f"{os.cpu_count()} cores\n"
+        f"- load average before: {load()}"
+    )
+    first = {name: contender(folder) for name, contender in contenders.items()}
+    print(judged_as_meant(first, runtime, options.rows))
+    runs = take_turns(
+        contenders,
+        options.rounds,
+        warm_ups=options.warm_ups,
+        scratch=folder / "scratch",
+        between=spark._jvm.System.gc,  # nobody pays for another's garbage
+        cpu_seconds=partial(cpu_seconds, spark),
+    )
+    print(f"- load average afterwards: {load()}\n")
+    print(report(runs))
+
+
+def run(runtime: Runtime, contender: str, _: Path) -> GroupResult:
+    """The product's own run of the group."""
+    group = runtime.assembly.group(group_of(contender))
+    return run_group(runtime, group.name, group.joints, identity="benchmark")
+
+
+def judged_as_meant(results: Mapping[str, GroupResult], runtime: Runtime, rows: int) -> str:
+    """A line that says so; exits where a check fails, or the footers prove another one than they should."""
+    for name, result in results.items():
+        if result.published is None or result.published.statistics.rows != rows:
+            sys.exit(f"'{name}' has not published {rows} rows: {[c.check.name for c in result.checks if not c.passed]}")
+        known = read_statistics(parquet_files(runtime.root / "results" / group_of(name)))
+        proven = [c.check.name for c in result.checks if proven_violations(c.check, known) is not None]
+        if len(proven) != (len(PROVEN) if name == FOOTERS else 0):
+            sys.exit(f"'{name}': the footers prove {proven}")
+    return f"- {len(SCANNED)} checks that take a scan and {len(PROVEN)} that the footers prove, all passed"
+
+
+def report(runs: Mapping[str, Runs]) -> str:
+    """The figures as Markdown."""
+    times = [
+        (name, str(Spread.of(run.seconds for run in found)), f"{statistics.median(r.cpu_seconds for r in found):.2f}")
+        for name, found in runs.items()
+    ]
+    gated = [name for name in runs if name != UNGATED]
+    ratios = [(f"{name} / {UNGATED}", *quartiles(ratios_of(runs, name))) for name in gated]
+    phases = [
+        (phase, *(f"{statistics.median(run.result.phases[phase] for run in found):.3f}" for found in runs.values()))
+        for phase in runs[UNGATED][0].result.phases
+    ]
+    return "\n\n".join(
+        [
+            markdown(("run", "seconds: median (min..max)", "CPU seconds"), times),
+            markdown(("ratio, pair by pair", "first quartile", "median", "third quartile"), ratios),
+            markdown(("median seconds of a phase", *runs), phases),
+            "\n".join(verdict(runs, name, most) for name, most in GOALS.items()),
+        ]
+    )
+
+
+def ratios_of(runs: Mapping[str, Runs], name: str) -> list[float]:
+    return [one.seconds / other.seconds for one, other in zip(runs[name], runs[UNGATED], strict=True)]
+
+
+def quartiles(values: Iterable[float]) -> list[str]:
+    return [f"{value:.3f}" for value in statistics.quantiles(values, n=4, method="inclusive")]
+
+
+def verdict(runs: Mapping[str, Runs], name: str, most: float) -> str:
+    ratios = ratios_of(runs, name)
+    word = "met" if statistics.median(ratios) <= most else "missed"
+    within = sum(ratio <= most for ratio in ratios)
+    return f"- goal {word}: {name} takes at most {most} x {UNGATED}; so do {within} of {len(ratios)} pairs"
+
+
+if __name__ == "__main__":
+    main()
