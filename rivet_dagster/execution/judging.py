@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Mapping
 from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.quality import judge
+from rivet_dagster.execution.quality import judge, proven
 from rivet_dagster.execution.reading import published_reference, reference, source_frame
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult
@@ -55,8 +55,9 @@ def check_staged(
     relation, statistics = runtime.catalog(staged.catalog).audit(staged)
     if statistics.rows == 0 and joint.write_strategy.on_empty == "fail":
         raise RivetError("RVT-508", "the batch is empty and `on_empty` is fail", joint=joint.name, file=joint.file)
-    if not joint.checks:
-        return (), statistics.rows
+    passed = proven(joint.name, joint.checks, statistics)
+    if passed is not None:
+        return passed, statistics.rows
     session = runtime.engine(joint.engine).session()
     try:
         session.register(joint.name, session.load(relation))

@@ -11,7 +11,8 @@ from typing import Any
 class Files:
     """Files of one format that make up one table.
 
-    ``paths`` are absolute files, folders or globs; ``options`` are the engine's reader (or writer) options.
+    ``paths`` are absolute files, folders or globs; ``options`` are the engine's reader (or writer) options. The option
+    ``schema`` is DDL, or the JSON that Spark writes into its files.
     """
 
     format: str

@@ -11,7 +11,14 @@ from typing import Any, ClassVar
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.filesystem import heartbeat, shelf, sources, versions
 from rivet_dagster.catalogs.filesystem.columns import source_columns
-from rivet_dagster.catalogs.filesystem.footers import Marks, marks, parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.footers import (
+    Marks,
+    marks,
+    parquet_files,
+    read_footer,
+    read_statistics,
+    spark_schema,
+)
 from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest
@@ -136,7 +143,9 @@ class FilesystemCatalog(Catalog):
         folder = self._layout(staged.table).data(staged.version)
         files = self._staged_files(folder)
         self._audited[staged.version] = marks(files)
-        return Files("parquet", (str(folder),)), read_statistics(files)
+        # With a schema the engine need not look into the files for one.
+        schema = spark_schema(read_footer(files[0]))
+        return Files("parquet", (str(folder),), {"schema": schema} if schema else {}), read_statistics(files)
 
     def beat(self, staged: Staged) -> None:
         """A new time for the file beside the staged version."""

@@ -37,12 +37,13 @@ def marks(files: list[Path]) -> Marks:
 
 def read_statistics(files: list[Path]) -> Statistics:
     """Rows, bytes, columns and their values of the table that ``files`` (at least one) make up. Raises RVT-407."""
-    footers = [_footer(path) for path in files]
+    footers = [read_footer(path) for path in files]
     rows = sum(footer.num_rows for footer in footers)
     return Statistics(rows, sum(path.stat().st_size for path in files), _columns(footers[0]), _values(footers))
 
 
-def _footer(path: Path) -> Any:
+def read_footer(path: Path) -> Any:
+    """The footer of a file. Raises RVT-407."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -53,10 +54,16 @@ def _footer(path: Path) -> Any:
         raise RivetError("RVT-407", f"the file {path}, as the engine wrote it, cannot be read: {why}") from error
 
 
-def spark_columns(footer: Any) -> tuple[tuple[str, str], ...] | None:
-    """The columns that Spark noted when it wrote the file; None in a file of another writer."""
+def spark_schema(footer: Any) -> str | None:
+    """The schema, as JSON, that Spark noted when it wrote the file; None in a file of another writer."""
     described = (footer.metadata or {}).get(_SPARK_SCHEMA)
-    if not described:
+    return described.decode() if described else None
+
+
+def spark_columns(footer: Any) -> tuple[tuple[str, str], ...] | None:
+    """The columns of that schema."""
+    described = spark_schema(footer)
+    if described is None:
         return None
     return tuple((field["name"], spark_type(field["type"])) for field in json.loads(described)["fields"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
@@ -12,6 +13,7 @@ from rivet_dagster.model.storage import Files, Projection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _GLOB_CHARACTERS = re.compile(r"([\\*?\[\]{}])")
 
@@ -22,9 +24,16 @@ def read_files(spark: SparkSession, files: Files, projection: Projection | None)
     schema = next((value for key, value in files.options.items() if key.lower() == "schema"), None)
     reader = spark.read.format(files.format).options(**options)
     if schema is not None:
-        reader = reader.schema(schema)
+        reader = reader.schema(_parsed(schema))
     frame = reader.load([readable(path) for path in files.paths])
     return projected(frame, projection) if projection else frame
+
+
+def _parsed(schema: str) -> StructType | str:
+    """A schema as Spark's readers take it: DDL as it stands, what Spark wrote as JSON read."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(schema)) if schema.startswith("{") else schema
 
 
 def projected(frame: DataFrame, projection: Projection) -> DataFrame:
