@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -177,7 +178,7 @@ def by_hand(spark: Any, sources: Mapping[str, Path], query: str, folder: Path) -
 def fused(runtime: Runtime, group_name: str, _: Path) -> GroupResult:
     """The product's own run of one group, published in its catalog."""
     group = runtime.assembly.group(group_name)
-    return run_group(runtime, group_name, group.joints, identity="benchmark")
+    return run_group(runtime, group_name, group.joints, str(uuid.uuid4()))
 
 
 def one_table_a_step(spark: Any, sources: Mapping[str, Path], runtime: Runtime, folder: Path) -> None:

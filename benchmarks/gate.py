@@ -16,6 +16,7 @@ import platform
 import statistics
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -182,7 +183,7 @@ def measure(runtime: Runtime, spark: Any, folder: Path, options: argparse.Namesp
 def run(runtime: Runtime, contender: str, _: Path) -> GroupResult:
     """The product's own run of the group."""
     group = runtime.assembly.group(group_of(contender))
-    return run_group(runtime, group.name, group.joints, identity="benchmark")
+    return run_group(runtime, group.name, group.joints, str(uuid.uuid4()))
 
 
 def judged_as_meant(results: Mapping[str, GroupResult], runtime: Runtime, rows: int) -> str:

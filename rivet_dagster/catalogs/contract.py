@@ -10,6 +10,9 @@ from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import Published, Relation, Staged, Statistics, Version
 
+DEAD_AFTER = 60.0
+"""Seconds without a sign of life after which nobody works on a staged version any more."""
+
 
 class Catalog(Protocol):
     """A place where tables live. Constructing one contacts nothing.
@@ -17,6 +20,7 @@ class Catalog(Protocol):
     Subclasses are found by entry point in the group ``rivet_dagster.catalogs``, named by their ``type``.
     """
 
+    name: str
     type: ClassVar[str]
     strategies: ClassVar[frozenset[str]]
     """The write strategies this catalog can do."""
@@ -67,7 +71,7 @@ class Catalog(Protocol):
         """What was written to ``staged``, to be judged before it is published. Raises RVT-402, RVT-407."""
 
     def beat(self, staged: Staged) -> None:
-        """Show that the run that builds ``staged`` is alive; whoever shows nothing for a minute counts as dead.
+        """Show that the run that builds ``staged`` is alive; whoever shows nothing for DEAD_AFTER counts as dead.
 
         Raises RVT-406 where the run has counted as dead already.
         """
@@ -93,6 +97,9 @@ class Catalog(Protocol):
 
     def evict(self, published: Published) -> None:
         """Remove the table if that version is still what readers see: its rows are not needed any more."""
+
+    def building(self) -> tuple[str, ...]:
+        """The names of what is staged and neither dead nor kept back."""
 
     def sweep(self) -> tuple[str, ...]:
         """Remove what runs that are dead had staged, and give the names of it; a living run loses nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -42,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             from rivet_dagster.cli.versions_command import versions_command
 
             return versions_command(options)
+        # A run that is asked to end takes back what it staged, whoever asks.
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
         from rivet_dagster.cli.run_command import run_command
 
         return run_command(options)

@@ -7,16 +7,16 @@ import os
 from pathlib import Path
 
 from rivet_dagster.catalogs.registry import open_catalog
+from rivet_dagster.execution.sweeping import sweep
 from rivet_dagster.project.load import load_project
 
 
 def sweep_command(options: argparse.Namespace) -> int:
     """Sweep every catalog and say what went; joints that do not compile are no hindrance."""
     root = Path(options.project)
-    total = 0
-    for spec in load_project(root, options.profile).profile.catalogs:
-        for name in open_catalog(spec, root, os.environ).sweep():
-            print(f"removed {spec.name}: {name}")
-            total += 1
-    print(f"{total} leftover{'' if total == 1 else 's'} of dead runs removed")
+    specs = load_project(root, options.profile).profile.catalogs
+    swept = sweep(open_catalog(spec, root, os.environ) for spec in specs)
+    for name in swept:
+        print(f"removed {name}")
+    print(f"{len(swept)} leftover{'' if len(swept) == 1 else 's'} of dead runs removed")
     return 0

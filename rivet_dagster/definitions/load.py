@@ -12,6 +12,7 @@ from rivet_dagster.definitions.groups import group_assets
 from rivet_dagster.definitions.io_manager import io_manager_definition
 from rivet_dagster.definitions.resources import engine_resources, executor_for
 from rivet_dagster.definitions.sources import source_assets, source_checks
+from rivet_dagster.definitions.sweeping import sweep_definitions
 from rivet_dagster.definitions.translator import DagsterRivetTranslator
 from rivet_dagster.execution.progress import Watch
 from rivet_dagster.loading import compile_directory
@@ -45,7 +46,7 @@ def build_definitions(
     groups = [group for group in assembly.fused_groups if assembly.joint(group.exit).type != SOURCE]
     assets = [group_assets(group, assembly, translator, root, watches) for group in groups]
     keys = {translator.get_asset_key(joint, assembly): joint.name for joint in assembly.joints}
-    return dg.Definitions(
+    own = dg.Definitions(
         assets=[*source_assets(assembly, translator, root), *assets],
         asset_checks=source_checks(assembly, translator, root),
         jobs=[_job_over_everything(assembly, translator)],
@@ -55,6 +56,7 @@ def build_definitions(
         },
         executor=executor_for(assembly),
     )
+    return dg.Definitions.merge(own, sweep_definitions(assembly, root))
 
 
 def _job_over_everything(

@@ -9,6 +9,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.heartbeat import kept_alive
 from rivet_dagster.execution.judging import check_source
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PhaseClock
+from rivet_dagster.execution.reading import placed
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
@@ -41,10 +42,11 @@ def run_group(
     counted: dict[str, int] = {}
     result = GroupResult(group.name, clock.seconds)
     for exit_name in ends:
-        if exit_name == group.exit:
-            result = publish_exit(runtime, group, identity, given, clock)
-        else:
-            counted[exit_name] = _count_inner(runtime, group, exit_name, given, clock)
+        with placed(runtime.assembly.joint(exit_name)):
+            if exit_name == group.exit:
+                result = publish_exit(runtime, group, identity, given, clock)
+            else:
+                counted[exit_name] = _count_inner(runtime, group, exit_name, given, clock)
     return GroupResult(
         group.name, clock.seconds, result.checks, result.published, result.rows, counted, result.skipped_empty
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from rivet_dagster.compiler.fusion import FusedQuery, subset_queries
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
@@ -109,6 +110,15 @@ def at_joint(error: RivetError, joint: CompiledJoint) -> RivetError:
     return RivetError(
         first.code, first.message, joint=joint.name, file=joint.file, line=joint.line, remediation=first.remediation
     )
+
+
+@contextmanager
+def placed(joint: CompiledJoint) -> Iterator[None]:
+    """What the block raises without a place of its own is raised at the joint."""
+    try:
+        yield
+    except RivetError as error:
+        raise at_joint(error, joint) from error.__cause__
 
 
 def _outside(assembly: CompiledAssembly, queries: Iterable[FusedQuery]) -> list[str]:

@@ -12,7 +12,6 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.heartbeat import kept_alive
 from rivet_dagster.execution.judging import check_published, check_staged
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PUBLISH, QUALITY, PhaseClock
-from rivet_dagster.execution.reading import at_joint
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import GroupResult, Rows
 from rivet_dagster.execution.runtime import Runtime
@@ -53,7 +52,7 @@ def publish_exit(
         except _Overtaken as overtaken:
             if pause is None:
                 catalog.keep_back(overtaken.staged)
-                raise at_joint(_kept_back(overtaken, joint), joint) from overtaken.error
+                raise _kept_back(overtaken, joint) from overtaken.error
             catalog.discard(overtaken.staged)
         # By chance, so that two that keep overtaking each other drift apart.
         time.sleep(random.uniform(pause / 2, pause))
@@ -86,11 +85,9 @@ def _attempt(
         return GroupResult(group.name, clock.seconds, checks, published, _replaced(published))
     except _Overtaken:
         raise
-    except BaseException as error:
+    except BaseException:
         # Also on an interrupt: what was staged goes, what was published stays.
         catalog.discard(staged)
-        if isinstance(error, RivetError):
-            raise at_joint(error, joint) from error.__cause__
         raise
 
 

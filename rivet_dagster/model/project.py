@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rivet_dagster.errors import Diagnostic
+from rivet_dagster.model.automation import SweepSchedule, SweepSensor
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.profile import Profile
 
@@ -31,6 +32,8 @@ class DagsterSettings:
 
     key_prefix: tuple[str, ...] = ()
     io_manager_key: str = "rivet_io_manager"
+    sensors: tuple[SweepSensor, ...] = ()
+    schedules: tuple[SweepSchedule, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model.project import DagsterSettings
+from rivet_dagster.project.automation import read_schedules, read_sensors
 from rivet_dagster.project.settings_file import Section, read_settings, text
 
 FILE = "rivet.yaml"
 
 _REQUIRED = ("profiles", "sources", "joints", "sinks")
 _OPTIONAL = ("quality", "tests")
-_LATER = ("schedules", "sensors", "observe", "automation", "freshness")
+_LATER = ("observe", "automation", "freshness")
 _KEY_PART = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -86,10 +87,12 @@ def _dagster(manifest: Section) -> DagsterSettings:
     for key in _LATER:
         if key in section.value:
             section.wrong("RVT-103", f"`{key}` is not available yet", key, "Remove the key.")
-    section.only((*_LATER, "key_prefix", "io_manager_key"))
+    section.only((*_LATER, "key_prefix", "io_manager_key", "sensors", "schedules"))
     return DagsterSettings(
         key_prefix=section.get("key_prefix", _key_prefix) or (),
         io_manager_key=section.get("io_manager_key", _resource_key) or DagsterSettings.io_manager_key,
+        sensors=read_sensors(section),
+        schedules=read_schedules(section),
     )
 
 

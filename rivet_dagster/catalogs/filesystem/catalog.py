@@ -23,7 +23,7 @@ from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
-from rivet_dagster.catalogs.filesystem.sweep import sweep
+from rivet_dagster.catalogs.filesystem.sweep import building, sweep
 from rivet_dagster.catalogs.filesystem.writing import writing
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
@@ -222,11 +222,12 @@ class FilesystemCatalog(Catalog):
 
     def sweep(self) -> tuple[str, ...]:
         """Remove the versions of dead runs in all tables; each as ``table/version``."""
-        homes = self._place.folder / ".rivet"
-        if self._place.remote or not homes.is_dir():
-            return ()
-        tables = [self._layout(name) for name in sorted(os.listdir(homes))]
-        return tuple(f"{table.name}/{version}" for table in tables for version in sweep(table))
+        with writing(self._place.folder):
+            return tuple(f"{table.name}/{version}" for table in self._layouts() for version in sweep(table))
+
+    def building(self) -> tuple[str, ...]:
+        """The versions beside which signs of life stand; each as ``table/version``."""
+        return tuple(f"{table.name}/{version}" for table in self._layouts() for version in building(table))
 
     def uri(self, table: str) -> str:
         """The table's place as a URI, without a password."""
@@ -238,6 +239,12 @@ class FilesystemCatalog(Catalog):
     ) -> Staged:
         target = Files("parquet", (str(layout.data(version)),), options or {})
         return Staged(self.name, layout.name, version, base, target)
+
+    def _layouts(self) -> list[TableLayout]:
+        homes = self._place.folder / ".rivet"
+        if self._place.remote or not homes.is_dir():
+            return []
+        return [self._layout(name) for name in sorted(os.listdir(homes))]
 
     def _layout(self, table: str) -> TableLayout:
         return TableLayout(self._place.folder, table)

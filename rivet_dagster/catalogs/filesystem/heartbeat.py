@@ -10,11 +10,9 @@ import os
 import secrets
 from contextlib import suppress
 
+from rivet_dagster.catalogs.contract import DEAD_AFTER
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.errors import RivetError
-
-DEAD_AFTER = 60.0
-"""Seconds."""
 
 
 def begin(table: TableLayout, version: str) -> None:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import re
 
+from rivet_dagster.catalogs.contract import DEAD_AFTER
 from rivet_dagster.catalogs.filesystem import heartbeat, versions
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 
 _PROBE = re.compile(r"^\.(link|clock)-[0-9a-f]{8}$")
+
+
+def building(table: TableLayout) -> list[str]:
+    """The table's versions that somebody may still be building."""
+    return sorted(version for version in table.versions() if table.alive(version).exists())
 
 
 def sweep(table: TableLayout) -> list[str]:
@@ -25,6 +31,6 @@ def sweep(table: TableLayout) -> list[str]:
             heartbeat.end(table, version)  # its run died right after it had published
         for path in table.home.iterdir():
             # Lstat: a probe is a link to nothing by now.
-            if _PROBE.match(path.name) and now - path.lstat().st_mtime > heartbeat.DEAD_AFTER:
+            if _PROBE.match(path.name) and now - path.lstat().st_mtime > DEAD_AFTER:
                 path.unlink(missing_ok=True)
     return left

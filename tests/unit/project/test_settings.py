@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.automation import SweepSchedule, SweepSensor
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.project.load import load_project
 
 from .conftest import MANIFEST, PROFILES, Load, Write
+
+SWEEP = "dagster:\n  sensors:\n    a:\n      type: sweep\n"
 
 Found = list[tuple[str, str | None, int | None]]
 
@@ -75,7 +78,17 @@ def test_no_manifest(tmp_path: Path) -> None:
         (MANIFEST + "dagster:\n  key_prefix: a/b\n", [("RVT-104", 6)], "list of key parts"),
         (MANIFEST + "dagster:\n  key_prefix: [a, 1]\n", [("RVT-104", 6)], "list of key parts"),
         (MANIFEST + "dagster:\n  io_manager_key: 2nd\n", [("RVT-104", 6)], "key of a Dagster resource"),
-        (MANIFEST + "dagster:\n  schedules: {}\n", [("RVT-103", 6)], "not available yet"),
+        (MANIFEST + "dagster:\n  observe: {}\n", [("RVT-103", 6)], "not available yet"),
+        (MANIFEST + "dagster:\n  sensors: [a]\n", [("RVT-104", 6)], "must be a mapping, not a list"),
+        (MANIFEST + "dagster:\n  sensors:\n    a: {}\n", [("RVT-105", 7)], "sensor 'a': `type` is missing"),
+        (MANIFEST + "dagster:\n  sensors:\n    a: {type: files}\n", [("RVT-103", 7)], "not available yet"),
+        (MANIFEST + "dagster:\n  sensors:\n    a: {type: sweeep}\n", [("RVT-104", 7)], "did you mean 'sweep'?"),
+        (MANIFEST + "dagster:\n  sensors:\n    a-b: {type: sweep}\n", [("RVT-104", 7)], "letters, digits and '_'"),
+        (MANIFEST + SWEEP + "      default_status: running\n", [("RVT-104", 9)], "must be RUNNING or STOPPED"),
+        (MANIFEST + SWEEP + "      minimum_interval_seconds: 0\n", [("RVT-104", 9)], "at least 1"),
+        (MANIFEST + SWEEP + "      target: '*'\n", [("RVT-103", 9)], "unknown key 'target'"),
+        (MANIFEST + "dagster:\n  schedules:\n    a: {target: '*'}\n", [("RVT-103", 7)], "not available yet"),
+        (MANIFEST + "dagster:\n  schedules:\n    a: {type: sweep}\n", [("RVT-105", 7)], "`cron_schedule` is missing"),
     ],
 )
 def test_wrong_manifests(
@@ -92,6 +105,13 @@ def test_dagster_settings(load: Load) -> None:
     settings = load({"rivet.yaml": MANIFEST + block}).dagster
     assert (settings.key_prefix, settings.io_manager_key) == (("sales", "eu-west"), "mine")
     assert load({"rivet.yaml": MANIFEST + "dagster: {key_prefix: sales}"}).dagster.key_prefix == ("sales",)
+
+
+def test_sweeps(load: Load) -> None:
+    block = "dagster:\n  sensors:\n    a: {type: sweep}\n  schedules:\n    b: {type: sweep, cron_schedule: '@daily'}\n"
+    settings = load({"rivet.yaml": MANIFEST + block}).dagster
+    assert settings.sensors == (SweepSensor(name="a", line=7),)
+    assert settings.schedules == (SweepSchedule(name="b", cron_schedule="@daily", line=9),)
 
 
 FULL = """\

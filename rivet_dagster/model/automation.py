@@ -1,0 +1,28 @@
+"""What the ``dagster:`` block of rivet.yaml asks Dagster to do by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+RUNNING, STOPPED = "RUNNING", "STOPPED"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepSensor:
+    """Sweep after each run of the project that failed or was canceled."""
+
+    name: str
+    default_status: str = STOPPED
+    minimum_interval_seconds: int | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepSchedule:
+    """Sweep at certain times."""
+
+    name: str
+    cron_schedule: str
+    execution_timezone: str | None = None
+    default_status: str = STOPPED
+    line: int | None = None
