@@ -11,6 +11,7 @@ The figures are printed as Markdown. Nothing here asserts a time.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import platform
 import statistics
@@ -126,6 +127,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rows", type=int, default=4_000_000, help="rows of the table (default 4,000,000)")
     parser.add_argument("--rounds", type=int, default=30, help="timed rounds (default 30)")
+    parser.add_argument("--against", choices=sorted(CHECKS.keys() - {UNGATED}), help="measure this one alone")
     parser.add_argument("--warm-ups", type=int, default=4, help="rounds before them that are not timed (default 4)")
     return parser.parse_args()
 
@@ -158,7 +160,8 @@ def group_of(contender: str) -> str:
 
 
 def measure(runtime: Runtime, spark: Any, folder: Path, options: argparse.Namespace) -> None:
-    contenders: Mapping[str, Callable[[Path], GroupResult]] = {name: partial(run, runtime, name) for name in CHECKS}
+    chosen = CHECKS if options.against is None else (UNGATED, options.against)
+    contenders: Mapping[str, Callable[[Path], GroupResult]] = {name: partial(run, runtime, name) for name in chosen}
     java = spark._jvm.System.getProperty("java.version")
     print(
         f"- {options.rows:,} rows, {options.rounds} rounds after {options.warm_ups} to warm up\n"
@@ -195,7 +198,8 @@ def judged_as_meant(results: Mapping[str, GroupResult], runtime: Runtime, rows: 
         proven = [c.check.name for c in result.checks if proven_violations(c.check, known) is not None]
         if len(proven) != (len(PROVEN) if name == FOOTERS else 0):
             sys.exit(f"'{name}': the footers prove {proven}")
-    return f"- {len(SCANNED)} checks that take a scan and {len(PROVEN)} that the footers prove, all passed"
+    told = (f"{name}: {len(result.checks)}" for name, result in results.items())
+    return f"- checks, all passed: {', '.join(told)}"
 
 
 def report(runs: Mapping[str, Runs]) -> str:
@@ -205,7 +209,8 @@ def report(runs: Mapping[str, Runs]) -> str:
         for name, found in runs.items()
     ]
     gated = [name for name in runs if name != UNGATED]
-    ratios = [(f"{name} / {UNGATED}", *quartiles(ratios_of(runs, name))) for name in gated]
+    pairs = {name: ratios_of(runs, name) for name in gated}
+    ratios = [(f"{name} / {UNGATED}", *quartiles(found), mean(found)) for name, found in pairs.items()]
     phases = [
         (phase, *(f"{statistics.median(run.result.phases[phase] for run in found):.3f}" for found in runs.values()))
         for phase in runs[UNGATED][0].result.phases
@@ -213,9 +218,9 @@ def report(runs: Mapping[str, Runs]) -> str:
     return "\n\n".join(
         [
             markdown(("run", "seconds: median (min..max)", "CPU seconds"), times),
-            markdown(("ratio, pair by pair", "first quartile", "median", "third quartile"), ratios),
+            markdown(("ratio, pair by pair", "first quartile", "median", "third quartile", "mean"), ratios),
             markdown(("median seconds of a phase", *runs), phases),
-            "\n".join(verdict(runs, name, most) for name, most in GOALS.items()),
+            "\n".join(verdict(runs, name, most) for name, most in GOALS.items() if name in runs),
         ]
     )
 
@@ -226,6 +231,14 @@ def ratios_of(runs: Mapping[str, Runs], name: str) -> list[float]:
 
 def quartiles(values: Iterable[float]) -> list[str]:
     return [f"{value:.3f}" for value in statistics.quantiles(values, n=4, method="inclusive")]
+
+
+def mean(ratios: Sequence[float]) -> str:
+    """Of their logarithms, with its standard error: what tells a few percent from noise."""
+    logarithms = [math.log(ratio) for ratio in ratios]
+    error = statistics.stdev(logarithms) / math.sqrt(len(ratios)) if len(ratios) > 1 else math.nan
+    average = math.exp(statistics.fmean(logarithms))
+    return f"{average:.3f} +- {average * error:.3f}"
 
 
 def verdict(runs: Mapping[str, Runs], name: str, most: float) -> str:

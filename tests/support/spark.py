@@ -8,6 +8,10 @@ from typing import Any
 MASTER = "local[2]"
 
 
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+"""The JVM's quick compiler alone, since the other never pays for many short queries, with room for all their code."""
+
+
 def settings(place: Path) -> dict[str, Any]:
     """Little of everything, and nothing outside of ``place``."""
     return {
@@ -16,8 +20,7 @@ def settings(place: Path) -> dict[str, Any]:
         "spark.driver.memory": "768m",
         "spark.sql.session.timeZone": "Europe/Berlin",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
-        # The JVM's quick compiler alone: the tests run many short queries, which the other never pays for.
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={place / 'derby'} -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={place / 'derby'} {QUICK}",
     }
 
 
