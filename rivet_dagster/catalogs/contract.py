@@ -89,7 +89,7 @@ class Catalog(Protocol):
     def keep_back(self, staged: Staged) -> None:
         """Leave ``staged``, complete but not published, to a person: no sweep removes it."""
 
-    def kept_back(self, table: str, version: str) -> Staged:
+    def take_up(self, table: str, version: str) -> Staged:
         """A version that was kept back, to be published upon what is published now, or discarded. Raises RVT-408."""
 
     def restage(self, table: str, version: str) -> Staged:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from rivet_dagster.catalogs.contract import Catalog
@@ -27,11 +28,13 @@ def versions_command(options: argparse.Namespace) -> int:
         _list(catalog.versions(joint.table), joint)
     elif options.action == "rollback":
         version = options.version or _previous(catalog, joint)
-        _publish(catalog, catalog.restage(joint.table, version), joint, f"rollback to {version}")
+        staged = catalog.restage(joint.table, version)
+        _publish(catalog, staged, joint, f"rollback to {version}", catalog.discard)
     elif options.action == "publish":
-        _publish(catalog, catalog.kept_back(joint.table, _named(options)), joint, f"by hand, of {options.version}")
+        staged = catalog.take_up(joint.table, _named(options))
+        _publish(catalog, staged, joint, f"by hand, of {options.version}", catalog.keep_back)
     else:
-        catalog.discard(catalog.kept_back(joint.table, _named(options)))
+        catalog.discard(catalog.take_up(joint.table, _named(options)))
         print(f"{joint.name}: {options.version} is gone")
     return 0
 
@@ -44,11 +47,13 @@ def _list(versions: tuple[Version, ...], joint: CompiledJoint) -> None:
         print(f"{one.name}  {one.state:9}  {rows:>16}  {one.published_at or '':29}  {one.identity}".rstrip())
 
 
-def _publish(catalog: Catalog, staged: Staged, joint: CompiledJoint, identity: str) -> None:
+def _publish(
+    catalog: Catalog, staged: Staged, joint: CompiledJoint, identity: str, otherwise: Callable[[Staged], None]
+) -> None:
     try:
         published = catalog.publish(staged, identity)
     except BaseException:
-        catalog.keep_back(staged)
+        otherwise(staged)
         raise
     print(f"{joint.name}: readers see {published.version} now, {published.statistics.rows:,} rows ({identity})")
 

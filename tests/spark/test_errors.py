@@ -1,8 +1,10 @@
 """What a failing query tells, and that it tells it once."""
 
 import pytest
+from pyspark.errors import PySparkException
 from support.tables import refused
 
+from rivet_dagster.engines.pyspark.messages import spark_error
 from rivet_dagster.errors import RivetError
 
 
@@ -21,6 +23,23 @@ def test_a_query_that_is_wrong_says_where(session, sql, message, line, capfd):
     assert (error.code, error.diagnostics[0].line) == ("RVT-503", line)
     assert message in str(error)
     assert_short(error, capfd)
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("Job aborted due to stage failure: ExecutorLostFailure (executor 3 exited)", "RVT-510"),
+        ("org.apache.spark.shuffle.MetadataFetchFailedException: Missing an output location", "RVT-510"),
+        ("java.net.ConnectException: Connection refused", "RVT-510"),
+        ("Job 3 cancelled because SparkContext was shut down", "RVT-510"),
+        ("[DIVIDE_BY_ZERO] Division by zero.", "RVT-503"),
+        ("[TABLE_OR_VIEW_NOT_FOUND] The table `retries` cannot be found.", "RVT-503"),
+    ],
+)
+def test_what_was_away_for_a_while_is_told_from_a_mistake(application, message, code):
+    error = spark_error(PySparkException(message))
+    assert (error.code, error.is_transient) == (code, code == "RVT-510")
+    assert message.rpartition(": ")[2] in str(error)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_run_that_is_overtaken_for_ever_keeps_its_version_back(folder):
     assert f"rivet-dagster versions publish out {kept.name}" in found.remediation
     assert catalog.current("out").identity == "other-0"
     assert catalog.sweep() == ()
-    assert catalog.publish(catalog.kept_back("out", kept.name), "by hand").statistics.rows == 3
+    assert catalog.publish(catalog.take_up("out", kept.name), "by hand").statistics.rows == 3
 
 
 def test_a_run_that_overtook_itself_is_done(folder):

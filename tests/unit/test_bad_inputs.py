@@ -324,6 +324,28 @@ JOINT_FILES = {
         names
             Correct the value.
     """),
+    "options of a step: on a joint within its group": sql(f"-- rivet:options: {{retries: 2}}\n{QUERY}", """
+        RVT-206 joints/orders.sql:1: joint orders: the option `retries` belongs to 'report', which this joint runs in
+        one step with
+            Move it to 'report', or store this joint with `eager: true`.
+    """),
+    "options of a step: on a source": Case({"sources/raw.yaml": SOURCE.replace("{schema", "{retries: 1, schema")}, """
+        RVT-206 sources/raw.yaml:4: joint raw: the option `retries` has no meaning on a source, which no step makes
+            Remove the key: it has no meaning on this type of joint.
+    """),
+    "options of a step: no duration": sink("options: {retry_delay: soon}\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `options` has a wrong `retry_delay`: it must be a duration like 30s,
+        15m, 24h or 7d, not 'soon'
+            Correct the value.
+    """),
+    "options of a step: misspelt": sql(f"-- rivet:options: {{retrys: 2}}\n{QUERY}", """
+        RVT-203 joints/orders.sql:1: joint orders: unknown option 'retrys'; did you mean 'retries'?
+            Remove the key or correct its name.
+    """),
+    "options of a step: later": sink("options: {timeout: 1h}\n", """
+        RVT-298 sinks/report.yaml:5: joint report: the option `timeout` is not available yet
+            Remove the option: this release does not have it yet.
+    """),
     "what is not available yet": sink("on_error: quarantine\npartitions: {type: daily}\n", """
         RVT-298 sinks/report.yaml:5: joint report: `on_error: quarantine` is not available yet
             Remove the option: this release does not have it yet.

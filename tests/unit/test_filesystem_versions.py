@@ -70,7 +70,7 @@ def test_a_version_kept_back_is_published_upon_what_is_there_now(warehouse, tabl
     publish(warehouse, [1])
     kept = kept_back(warehouse, [2, 3])
     newer = publish(warehouse, [4])
-    staged = warehouse.kept_back("orders", kept.version)
+    staged = warehouse.take_up("orders", kept.version)
     assert staged.base == newer.version
     published = warehouse.publish(staged, "by hand")
     assert (published.version, published.rows_before) == (kept.version, 1)
@@ -83,7 +83,7 @@ def test_a_version_kept_back_is_dropped(warehouse, table):
     publish(warehouse, [1])
     before = tree(table.parent)
     kept = kept_back(warehouse, [2])
-    warehouse.discard(warehouse.kept_back("orders", kept.version))
+    warehouse.discard(warehouse.take_up("orders", kept.version))
     assert tree(table.parent) == before
 
 
@@ -129,7 +129,7 @@ def test_files_are_copied_where_the_file_system_cannot_share_them(warehouse, tab
 def test_versions_that_are_not_there(warehouse, table):
     current = publish(warehouse, [1])
     before = tree(table.parent)
-    for call in (warehouse.restage, warehouse.kept_back):
+    for call in (warehouse.restage, warehouse.take_up):
         for name in (current.version, "00000009-00000000", "../orders"):
             assert refused(call, "orders", name).code == "RVT-408"
     assert tree(table.parent) == before

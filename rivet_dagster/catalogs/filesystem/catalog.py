@@ -202,23 +202,29 @@ class FilesystemCatalog(Catalog):
 
     def keep_back(self, staged: Staged) -> None:
         """A mark beside the staged version."""
-        shelf.keep_back(self._layout(staged.table), staged.version)
+        layout = self._layout(staged.table)
+        with writing(layout.home):
+            shelf.keep_back(layout, staged.version)
 
-    def kept_back(self, table: str, version: str) -> Staged:
+    def take_up(self, table: str, version: str) -> Staged:
         """The version without its mark, upon what is published now."""
         layout = self._layout(table)
-        shelf.take_up(layout, version)
+        with writing(layout.home):
+            shelf.take_up(layout, version)
         return self._staged(layout, version, layout.published())
 
     def restage(self, table: str, version: str) -> Staged:
         """A new version that shares the older one's files on disk."""
         layout = self._layout(table)
         base = layout.published()
-        return self._staged(layout, shelf.restage(layout, version), base)
+        with writing(layout.home):
+            return self._staged(layout, shelf.restage(layout, version), base)
 
     def evict(self, published: Published) -> None:
         """Remove the link, then the versions."""
-        shelf.evict(self._layout(published.table), published.version)
+        layout = self._layout(published.table)
+        with writing(layout.home):
+            shelf.evict(layout, published.version)
 
     def sweep(self) -> tuple[str, ...]:
         """Remove the versions of dead runs in all tables; each as ``table/version``."""

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from support.projects import codes, compile_joints, groups, reasons, sink, source, sql
 
+from rivet_dagster.cli.plan_mermaid import plan_mermaid
+from rivet_dagster.cli.plan_text import plan_text
 from rivet_dagster.compiler.plan import CompiledAssembly
 
 
@@ -28,6 +30,8 @@ def test_what_a_check_reads_comes_first() -> None:
     assert (orders.inputs, orders.judged_with, orders.before) == (("raw",), ("zeta",), ("raw", "zeta"))
     assert plan.joint("orders").upstream == ("raw",)
     assert plan.joint("orders").checks[0].reads == ("zeta",)
+    assert "gate    relationship_customer  (with zeta)" in plan_text(plan)
+    assert " -.->|checks| " in plan_mermaid(plan)
 
 
 def test_a_joint_that_a_check_reads_is_stored() -> None:
