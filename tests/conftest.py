@@ -1,5 +1,6 @@
 """One Spark for all tests of a process: starting it costs more than everything that most of them do."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from support.spark import MASTER, SqlExecutions, settings
 
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.model.profile import EngineSpec
+
+# A shell has what it starts in the background ignore SIGINT, which some tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
