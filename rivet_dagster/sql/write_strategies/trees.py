@@ -1,0 +1,64 @@
+"""The parts that the queries of write strategies are put together from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+from sqlglot.dialects.databricks import Databricks
+
+
+def column(name: str, *within: str) -> exp.Expr:
+    """The column ``name`` as it stands, of a relation, or of a struct of a relation, that ``within`` leads to.
+
+    >>> text(column("net")), text(column("a.b", "batch")), text(column("net", "version", "row"))
+    ('`net`', '`batch`.`a.b`', '`version`.`row`.`net`')
+    """
+    first, *rest = [exp.to_identifier(part, quoted=True) for part in (*within, name)]
+    return exp.Dot.build([exp.Column(this=first), *rest]) if rest else exp.Column(this=first)
+
+
+def relation(name: str, alias: str | None = None) -> exp.Table:
+    """The relation ``name``."""
+    named = exp.TableAlias(this=exp.to_identifier(alias, quoted=True)) if alias is not None else None
+    return exp.Table(this=exp.to_identifier(name, quoted=True), alias=named)
+
+
+def named(expression: exp.Expr, name: str) -> exp.Alias:
+    """``expression AS name``."""
+    return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
+
+
+def row_of(columns: Sequence[str], *within: str) -> exp.Struct:
+    """The values of ``columns`` as one struct.
+
+    >>> text(row_of(["id", "net"], "batch"))
+    'STRUCT(`batch`.`id` AS `id`, `batch`.`net` AS `net`)'
+    """
+    return exp.Struct(expressions=[named(column(name, *within), name) for name in columns])
+
+
+def same(columns: Sequence[str], left: Sequence[str], right: Sequence[str]) -> exp.Expr:
+    """Whether ``columns`` are equal on both sides; NULL equals NULL, and no columns are always equal.
+
+    >>> text(same(["id", "net"], ["batch"], ["target"]))
+    '`batch`.`id` IS NOT DISTINCT FROM `target`.`id` AND `batch`.`net` IS NOT DISTINCT FROM `target`.`net`'
+    """
+    pairs = [exp.NullSafeEQ(this=column(c, *left), expression=column(c, *right)) for c in columns]
+    return exp.and_(*pairs) if pairs else exp.true()
+
+
+def over(function: exp.Expr, partition_by: Sequence[exp.Expr], *order: exp.Expr, rows: bool = False) -> exp.Window:
+    """``function`` over the rows of a partition; with ``rows``, over those up to the present one."""
+    first_to_this = {"kind": "ROWS", "start": "UNBOUNDED", "start_side": "PRECEDING", "end": "CURRENT ROW"}
+    return exp.Window(
+        this=function,
+        partition_by=[key.copy() for key in partition_by],
+        order=exp.Order(expressions=[expression.copy() for expression in order]) if order else None,
+        spec=exp.WindowSpec(**first_to_this) if rows else None,
+    )
+
+
+def text(tree: exp.Expr) -> str:
+    """The SQL of a tree, for Spark."""
+    return tree.sql(dialect=Databricks)
