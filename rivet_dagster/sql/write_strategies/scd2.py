@@ -1,0 +1,260 @@
+"""scd2: a history of versions by key, where a batch's rows take their place by the time at which they took effect.
+
+A version covers its time from ``valid_from`` until before ``valid_to``; NULL is no end, and marks the current one. What
+stands in the target never moves: its versions only end sooner, or take new values. Rows of a batch mean what they would
+mean one by one, in order of time, and that is what ``changes`` computes for all of them in one sweep over the keys that
+the batch holds: the versions of a key and its new rows in order of time, cut wherever a version begins.
+
+Spark compares no maps: a batch with such a column is refused when the query is analyzed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.dialects.databricks import Databricks
+
+from rivet_dagster.sql.write_strategies import duplicates
+from rivet_dagster.sql.write_strategies.history import History, history_of
+from rivet_dagster.sql.write_strategies.trees import column, named, over, relation, row_of, same, text
+
+CHANGE = "rivet_change"
+"""The column of ``changes`` that says what becomes of a row: INSERT or UPDATE."""
+
+INSERT, UPDATE = "insert", "update"
+
+BATCH, TARGET = "batch", "target"
+
+_TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect=Databricks)
+
+
+def conflicts(columns: Sequence[str], options: Mapping[str, Any]) -> str:
+    """A query for up to 10 keys, with their time of effect, for which the batch's rows are unequal and none decides."""
+    names = history_of(columns, options)
+    return text(duplicates.conflicts(BATCH, _identity(names), names.order_by, names.values))
+
+
+def unplaced(options: Mapping[str, Any]) -> str | None:
+    """A query that counts, as ``rows``, those of the batch whose time of effect is NULL; None where they need none.
+
+    >>> unplaced({"key_columns": ("id",), "effective_at": "at"})
+    'SELECT COUNT(*) AS `rows` FROM `batch` WHERE `at` IS NULL'
+    """
+    if "effective_at" not in options:
+        return None
+    missing = exp.Is(this=column(options["effective_at"]), expression=exp.Null())
+    counted = named(exp.Count(this=exp.Star(), big_int=True), "rows")
+    return text(exp.select(counted).from_(relation(BATCH)).where(missing))
+
+
+def changes(columns: Sequence[str], options: Mapping[str, Any]) -> str:
+    """A query for the versions that the batch adds to the target (INSERT) or changes in it (UPDATE), and no others.
+
+    Its rows have ``columns``, which are the target's, and CHANGE. ``:run_started_at``, a TIMESTAMP, is when rows take
+    effect that say no time themselves, and when keys are closed that the batch lacks. A version is known by its keys
+    and its ``valid_from``. It holds where ``conflicts`` and ``unplaced`` find nothing.
+    """
+    names = history_of(columns, options)
+    moments = _moments(names)
+    if names.close_missing:
+        moments = _with_reopened(moments, names)
+    versions = _versions(_numbered(_in_order(moments, names), names), names)
+    return text(_changed(_settled(_placed(versions, names), names), names))
+
+
+def _moments(names: History) -> exp.Query:
+    """The versions and new rows of the keys concerned: ``key_<n>``, their time ``at``, ``is_new``, and the ``row``.
+
+    A version brings its end, ``until``, and the end that it will have if nothing new cuts it, ``bound``.
+    """
+    # As a struct, so that whatever the columns of a row are called, all other names are ours.
+    known = exp.select(
+        *_as_keys(column(key, TARGET) for key in names.keys),
+        named(column(names.valid_from, TARGET), "at"),
+        named(exp.false(), "is_new"),
+        named(column(names.valid_to, TARGET), "until"),
+        named(_bound(names), "bound"),
+        named(row_of(names.values, TARGET), "row"),
+    )
+    found = named(exp.true(), "found")
+    present = exp.select(*_as_keys(map(column, names.keys)), found).from_(relation(BATCH)).distinct()
+    pairs = zip(names.keys, _keys(names, "present"), strict=True)
+    same_key = exp.and_(*[exp.NullSafeEQ(this=column(key, TARGET), expression=there) for key, there in pairs])
+    side = "LEFT" if names.close_missing else "INNER"
+    known = known.from_(relation(TARGET)).join(present.subquery("present"), on=same_key, join_type=side)
+    if names.close_missing:
+        known = known.where(exp.or_(column("found", "present"), _closes(names)))
+    incoming = exp.select(
+        *_as_keys(map(column, names.keys)),
+        named(_effective(names), "at"),
+        named(exp.true(), "is_new"),
+        named(exp.cast(exp.Null(), _TIMESTAMP), "until"),
+        named(exp.cast(exp.Null(), _TIMESTAMP), "bound"),
+        named(row_of(names.values), "row"),
+    ).from_(duplicates.latest(BATCH, _identity(names), names.order_by, names.values).subquery("incoming"))
+    return exp.union(known, incoming, distinct=False)
+
+
+def _closes(names: History) -> exp.Expr:
+    """Whether a version of a key that the batch lacks ends with the run."""
+    current = exp.Is(this=column(names.valid_to, TARGET), expression=exp.Null())
+    return exp.and_(current, exp.LT(this=column(names.valid_from, TARGET), expression=_run_started_at()))
+
+
+def _bound(names: History) -> exp.Expr:
+    end = column(names.valid_to, TARGET)
+    if not names.close_missing:
+        return end
+    lacking = exp.Is(this=column("found", "present"), expression=exp.Null())
+    return exp.If(this=lacking, true=_run_started_at(), false=end)
+
+
+def _with_reopened(moments: exp.Query, names: History) -> exp.Query:
+    """A closed key that the batch still holds, but only with rows from before its end, opens again with the run.
+
+    So its last row counts twice: in its own place, and there.
+    """
+    keys = _keys(names)
+    new_at = exp.If(this=column("is_new"), true=column("at"), false=exp.Null())
+    ongoing = exp.and_(exp.Not(this=column("is_new")), exp.Is(this=column("until"), expression=exp.Null()))
+    known = exp.select(
+        "*",
+        named(over(exp.Max(this=new_at), keys), "last_at"),
+        named(over(exp.Max(this=column("until")), keys), "closed"),
+        named(over(exp.LogicalOr(this=ongoing), keys), "is_open"),
+    ).from_(moments.subquery("moments"))
+    at, closed = column("at"), column("closed")
+    is_last = exp.and_(column("is_new"), exp.EQ(this=at, expression=column("last_at")))
+    reopens = exp.and_(is_last, exp.Not(this=column("is_open")), exp.LT(this=at.copy(), expression=closed))
+    again = exp.Greatest(this=closed.copy(), expressions=[_run_started_at()])
+    times = exp.If(
+        this=reopens, true=exp.Array(expressions=[at.copy(), again]), false=exp.Array(expressions=[at.copy()])
+    )
+    rest = [column(name) for name in ("is_new", "until", "bound", "row")]
+    return exp.select(*keys, named(exp.Explode(this=times), "at"), *rest).from_(known.subquery("known"))
+
+
+def _in_order(moments: exp.Query, names: History) -> exp.Select:
+    """Each moment with the one before it, and with ``closed``, the last end of a version that began by then."""
+    return exp.select(
+        "*",
+        named(over(exp.Lag(this=column("at")), _keys(names), *_ORDER), "previous_at"),
+        named(over(exp.Lag(this=column("row")), _keys(names), *_ORDER), "previous"),
+        named(over(exp.Max(this=column("bound")), _keys(names), *_ORDER, rows=True), "closed"),
+    ).from_(moments.subquery("moments"))
+
+
+_ORDER = (column("at"), column("is_new"))
+
+
+def _numbered(moments: exp.Select, names: History) -> exp.Select:
+    """Each moment with the ``number`` of its version in the history of the key.
+
+    A version begins with each that the target has, and with a new row that comes first, that differs in what is tracked
+    from what is before it, or that is the first after a version's end. A row for the very time at which a version of
+    the target begins belongs to that one, whatever its values.
+    """
+    at, before, closed = column("at"), column("previous_at"), column("closed")
+    differs = exp.Not(this=exp.Paren(this=same(names.tracked, ["row"], ["previous"])))
+    after_end = exp.and_(exp.LT(this=before, expression=closed), exp.LTE(this=closed.copy(), expression=at))
+    later = exp.and_(exp.LT(this=before.copy(), expression=at.copy()), exp.or_(differs, after_end))
+    begins = exp.or_(exp.Not(this=column("is_new")), exp.Is(this=before.copy(), expression=exp.Null()), later)
+    number = over(exp.CountIf(this=begins), _keys(names), *_ORDER, rows=True)
+    return exp.select("*", named(number, "number")).from_(moments.subquery("ordered"))
+
+
+def _versions(moments: exp.Select, names: History) -> exp.Select:
+    """One row for each version: when it begins, its ``first`` and ``last`` row, and what the target says of it.
+
+    ``restated`` is a new row for the very time at which a version of the target begins.
+    """
+    place = exp.Struct(expressions=[expression.copy() for expression in _ORDER])
+    at_its_beginning = exp.and_(column("is_new"), exp.EQ(this=column("previous_at"), expression=column("at")))
+    restated = exp.Filter(this=exp.AnyValue(this=column("row")), expression=exp.Where(this=at_its_beginning))
+    return (
+        exp.select(
+            *_keys(names),
+            named(exp.Min(this=column("at")), "begin"),
+            named(exp.LogicalOr(this=exp.Not(this=column("is_new"))), "is_known"),
+            named(exp.Max(this=column("until")), "until"),
+            named(exp.Max(this=column("closed")), "closed"),
+            named(exp.ArgMin(this=column("row"), expression=place), "first"),
+            named(exp.ArgMax(this=column("row"), expression=place.copy()), "last"),
+            named(restated, "restated"),
+        )
+        .from_(moments.subquery("numbered"))
+        .group_by(*_keys(names), column("number"))
+    )
+
+
+def _placed(versions: exp.Select, names: History) -> exp.Select:
+    """Each version with its end, whether it is the ``newest`` and open, and the row ``base`` that it begins with."""
+    begin, closed, keys = column("begin"), column("closed"), _keys(names)
+    is_bounded = exp.GT(this=closed, expression=begin)
+    bound = exp.If(this=is_bounded, true=closed.copy(), false=exp.Null())
+    following = over(exp.Lead(this=begin.copy()), keys, begin)
+    end = exp.Least(this=following, expressions=[bound], ignore_nulls=True)
+
+    known = exp.If(this=column("is_known"), true=begin.copy(), false=exp.Null())
+    last_known = exp.Coalesce(this=over(exp.Max(this=known), keys), expressions=[begin.copy()])
+    unbounded = exp.Not(this=exp.Coalesce(this=is_bounded.copy(), expressions=[exp.false()]))
+    newest = exp.and_(unbounded, exp.GTE(this=begin.copy(), expression=last_known))
+
+    is_restated = exp.Not(this=exp.Is(this=column("restated"), expression=exp.Null()))
+    differs = exp.Not(this=exp.Paren(this=same(names.tracked, ["restated"], ["first"])))
+    base = exp.If(this=exp.and_(is_restated, differs), true=column("restated"), false=column("first"))
+    kept = [column(name) for name in ("begin", "is_known", "until", "first", "last")]
+    found = [named(end, "end"), named(newest, "newest"), named(base, "base")]
+    return exp.select(*kept, *found).from_(versions.subquery("versions"))
+
+
+def _settled(versions: exp.Select, names: History) -> exp.Select:
+    """Each version with its final ``row``: of the newest the untracked columns are those of the last row that came."""
+    base, last = "base", exp.If(this=column("newest"), true=column("last"), false=column("base"))
+    values = [named(column(name, "current" if name in names.untracked else base), name) for name in names.values]
+    kept = [column(name) for name in ("begin", "end", "is_known", "until", "first")]
+    chosen = exp.select("*", named(last, "current")).from_(versions.subquery("placed"))
+    return exp.select(*kept, named(exp.Struct(expressions=values), "row")).from_(chosen.subquery("chosen"))
+
+
+def _changed(versions: exp.Select, names: History) -> exp.Select:
+    """The versions that the target does not have so, with its columns."""
+    begin, end = column("begin"), column("end")
+    own = {
+        names.valid_from: begin,
+        names.valid_to: end,
+        names.is_current: exp.Is(this=end.copy(), expression=exp.Null()),
+    }
+    values = [named(own.get(name, column(name, "row")), name) for name in names.columns]
+    kind = exp.If(this=column("is_known"), true=exp.Literal.string(UPDATE), false=exp.Literal.string(INSERT))
+    as_before = exp.and_(
+        column("is_known"),
+        exp.NullSafeEQ(this=end.copy(), expression=column("until")),
+        exp.NullSafeEQ(this=column("row"), expression=column("first")),
+    )
+    different = exp.Not(this=exp.Paren(this=as_before))
+    return exp.select(*values, named(kind, CHANGE)).from_(versions.subquery("settled")).where(different)
+
+
+def _identity(names: History) -> list[exp.Expr]:
+    """What tells rows of the batch apart: their keys and, where they have one, their time of effect."""
+    keys: list[exp.Expr] = [column(key) for key in names.keys]
+    return keys if names.effective_at is None else [*keys, named(_effective(names), names.effective_at)]
+
+
+def _effective(names: History) -> exp.Expr:
+    return exp.cast(column(names.effective_at), _TIMESTAMP) if names.effective_at else _run_started_at()
+
+
+def _run_started_at() -> exp.Expr:
+    return exp.Placeholder(this="run_started_at")
+
+
+def _as_keys(keys: Iterable[exp.Expr]) -> list[exp.Expr]:
+    return [named(key, f"key_{position}") for position, key in enumerate(keys)]
+
+
+def _keys(names: History, *within: str) -> list[exp.Expr]:
+    return [column(f"key_{position}", *within) for position in range(len(names.keys))]
