@@ -59,6 +59,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-316": "Give each output column a name of its own, with AS.",
     "RVT-317": "Give the joints that one sink writes the same columns, of the same types.",
     "RVT-318": "Correct the source's `table` or its catalog, or give its `schema`; the plan holds without it.",
+    "RVT-324": "Give the query that column, or correct the options of `write_strategy`.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",
     "RVT-402": "Put the sink on an Iceberg catalog, or on a POSIX file system.",
@@ -79,6 +80,10 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-508": "Look why the query gives no rows, or set `on_empty` to write or skip.",
     "RVT-509": "Annotate the input as MaterializedRef, pyarrow.Table, or a pandas, polars or Spark DataFrame.",
     "RVT-510": "Run it again; `options: {retries: 3, retry_delay: 30s}` on the joint does so by itself.",
+    "RVT-513": "Give the batch these columns, or correct the options of `write_strategy`.",
+    "RVT-514": "Have the query give the table's columns and types, or set `on_schema_change` to add or ignore.",
+    "RVT-515": "Have the query give one row a key, or name in `order_by` what decides which row counts.",
+    "RVT-516": "Have the query leave out such rows, or give them a value.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
 """Each code with the remediation shown where the place of the error has no better one."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import Published, Relation, Staged, Statistics, Version
+from rivet_dagster.model.storage import Published, Record, Relation, Rest, Staged, Statistics, Touched, Version
 
 DEAD_AFTER = 60.0
 """Seconds without a sign of life after which nobody works on a staged version any more."""
@@ -67,6 +67,21 @@ class Catalog(Protocol):
     def stage(self, table: str, options: Mapping[str, Any]) -> Staged:
         """Begin a new version that no reader sees. Raises RVT-402, RVT-404."""
 
+    def base(self, staged: Staged) -> Relation | None:
+        """The version that ``staged`` builds upon; None where the table did not exist."""
+
+    def written(self, staged: Staged) -> tuple[Relation, Statistics] | None:
+        """What the engine has written to ``staged`` so far, which stays readable; None where that is nothing.
+
+        Raises RVT-407.
+        """
+
+    def carry(self, staged: Staged, touched: Touched) -> Rest:
+        """Let ``staged`` go on with the table: what is not ``touched`` of its base becomes part of it, unread.
+
+        The table keeps its permissions. Called once, after the first write to ``staged``. Raises RVT-404, RVT-407.
+        """
+
     def audit(self, staged: Staged) -> tuple[Relation, Statistics]:
         """What was written to ``staged``, to be judged before it is published. Raises RVT-402, RVT-407."""
 
@@ -76,9 +91,10 @@ class Catalog(Protocol):
         Raises RVT-406 where the run has counted as dead already.
         """
 
-    def publish(self, staged: Staged, identity: str) -> Published:
+    def publish(self, staged: Staged, identity: str, record: Record | None = None) -> Published:
         """Switch readers to ``staged`` in one atomic step and remember ``identity``, the run that did it.
 
+        ``record`` says what it did (default: it replaced all rows).
         Raises RVT-404 where the place cannot be written to, RVT-405 where another run published since ``staged`` was
         begun, RVT-406 as ``beat`` does, RVT-407 where what was written is damaged or not what was judged.
         """

@@ -17,6 +17,7 @@ from rivet_dagster.compiler.plugin_options import check_plugins
 from rivet_dagster.compiler.quality import resolve_checks
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.schemas import JointSchema, infer_schemas
+from rivet_dagster.compiler.strategies import check_strategies
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SINK, SOURCE
 from rivet_dagster.model.memo import Memo
@@ -50,6 +51,7 @@ def compile_project(
     order, waves = order_groups(graph, fusion)
     members = fusion.members(graph)
     schemas = infer_schemas(graph, fusion, found, memo, introspection.tables)
+    check_strategies(graph, schemas, found)
     if found.errors:
         return _failed(project, found)
     return CompiledAssembly(

@@ -55,9 +55,17 @@ class EngineSession(Protocol):
     def columns(self, frame: Frame) -> tuple[tuple[str, str], ...]:
         """The names and types of a frame's columns, in order."""
 
-    def write(self, frame: Frame, target: Relation, progress: Callable[[Progress], None] | None = None) -> None:
-        """Run the frame's query once and write its rows to ``target``, an empty place.
+    def write(
+        self,
+        frame: Frame,
+        target: Relation,
+        progress: Callable[[Progress], None] | None = None,
+        split_by: Sequence[str] = (),
+    ) -> None:
+        """Run the frame's query once and add its rows to ``target``, where no reader looks yet.
 
+        With ``split_by``, columns of the frame, no file holds rows of two different combinations of their values; a
+        frame without rows leaves no file then.
         ``progress`` is called from this thread, about once a second as soon as tasks run; a write that is quicker never
         calls it, and one that called it calls it a last time with everything done. No number of a call is below that of
         the call before. What it raises stops the write. Raises RVT-503.

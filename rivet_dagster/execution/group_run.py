@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
@@ -35,7 +36,7 @@ def run_group(
     """
     group = runtime.assembly.group(group_name)
     given = given or {}
-    clock = PhaseClock()
+    clock, started = PhaseClock(), datetime.now(UTC)
     ends = exits(runtime, group, set(selected))
     read = reads(runtime.assembly, group, ends)
     _judge_sources(runtime, [name for name in unjudged_sources if name in read])
@@ -44,7 +45,7 @@ def run_group(
     for exit_name in ends:
         with placed(runtime.assembly.joint(exit_name)):
             if exit_name == group.exit:
-                result = publish_exit(runtime, group, identity, given, clock)
+                result = publish_exit(runtime, group, identity, given, clock, started)
             else:
                 counted[exit_name] = _count_inner(runtime, group, exit_name, given, clock)
     return GroupResult(

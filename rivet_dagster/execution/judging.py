@@ -6,13 +6,14 @@ from collections.abc import Callable, Container, Mapping
 
 from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality import judge, proven
 from rivet_dagster.execution.reading import published_reference, reference, source_frame
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.storage import Published, Staged, Statistics
+from rivet_dagster.execution.strategy import Written
+from rivet_dagster.model.check import ASSERTION, AUDIT, Check
+from rivet_dagster.model.storage import Published, Relation, Staged, Statistics
 
 
 def check_source(runtime: Runtime, name: str, checks: Container[str] | None = None) -> tuple[CheckResult, ...]:
@@ -32,16 +33,19 @@ def check_published(
 ) -> tuple[CheckResult, ...]:
     """Judge what is published of a joint (default: now) by those of its checks (default: all), writing nothing.
 
-    Raises RVT-401 where nothing is published.
+    Where a batch is only a part of the table it is gone, and so are its assertions. Raises RVT-401 where nothing is
+    published.
     """
     joint = runtime.assembly.joint(name)
-    if not joint.checks:
+    whole = joint.write_strategy.mode in ("replace", "truncate_insert")
+    there = [check for check in joint.checks if whole or check.phase == AUDIT]
+    wanted = [check for check in there if checks is None or check.name in checks]
+    if not wanted:
         return ()
     session = runtime.engine(joint.engine).session()
     try:
         ref = reference(runtime, name) if version is None else published_reference(runtime, name, version)
         session.register(name, ref.frame_in(session))
-        wanted = [check for check in joint.checks if checks is None or check.name in checks]
         known = None if ref.row_count is None else Statistics(ref.row_count, 0)
         return judge(name, wanted, session, known, _others(runtime, session, {}))
     finally:
@@ -49,20 +53,34 @@ def check_published(
 
 
 def check_staged(
-    runtime: Runtime, joint: CompiledJoint, staged: Staged, given: Mapping[str, MaterializedRef]
-) -> tuple[tuple[CheckResult, ...], int]:
-    """Judge what was staged of a joint, and count its rows. Raises RVT-508."""
+    runtime: Runtime, joint: CompiledJoint, staged: Staged, batch: Written, given: Mapping[str, MaterializedRef]
+) -> tuple[CheckResult, ...]:
+    """Judge the rows that a joint computed by its assertions, and what is to be published by its audits."""
     relation, statistics = runtime.catalog(staged.catalog).audit(staged)
-    if statistics.rows == 0 and joint.write_strategy.on_empty == "fail":
-        raise RivetError("RVT-508", "the batch is empty and `on_empty` is fail", joint=joint.name, file=joint.file)
-    passed = proven(joint.name, joint.checks, statistics)
+    if batch.record is None:  # the one is the other, so one pass is enough
+        return _judge_stored(runtime, joint, joint.checks, relation, statistics, given)
+    assertions = tuple(check for check in joint.checks if check.phase == ASSERTION)
+    audits = tuple(check for check in joint.checks if check.phase == AUDIT)
+    results = _judge_stored(runtime, joint, assertions, batch.batch, batch.statistics, given)
+    results += _judge_stored(runtime, joint, audits, relation, statistics, given)
+    return tuple(sorted(results, key=lambda result: joint.checks.index(result.check)))
+
+
+def _judge_stored(
+    runtime: Runtime,
+    joint: CompiledJoint,
+    checks: tuple[Check, ...],
+    relation: Relation,
+    statistics: Statistics,
+    given: Mapping[str, MaterializedRef],
+) -> tuple[CheckResult, ...]:
+    passed = proven(joint.name, checks, statistics)
     if passed is not None:
-        return passed, statistics.rows
+        return passed
     session = runtime.engine(joint.engine).session()
     try:
         session.register(joint.name, session.load(relation))
-        others = _others(runtime, session, given)
-        return judge(joint.name, joint.checks, session, statistics, others), statistics.rows
+        return judge(joint.name, checks, session, statistics, _others(runtime, session, given))
     finally:
         session.close()
 

@@ -42,6 +42,12 @@ class Rows:
     deleted: int
     total: int
 
+    @classmethod
+    def of(cls, published: Published) -> Rows:
+        """What the write of a published version did."""
+        record = published.record
+        return cls(record.inserted, record.updated, record.deleted, published.statistics.rows)
+
 
 @dataclass(frozen=True)
 class GroupResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
+from datetime import datetime
 
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
@@ -15,26 +16,32 @@ from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PUBLISH, QUALITY, P
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import GroupResult, Rows
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.writing import write_joint
-from rivet_dagster.model.storage import Published, Staged
+from rivet_dagster.execution.strategy import ExitWrite, written
+from rivet_dagster.model.storage import Published, Record, Staged
 
 PAUSES = (1.0, 2.0, 4.0)
 """Seconds, at most, before each recomputation of a version that another run was faster than."""
 
 
 class _Overtaken(Exception):
-    """Another run published after ``staged``, complete and judged, was begun."""
+    """Another run published after ``staged`` was begun; ``complete`` where all of it has been written and judged."""
 
-    def __init__(self, staged: Staged, error: RivetError) -> None:
+    def __init__(self, staged: Staged, error: RivetError, complete: bool) -> None:
         super().__init__(str(error))
         self.staged = staged
         self.error = error
+        self.complete = complete
 
 
 def publish_exit(
-    runtime: Runtime, group: FusedGroup, identity: str, given: Mapping[str, MaterializedRef], clock: PhaseClock
+    runtime: Runtime,
+    group: FusedGroup,
+    identity: str,
+    given: Mapping[str, MaterializedRef],
+    clock: PhaseClock,
+    started: datetime,
 ) -> GroupResult:
-    """Publish the group's exit, once for each ``identity``.
+    """Publish the group's exit, once for each ``identity``; ``started`` is when the run of the group began.
 
     Where another run publishes in between it is computed anew on that; whoever is overtaken again and again keeps the
     last version back. Raises RVT-405 then, and RivetErrors of storage, engine and joints; nothing is left of them.
@@ -46,57 +53,56 @@ def publish_exit(
         done = catalog.published_by(joint.table, identity)
         if done is not None:
             checks = check_published(runtime, joint.name, version=done)
-            return GroupResult(group.name, clock.seconds, checks, done, _replaced(done))
+            return GroupResult(group.name, clock.seconds, checks, done, Rows.of(done))
         try:
-            return _attempt(runtime, group, joint, catalog, identity, given, clock)
+            with clock.phase(BRANCH):
+                staged = catalog.stage(joint.table, joint.options)
+            return _attempt(ExitWrite(runtime, group, joint, staged, given, clock, started), catalog, identity)
         except _Overtaken as overtaken:
-            if pause is None:
+            if pause is None and overtaken.complete:
                 catalog.keep_back(overtaken.staged)
                 raise _kept_back(overtaken, joint) from overtaken.error
             catalog.discard(overtaken.staged)
+            if pause is None:
+                raise overtaken.error from None
         # By chance, so that two that keep overtaking each other drift apart.
         time.sleep(random.uniform(pause / 2, pause))
     raise AssertionError("the last attempt returns or raises")
 
 
-def _attempt(
-    runtime: Runtime,
-    group: FusedGroup,
-    joint: CompiledJoint,
-    catalog: Catalog,
-    identity: str,
-    given: Mapping[str, MaterializedRef],
-    clock: PhaseClock,
-) -> GroupResult:
-    assert joint.table is not None
-    with clock.phase(BRANCH):
-        staged = catalog.stage(joint.table, joint.options)
+def _attempt(write: ExitWrite, catalog: Catalog, identity: str) -> GroupResult:
+    joint, staged, clock = write.joint, write.staged, write.clock
     try:
-        with kept_alive(catalog, staged):
-            write_joint(runtime, group, joint.name, staged, given, clock)
+        with kept_alive(catalog, staged), written(write) as batch:
+            empty = batch.statistics.rows == 0
+            if empty and joint.write_strategy.on_empty == "fail":
+                raise RivetError("RVT-508", "the batch is empty and `on_empty` is fail")
             with clock.phase(QUALITY):
-                checks, rows = check_staged(runtime, joint, staged, given)
-            if any(result.blocks for result in checks) or _skips(joint, rows):
+                checks = check_staged(write.runtime, joint, staged, batch, write.given)
+            skips = empty and joint.write_strategy.on_empty == "skip"
+            if any(result.blocks for result in checks) or skips:
                 with clock.phase(CLEAN_UP):
                     catalog.discard(staged)
-                return GroupResult(group.name, clock.seconds, checks, skipped_empty=_skips(joint, rows))
+                return GroupResult(write.group.name, clock.seconds, checks, skipped_empty=skips)
             with clock.phase(PUBLISH):
-                published = _published(catalog, staged, identity)
-        return GroupResult(group.name, clock.seconds, checks, published, _replaced(published))
+                published = _published(catalog, staged, identity, batch.record)
+        return GroupResult(write.group.name, clock.seconds, checks, published, Rows.of(published))
     except _Overtaken:
         raise
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, RivetError) and error.code == "RVT-405":
+            raise _Overtaken(staged, error, complete=False) from error
         # Also on an interrupt: what was staged goes, what was published stays.
         catalog.discard(staged)
         raise
 
 
-def _published(catalog: Catalog, staged: Staged, identity: str) -> Published:
+def _published(catalog: Catalog, staged: Staged, identity: str, record: Record | None) -> Published:
     try:
-        return catalog.publish(staged, identity)
+        return catalog.publish(staged, identity, record)
     except RivetError as error:
         if error.code == "RVT-405":
-            raise _Overtaken(staged, error) from error
+            raise _Overtaken(staged, error, complete=True) from error
         raise
 
 
@@ -105,14 +111,6 @@ def _kept_back(overtaken: _Overtaken, joint: CompiledJoint) -> RivetError:
     message = f"{overtaken.error.diagnostics[0].message}; the last of {len(PAUSES) + 1} attempts is kept as {version}"
     command = "rivet-dagster versions {} " + f"{joint.name} {version}"
     remedy = f"Publish it with `{command.format('publish')}`, or remove it with `{command.format('drop')}`."
+    if joint.write_strategy.mode != "replace":
+        remedy += " It lacks what others published since it was begun."
     return RivetError("RVT-405", message, remediation=remedy)
-
-
-def _skips(joint: CompiledJoint, rows: int) -> bool:
-    return rows == 0 and joint.write_strategy.on_empty == "skip"
-
-
-def _replaced(published: Published) -> Rows:
-    """What `replace` did: the batch came, all rows before it went."""
-    rows = published.statistics.rows
-    return Rows(inserted=rows, updated=0, deleted=published.rows_before, total=rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
@@ -15,6 +15,9 @@ from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import PYTHON
 from rivet_dagster.model.storage import Staged
 
+Fit = Callable[[EngineSession, Frame], Frame]
+"""Gives a frame the columns of the table that it is written to."""
+
 
 def write_joint(
     runtime: Runtime,
@@ -23,23 +26,38 @@ def write_joint(
     staged: Staged,
     given: Mapping[str, MaterializedRef],
     clock: PhaseClock,
+    fit: Fit = lambda session, frame: frame,
+    split_by: Sequence[str] = (),
 ) -> None:
-    """Write the rows of ``exit_name`` to ``staged``; ``given`` are handles on joints of other groups."""
+    """Write the rows of ``exit_name`` to ``staged``; ``given`` are handles on joints of other groups.
+
+    ``split_by`` are columns that no file has more than one combination of values of.
+    """
     session = runtime.engine(group.engine).session()
     try:
         with clock.phase(CONFIG):
-            frame = _result(runtime, group, exit_name, session, given)
+            frame = fit(session, _result(runtime, group, exit_name, session, given))
         with clock.phase(WRITE):
-            _write_frame(runtime, group, exit_name, session, frame, staged)
+            _write_frame(runtime, group, exit_name, session, frame, staged, split_by)
     finally:
         session.close()
 
 
 def _write_frame(
-    runtime: Runtime, group: FusedGroup, exit_name: str, session: EngineSession, frame: Frame, staged: Staged
+    runtime: Runtime,
+    group: FusedGroup,
+    exit_name: str,
+    session: EngineSession,
+    frame: Frame,
+    staged: Staged,
+    split_by: Sequence[str],
 ) -> None:
     try:
-        session.write(frame, staged.target, runtime.progress_of(exit_name))
+        session.write(frame, staged.target, runtime.progress_of(exit_name), split_by)
+        if split_by and runtime.catalog(staged.catalog).written(staged) is None:
+            # The columns of a table without rows stand in a file all the same.
+            session.register("rivet_result", frame)
+            session.write(session.query("SELECT * FROM rivet_result LIMIT 0"), staged.target)
     except RivetError as error:
         queries = queries_of(runtime.assembly, group, exit_name)
         if len(queries) == 1 and runtime.assembly.joint(exit_name).type != PYTHON:

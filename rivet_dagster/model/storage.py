@@ -73,6 +73,85 @@ class Staged:
 
 
 @dataclass(frozen=True)
+class Interval:
+    """Values of a column: those from ``least`` to ``greatest``, both included, and NULL where ``nulls`` says so.
+
+    No bounds at all mean no value but NULL; an unknown column has the interval None.
+    """
+
+    least: Any
+    greatest: Any
+    nulls: bool = False
+
+    def meets(self, other: Interval) -> bool:
+        """Whether some value may lie in both; values that cannot be compared may.
+
+        >>> Interval(1, 3).meets(Interval(3, 9)), Interval(1, 3).meets(Interval(4, 9, nulls=True))
+        (True, False)
+        """
+        if self.nulls and other.nulls:
+            return True
+        if None in (self.least, other.least):
+            return False
+        try:
+            return bool(self.least <= other.greatest and other.least <= self.greatest)
+        except TypeError:
+            return True
+
+    def holds(self, other: Interval) -> bool:
+        """Whether each value of ``other`` certainly lies in this one.
+
+        >>> Interval(1, 9).holds(Interval(2, 3)), Interval(1, 9).holds(Interval(2, 3, nulls=True))
+        (True, False)
+        """
+        if other.nulls and not self.nulls:
+            return False
+        if other.least is None:
+            return other.nulls
+        try:
+            return bool(self.least is not None and self.least <= other.least and other.greatest <= self.greatest)
+        except TypeError:
+            return False
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The rows of a table that a write may change: those whose ``columns`` lie in one of ``boxes``.
+
+    A box has an interval, or None for any value, for each column. Where ``wholly`` is set the write removes every row
+    in a box. Without columns one box stands for all rows, and no box for none.
+    """
+
+    columns: tuple[str, ...] = ()
+    boxes: tuple[tuple[Interval | None, ...], ...] = ((),)
+    wholly: bool = False
+
+
+EVERYTHING, NOTHING, REPLACED = Touched(), Touched(boxes=()), Touched(wholly=True)
+"""Any row may change, none does, every row goes."""
+
+
+@dataclass(frozen=True)
+class Rest:
+    """How many rows the version before a write holds, and those of them that may, but need not, have to go.
+
+    ``relation`` is None where there are none such.
+    """
+
+    rows: int
+    relation: Relation | None
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a published version remembers of its write: how many rows were inserted, updated and deleted."""
+
+    inserted: int
+    updated: int = 0
+    deleted: int = 0
+
+
+@dataclass(frozen=True)
 class Version:
     """A version of a table that is there: the one readers see, an older one, or one that is kept back.
 
@@ -91,7 +170,7 @@ CURRENT, OLDER, KEPT_BACK = "current", "older", "kept back"
 
 @dataclass(frozen=True)
 class Published:
-    """A version that readers see, how many rows it and the one before it hold, and the identity it was published by."""
+    """A version that readers see, how many rows it and the one before it hold, and the run and the write it is from."""
 
     catalog: str
     table: str
@@ -100,3 +179,4 @@ class Published:
     statistics: Statistics
     rows_before: int
     identity: str = ""
+    record: Record = Record(0)

@@ -16,6 +16,20 @@ SPELLINGS = {"unique_key": "key_columns"}
 _SCHEMA = frozenset({"on_schema_change"})
 _WATERMARK = frozenset({"watermark_column", "lookback"})
 
+COLUMNS = (
+    "key_columns",
+    "partition_by",
+    "partition_column",
+    "watermark_column",
+    "order_by",
+    "track_columns",
+    "effective_at",
+)
+"""The options whose values are columns of the batch."""
+
+VALIDITY = ("valid_from", "valid_to", "is_current")
+"""The options that name the columns scd2 adds to those of the batch."""
+
 MODES: dict[str, tuple[tuple[tuple[str, ...], ...], frozenset[str]]] = {
     "append": ((), _SCHEMA | {"watermark_column"}),
     "replace": ((), frozenset()),
@@ -41,6 +55,56 @@ class WriteStrategy:
     mode: str = "replace"
     on_empty: str = "write"
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns that tell a row of the target; none in modes without."""
+        return tuple(self.options.get("key_columns", ()))
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The columns whose values in the batch say what is replaced as a whole; none in modes without."""
+        one = self.options.get("partition_column")
+        return (one,) if one else tuple(self.options.get("partition_by", ()))
+
+    @property
+    def order_by(self) -> tuple[str, ...]:
+        """The columns whose greatest values decide between rows of one key."""
+        watermark = self.options.get("watermark_column")
+        return tuple(self.options.get("order_by", (watermark,) if watermark else ()))
+
+    @property
+    def watermark_column(self) -> str | None:
+        """The column whose greatest value in the target says how far it has come."""
+        return self.options.get("watermark_column")
+
+    @property
+    def on_schema_change(self) -> str:
+        """What to do with columns that only the batch or only the target has: fail, add or ignore."""
+        return str(self.options.get("on_schema_change", "fail"))
+
+    @property
+    def validity(self) -> tuple[tuple[str, str], ...]:
+        """What scd2 calls the columns that say when a version holds, as (option, column); none in other modes."""
+        if self.mode != "scd2":
+            return ()
+        return tuple((option, str(self.options.get(option, option))) for option in VALIDITY)
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The columns by which an incoming row finds those of the target that it replaces; none in modes without."""
+        if self.mode == "scd2":
+            return (*self.key_columns, self.validity[0][1])
+        return self.partition_columns or self.key_columns
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """The columns of the batch that it names, as (option, column)."""
+        named = []
+        for option in COLUMNS:
+            value = self.options.get(option, ())
+            named += [(option, name) for name in ((value,) if isinstance(value, str) else value)]
+        return tuple(named)
 
 
 def parse_write_strategy(value: Any) -> WriteStrategy:
@@ -70,8 +134,11 @@ def parse_write_strategy(value: Any) -> WriteStrategy:
         except ValueError as error:
             raise ValueError(f"has a wrong `{key}`: it {error}") from None
     for group in needed:
-        if not set(group) & set(found):
+        given_of_group = [name for name in group if name in found]
+        if not given_of_group:
             raise ValueError(f"needs `{'` or `'.join(group)}` in mode {mode}")
+        if len(given_of_group) > 1:
+            raise ValueError(f"has both `{'` and `'.join(group)}`: mode {mode} goes by one of them")
     if "lookback" in found and "watermark_column" not in found:
         raise ValueError("needs `watermark_column` where it has a `lookback`")
     return WriteStrategy(mode, found.pop("on_empty", "write"), found)

@@ -402,10 +402,10 @@ def test_an_interrupted_run_ends_with_130_and_says_how_far_it_came(cli, project,
 
     publish = FilesystemCatalog.publish
 
-    def interrupted(catalog, staged, identity):
+    def interrupted(catalog, staged, identity, record):
         if staged.table == "copies":
             raise dg.DagsterExecutionInterruptedError
-        return publish(catalog, staged, identity)
+        return publish(catalog, staged, identity, record)
 
     sales = project(SALES)
     monkeypatch.setattr(FilesystemCatalog, "publish", interrupted)

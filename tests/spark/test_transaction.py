@@ -27,12 +27,12 @@ def overtaken(folder: ProjectFolder, times: int):
     publish = FilesystemCatalog.publish
     left = [times]
 
-    def slow(catalog, staged, identity):
+    def slow(catalog, staged, identity, record):
         if left[0]:
             left[0] -= 1
             with patch.object(FilesystemCatalog, "publish", publish):
                 folder.run("out", identity=f"other-{left[0]}")
-        return publish(catalog, staged, identity)
+        return publish(catalog, staged, identity, record)
 
     return patch.object(FilesystemCatalog, "publish", slow)
 
@@ -80,10 +80,10 @@ def test_a_run_that_overtook_itself_is_done(folder):
     """A step that counts as dead goes on, and publishes while its retry does."""
     publish = FilesystemCatalog.publish
 
-    def zombie(catalog, staged, identity):
+    def zombie(catalog, staged, identity, record):
         with patch.object(FilesystemCatalog, "publish", publish):
             folder.run("out", identity="mine")
-        return publish(catalog, staged, identity)
+        return publish(catalog, staged, identity, record)
 
     with patch.object(FilesystemCatalog, "publish", zombie):
         result = folder.run("out", identity="mine")

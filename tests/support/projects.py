@@ -10,9 +10,10 @@ from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.plugins import CatalogTraits, EngineTraits, Plugins
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.project import Project, PythonFunction
+from rivet_dagster.model.write_strategy import MODES
 
 PLUGINS = Plugins(
-    {"filesystem": CatalogTraits(frozenset({"replace"}), frozenset({"path"}))},
+    {"filesystem": CatalogTraits(frozenset(MODES), frozenset({"path"}))},
     {"pyspark": EngineTraits(frozenset({"master", "max_fusion_depth"}))},
 )
 

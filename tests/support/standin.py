@@ -51,7 +51,7 @@ class StandIn:
         """The ids."""
         return self.ids
 
-    def write(self, frame: Sequence[int], target: Files, progress: Any = None) -> None:
+    def write(self, frame: Sequence[int], target: Files, progress: Any = None, split_by: Any = ()) -> None:
         """Write the ids as several files."""
         try:
             write_as_spark_does(frame, Path(target.paths[0]))

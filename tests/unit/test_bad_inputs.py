@@ -290,10 +290,6 @@ JOINT_FILES = {
         RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has no mode 'merg'; did you mean 'merge'?
             Correct the value.
     """),
-    "sink: mode that the catalog cannot do": sink("write_strategy: {mode: merge, key_columns: [id]}\n", """
-        RVT-312 sinks/report.yaml:5: joint report: the catalog 'lake' (filesystem) cannot do merge; it can: replace
-            Use a strategy that the catalog can do, or another catalog.
-    """),
     "sink: option that the mode has not": sink("write_strategy: {mode: replace, key_columns: [id]}\n", """
         RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has no option `key_columns` in mode replace;
         known: on_empty

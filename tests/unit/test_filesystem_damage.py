@@ -70,7 +70,7 @@ def assert_untouched(root: Path, published: list[str]) -> None:
 @pytest.mark.parametrize("damage", [truncate, empty, overwrite_with_noise, delete_all])
 def test_files_that_are_damaged_before_they_are_judged(tmp_path, published, damage, violations):
     class Damaging(StandIn):
-        def write(self, frame, target, progress=None):
+        def write(self, frame, target, progress=None, split_by=()):
             super().write(frame, target)
             damage(data_files(target.paths[0]))
 
@@ -153,7 +153,7 @@ def test_a_write_that_the_system_refuses(tmp_path, published, monkeypatch, place
 
 def test_what_cannot_be_taken_back_hides_no_error_and_is_swept_later(tmp_path, published, monkeypatch):
     class Failing(StandIn):
-        def write(self, frame, target, progress=None):
+        def write(self, frame, target, progress=None, split_by=()):
             super().write(frame, target)
             monkeypatch.setattr(versions, "remove", refuse)
             raise RivetError("RVT-503", "the query failed")

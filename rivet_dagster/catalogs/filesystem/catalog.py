@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.filesystem import heartbeat, shelf, sources, versions
+from rivet_dagster.catalogs.filesystem.carry import flatten, keep_permissions, share, sorted_out
 from rivet_dagster.catalogs.filesystem.columns import source_columns
 from rivet_dagster.catalogs.filesystem.footers import (
     Marks,
@@ -30,7 +31,8 @@ from rivet_dagster.model.convert import show
 from rivet_dagster.model.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import Files, Published, Staged, Statistics, Version
+from rivet_dagster.model.storage import Files, Published, Record, Rest, Staged, Statistics, Touched, Version
+from rivet_dagster.model.write_strategy import MODES
 
 
 class FilesystemCatalog(Catalog):
@@ -42,7 +44,7 @@ class FilesystemCatalog(Catalog):
     """
 
     type: ClassVar[str] = "filesystem"
-    strategies: ClassVar[frozenset[str]] = frozenset({"replace"})
+    strategies: ClassVar[frozenset[str]] = frozenset(MODES)
     options: ClassVar[frozenset[str]] = frozenset({"path", "format", "versions"})
 
     @classmethod
@@ -138,26 +140,52 @@ class FilesystemCatalog(Catalog):
             version = versions.begin(layout)
         return self._staged(layout, version, base, writer_options)
 
+    def base(self, staged: Staged) -> Files | None:
+        """The base's own folder."""
+        folder = self._base_folder(staged)
+        return self._files([folder]) if folder else None
+
+    def written(self, staged: Staged) -> tuple[Files, Statistics] | None:
+        """The files that are there, as a list: others may come beside them."""
+        folder = self._layout(staged.table).data(staged.version)
+        with writing(folder):
+            flatten(folder)
+        files = parquet_files(folder)
+        return (self._files(files), read_statistics(files)) if files else None
+
+    def carry(self, staged: Staged, touched: Touched) -> Rest:
+        """Share the files whose footers tell that they hold nothing that is touched."""
+        folder, base = self._layout(staged.table).data(staged.version), self._base_folder(staged)
+        if base is None:
+            return Rest(0, None)
+        with writing(folder):
+            untouched, mixed, rows = sorted_out(parquet_files(base), touched)
+            for path in untouched:
+                share(path, folder)
+        return Rest(rows, self._files(mixed) if mixed else None)
+
     def audit(self, staged: Staged) -> tuple[Files, Statistics]:
         """What was staged, and what the footers of its files tell of it."""
-        folder = self._layout(staged.table).data(staged.version)
+        folder, base = self._layout(staged.table).data(staged.version), self._base_folder(staged)
+        with writing(folder):
+            flatten(folder)
+            if base is not None:
+                keep_permissions(base, folder)
         files = self._staged_files(folder)
         self._audited[staged.version] = marks(files)
-        # With a schema the engine need not look into the files for one.
-        schema = spark_schema(read_footer(files[0]))
-        return Files("parquet", (str(folder),), {"schema": schema} if schema else {}), read_statistics(files)
+        return self._files([folder]), read_statistics(files)
 
     def beat(self, staged: Staged) -> None:
         """A new time for the file beside the staged version."""
         heartbeat.beat(self._layout(staged.table), staged.version)
 
-    def publish(self, staged: Staged, identity: str) -> Published:
+    def publish(self, staged: Staged, identity: str, record: Record | None = None) -> Published:
         """Switch the link; publishing again what is published already changes nothing."""
         layout = self._layout(staged.table)
         with writing(layout.home):
-            return self._described(layout, self._publish(layout, staged, identity))
+            return self._described(layout, self._publish(layout, staged, identity, record))
 
-    def _publish(self, layout: TableLayout, staged: Staged, identity: str) -> Manifest:
+    def _publish(self, layout: TableLayout, staged: Staged, identity: str, record: Record | None) -> Manifest:
         files = self._staged_files(layout.data(staged.version))
         statistics = read_statistics(files)
         found = marks(files)
@@ -165,7 +193,7 @@ class FilesystemCatalog(Catalog):
             folder = self._place.shown(layout.data(staged.version))
             raise RivetError("RVT-407", f"the files in {folder} have changed since they were judged")
         versions.tidy(layout, staged.version)
-        for path in (*files, layout.data(staged.version)):
+        for path in (*parquet_files(layout.data(staged.version)), layout.data(staged.version)):
             versions.sync(path)
         with versions.locked(layout):
             version = layout.published()
@@ -177,7 +205,7 @@ class FilesystemCatalog(Catalog):
                 seen = version or "nothing"
                 message = f"'{staged.table}' was at {staged.base or 'nothing'} when this run began and is at {seen} now"
                 raise RivetError("RVT-405", message)
-            manifest = Manifest.now(staged.version, current, identity, statistics)
+            manifest = Manifest.now(staged.version, current, identity, statistics, record)
             manifest.write(layout.manifest(staged.version))
             versions.sync(layout.home)
             versions.switch(layout, staged.version)
@@ -264,7 +292,25 @@ class FilesystemCatalog(Catalog):
             manifest.statistics,
             manifest.rows_before,
             manifest.identity,
+            manifest.record,
         )
+
+    def _base_folder(self, staged: Staged) -> Path | None:
+        """Raises RVT-405 where so many others have published since that the base has been removed."""
+        if staged.base is None:
+            return None
+        folder = self._layout(staged.table).data(staged.base)
+        if not folder.is_dir():
+            message = f"the version {staged.base} of '{staged.table}', which this run began upon, has been removed"
+            raise RivetError("RVT-405", message)
+        return folder
+
+    @staticmethod
+    def _files(paths: list[Path]) -> Files:
+        """A version's folder, or some of its files, with the schema that the engine need not look for then."""
+        first = next(iter(parquet_files(paths[0]))) if paths[0].is_dir() else paths[0]
+        schema = spark_schema(read_footer(first))
+        return Files("parquet", tuple(str(path) for path in paths), {"schema": schema} if schema else {})
 
     def _staged_files(self, folder: Path) -> list[Path]:
         files = parquet_files(folder) if folder.is_dir() else []

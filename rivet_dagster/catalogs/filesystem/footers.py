@@ -14,6 +14,7 @@ Marks = dict[str, tuple[int, int]]
 
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _EXACT = ("INT32", "INT64")
+_SHORT = 32
 _SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 
 
@@ -87,10 +88,16 @@ def _value(found: list[Any]) -> ColumnStatistics:
         return ColumnStatistics()
     nulls = sum(one.null_count for one in found)
     bounded = [one for one in found if one.num_values]
-    # Of numbers with a fraction in binary NaN is left out of the bounds, and of long texts the end.
-    if not bounded or not all(one.has_min_max and one.physical_type in _EXACT for one in bounded):
+    if not bounded or not all(one.has_min_max and _is_exact(one) for one in bounded):
         return ColumnStatistics(nulls)
     return ColumnStatistics(nulls, min(one.min for one in bounded), max(one.max for one in bounded))
+
+
+def _is_exact(statistics: Any) -> bool:
+    """Of numbers with a fraction in binary NaN is left out of the bounds, and of long texts the end may be."""
+    if statistics.logical_type is not None and statistics.logical_type.type == "STRING":
+        return max(len(statistics.min), len(statistics.max)) < _SHORT
+    return statistics.physical_type in _EXACT
 
 
 def _columns(footer: Any) -> tuple[tuple[str, str], ...]:

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rivet_dagster.model.storage import Statistics
+from rivet_dagster.model.storage import Record, Statistics
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """One version; ``base`` is the version it replaced and ``rows_before`` how many rows that held."""
+    """One version; ``base`` is the version it came after and ``rows_before`` how many rows that held."""
 
     version: str
     base: str | None
@@ -23,10 +23,18 @@ class Manifest:
     bytes: int
     columns: tuple[tuple[str, str], ...]
     published_at: str
+    record: Record
 
     @classmethod
-    def now(cls, version: str, base: Manifest | None, identity: str, statistics: Statistics) -> Manifest:
-        """The manifest of a version that is about to replace ``base``."""
+    def now(
+        cls,
+        version: str,
+        base: Manifest | None,
+        identity: str,
+        statistics: Statistics,
+        record: Record | None = None,
+    ) -> Manifest:
+        """The manifest of a version that is about to come after ``base``, all rows replaced unless ``record`` says."""
         return cls(
             version=version,
             base=base.version if base else None,
@@ -36,6 +44,7 @@ class Manifest:
             bytes=statistics.bytes,
             columns=statistics.columns,
             published_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            record=record or Record(inserted=statistics.rows, deleted=base.rows if base else 0),
         )
 
     @property
@@ -59,4 +68,6 @@ def read_manifest(path: Path) -> Manifest | None:
     except FileNotFoundError:
         return None
     fields["columns"] = tuple((name, type_) for name, type_ in fields["columns"])
+    replaced = Record(fields["rows"], 0, fields["rows_before"])  # all that the first release could do
+    fields["record"] = Record(**fields["record"]) if "record" in fields else replaced
     return Manifest(**fields)

@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem import heartbeat
-from rivet_dagster.catalogs.filesystem.footers import is_data, parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.carry import share
+from rivet_dagster.catalogs.filesystem.footers import is_data, parquet_files, read_footer, read_statistics
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
 from rivet_dagster.errors import RivetError
@@ -98,19 +99,23 @@ def history(table: TableLayout) -> list[str]:
 
 
 def copy(table: TableLayout, version: str, to: str) -> None:
-    """Give one version the files of another; they share their bytes where the file system can."""
+    """Give one version the files of another."""
     for path in parquet_files(table.data(version)):
-        try:
-            os.link(path, table.data(to) / path.name)
-        except OSError:
-            shutil.copy2(path, table.data(to) / path.name)
+        share(path, table.data(to))
 
 
 def tidy(table: TableLayout, version: str) -> None:
-    """Remove what the engine left beside the data files: some readers refuse a folder with anything else in it."""
+    """Remove what the engine left beside the data files: some readers refuse a folder with anything else in it.
+
+    Of files without rows one stays where there are no others.
+    """
     for path in table.data(version).iterdir():
         if not is_data(path):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+    files = parquet_files(table.data(version))
+    empty = [path for path in files if read_footer(path).num_rows == 0]
+    for path in empty if len(empty) < len(files) else empty[1:]:
+        path.unlink()
 
 
 def expire(table: TableLayout, keep: int) -> None:

@@ -63,9 +63,15 @@ class PySparkSession(EngineSession):
         """Names and types, as Spark's SQL writes them."""
         return tuple(self._run(lambda: frame.dtypes))
 
-    def write(self, frame: DataFrame, target: Relation, progress: Callable[[Progress], None] | None = None) -> None:
+    def write(
+        self,
+        frame: DataFrame,
+        target: Relation,
+        progress: Callable[[Progress], None] | None = None,
+        split_by: Sequence[str] = (),
+    ) -> None:
         """One Spark SQL execution; raises RVT-316 for columns of one name."""
-        self._run(lambda: write_files(frame, target), progress=progress)
+        self._run(lambda: write_files(frame, target, split_by), progress=progress)
 
     def rows(
         self, sql: str, parameters: Mapping[str, Any] | None = None, timeout: float | None = None

@@ -18,14 +18,13 @@ from sqlglot.dialects.databricks import Databricks
 
 from rivet_dagster.sql.write_strategies import duplicates
 from rivet_dagster.sql.write_strategies.history import History, history_of
+from rivet_dagster.sql.write_strategies.relations import BATCH, TARGET
 from rivet_dagster.sql.write_strategies.trees import column, named, over, relation, row_of, same, text
 
 CHANGE = "rivet_change"
 """The column of ``changes`` that says what becomes of a row: INSERT or UPDATE."""
 
 INSERT, UPDATE = "insert", "update"
-
-BATCH, TARGET = "batch", "target"
 
 _TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect=Databricks)
 

@@ -1,0 +1,33 @@
+"""Whether the columns that write strategies name are there, as far as schemas tell before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.compiler.schemas import JointSchema
+from rivet_dagster.errors import nearest
+from rivet_dagster.model.joint import SINK, Joint
+from rivet_dagster.model.schema import Schema
+
+
+def check_strategies(graph: Graph, schemas: Mapping[str, JointSchema], found: Diagnostics) -> None:
+    """RVT-324 for columns that a sink's rows do not have, or must not have since its strategy adds them."""
+    for name, joint in graph.joints.items():
+        schema = schemas[name].schema
+        if joint.type == SINK and schema is not None:
+            _check(joint, schema, found)
+
+
+def _check(joint: Joint, schema: Schema, found: Diagnostics) -> None:
+    there = {field.name.lower() for field in schema}
+    for option, column in joint.write_strategy.columns:
+        if column.lower() not in there:
+            message = f"`{option}` names {column}, which its upstream does not have{nearest(column, there)}"
+            found.error(joint, "RVT-324", message, key="write_strategy")
+    for option, column in joint.write_strategy.validity:
+        if column.lower() in there:
+            message = f"scd2 adds the column {column} (`{option}`), and its upstream has one of that name"
+            remedy = f"Leave it out, or give scd2's own another name: `{option}: ...`."
+            found.error(joint, "RVT-324", message, "write_strategy", remedy)

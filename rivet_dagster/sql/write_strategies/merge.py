@@ -1,0 +1,63 @@
+"""Upsert: of the rows that came those that the target lacks, and those that differ from its row of the same key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from rivet_dagster.sql.write_strategies.duplicates import conflicts, latest
+from rivet_dagster.sql.write_strategies.relations import (
+    BATCH,
+    TARGET,
+    Columns,
+    count,
+    joined,
+    same_values,
+    selected,
+)
+from rivet_dagster.sql.write_strategies.trees import column, named, relation, same, text
+
+_MATCHED, _THERE = "matched", "rivet_there"
+
+
+def merged(columns: Columns, keys: Sequence[str], batch: str = BATCH) -> str:
+    """The rows of ``batch``, whose keys are distinct, that are to be inserted or take the place of others.
+
+    The target is read once, and only what has a key of the batch goes further.
+
+    >>> print(merged([("id", "int"), ("net", "int")], ["id"]))
+    WITH `matched` AS (SELECT `target`.`id`, `target`.`net`, TRUE AS `rivet_there` FROM `target`
+      LEFT SEMI JOIN `batch` ON `target`.`id` IS NOT DISTINCT FROM `batch`.`id`)
+    SELECT `batch`.`id`, `batch`.`net` FROM `batch`
+      LEFT OUTER JOIN `matched` ON `batch`.`id` IS NOT DISTINCT FROM `matched`.`id`
+      WHERE `matched`.`rivet_there` IS NULL
+        OR NOT (`batch`.`id` IS NOT DISTINCT FROM `matched`.`id` AND `batch`.`net` IS NOT DISTINCT FROM `matched`.`net`)
+    """
+    there = named(exp.true(), _THERE)
+    matched = joined(selected(columns, TARGET).select(there), batch, "SEMI", same(keys, [TARGET], [batch]))
+    query = joined(selected(columns, batch), _MATCHED, "OUTER", same(keys, [batch], [_MATCHED]))
+    new = exp.Is(this=column(_THERE, _MATCHED), expression=exp.Null())
+    differs = exp.not_(same_values(columns, batch, _MATCHED))
+    return text(query.where(exp.or_(new, differs)).with_(relation(_MATCHED).this, as_=matched))
+
+
+def repeats(name: str, keys: Sequence[str]) -> str:
+    """A row where some key occurs more than once in the relation ``name``.
+
+    >>> repeats("batch", ["id"])
+    'SELECT COUNT(*) AS `rows` FROM `batch` GROUP BY `id` HAVING COUNT(*) > 1 LIMIT 1'
+    """
+    several = exp.GT(this=count(), expression=exp.Literal.number(1))
+    grouped = exp.select(named(count(), "rows")).from_(relation(name)).group_by(*[column(key) for key in keys])
+    return text(grouped.having(several).limit(1))
+
+
+def undecided(name: str, columns: Columns, keys: Sequence[str], order_by: Sequence[str]) -> str:
+    """Keys of the relation ``name`` that unequal rows have, of which none is the greatest by ``order_by``."""
+    return text(conflicts(name, [column(key) for key in keys], order_by, [c for c, _ in columns]))
+
+
+def decided(name: str, columns: Columns, keys: Sequence[str], order_by: Sequence[str]) -> str:
+    """One row of the relation ``name`` for each key, the greatest by ``order_by``."""
+    return text(latest(name, [column(key) for key in keys], order_by, [c for c, _ in columns]))

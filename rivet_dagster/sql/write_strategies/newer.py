@@ -1,0 +1,25 @@
+"""Of the rows that came those that are newer than all of the target."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from rivet_dagster.sql.write_strategies.relations import BATCH, TARGET, Columns, selected
+from rivet_dagster.sql.write_strategies.trees import column, named, relation, text
+
+_NEWEST = "newest"
+
+
+def newer(columns: Columns, watermark: str) -> str:
+    """The rows of ``batch`` whose ``watermark`` is greater than the target's greatest; all where that has none.
+
+    >>> print(newer([("at", "date")], "at"))
+    SELECT `batch`.`at` FROM `batch` CROSS JOIN (SELECT MAX(`at`) AS `newest` FROM `target`) AS `target`
+      WHERE `target`.`newest` IS NULL OR `batch`.`at` > `target`.`newest`
+    """
+    greatest = exp.select(named(exp.Max(this=column(watermark)), _NEWEST)).from_(relation(TARGET))
+    target = exp.Subquery(this=greatest, alias=exp.TableAlias(this=exp.to_identifier(TARGET, quoted=True)))
+    newest = column(_NEWEST, TARGET)
+    first = exp.Is(this=newest, expression=exp.Null())
+    later = exp.GT(this=column(watermark, BATCH), expression=newest.copy())
+    return text(selected(columns, BATCH).join(target, join_type="CROSS").where(exp.or_(first, later)))

@@ -1,0 +1,73 @@
+"""The relations that a strategy's queries read, and what several of the queries say of them.
+
+``target`` holds the rows that the write builds upon, ``batch`` those that came, both with the columns that the table
+will have; ``incoming`` what the strategy has made of the batch, ``rest`` the target's rows that may have to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from rivet_dagster.sql.write_strategies.trees import column, named, relation, text
+
+TARGET, BATCH, INCOMING, REST = "target", "batch", "incoming", "rest"
+
+Columns = Sequence[tuple[str, str]]
+"""Names and the engine's types, in order."""
+
+
+def selected(columns: Columns, name: str) -> exp.Select:
+    """All ``columns`` of a relation."""
+    return exp.select(*[column(c, name) for c, _ in columns]).from_(relation(name))
+
+
+def joined(query: exp.Select, other: str, how: str, on: exp.Expr) -> exp.Select:
+    """``query`` with a LEFT join of the kind SEMI, ANTI or OUTER."""
+    return query.join(exp.Join(this=relation(other), side="LEFT", kind=how, on=on))
+
+
+def same_values(columns: Columns, left: str, right: str) -> exp.Expr:
+    """Whether two rows are equal in all ``columns``, NULL to NULL.
+
+    Spark does not compare maps and variants: as JSON they may differ where only their order does.
+
+    >>> print(text(same_values([("a", "int"), ("m", "map<string,int>")], "l", "r")))
+    `l`.`a` IS NOT DISTINCT FROM `r`.`a`
+      AND TO_JSON(STRUCT(`l`.`m`)) IS NOT DISTINCT FROM TO_JSON(STRUCT(`r`.`m`))
+    """
+    pairs = [(_comparable(name, kind, left), _comparable(name, kind, right)) for name, kind in columns]
+    return exp.and_(*[exp.NullSafeEQ(this=one, expression=other) for one, other in pairs])
+
+
+def distinct_values(columns: Sequence[str], name: str, most: int) -> str:
+    """Up to ``most`` different values of ``columns`` together.
+
+    >>> distinct_values(["day"], "incoming", 3)
+    'SELECT DISTINCT `day` AS `day` FROM `incoming` LIMIT 3'
+    """
+    values = [named(column(c), c) for c in columns]
+    return text(exp.select(*values).distinct().from_(relation(name)).limit(most))
+
+
+def without_value(column_name: str) -> str:
+    """How many rows of ``batch`` have NULL in a column, as ``rows``.
+
+    >>> without_value("at")
+    'SELECT COUNT(*) AS `rows` FROM `batch` WHERE `at` IS NULL'
+    """
+    missing = exp.Is(this=column(column_name), expression=exp.Null())
+    return text(exp.select(named(count(), "rows")).from_(relation(BATCH)).where(missing))
+
+
+def count() -> exp.Count:
+    """``COUNT(*)``."""
+    return exp.Count(this=exp.Star(), big_int=True)
+
+
+def _comparable(name: str, kind: str, table: str) -> exp.Expr:
+    plain = column(name, table)
+    if "map<" not in kind and "variant" not in kind:
+        return plain
+    return exp.Anonymous(this="TO_JSON", expressions=[exp.Anonymous(this="STRUCT", expressions=[plain])])

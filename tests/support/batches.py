@@ -1,0 +1,107 @@
+"""A table that one batch after another is written to: each batch is the rows of a query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.execution.results import GroupResult, Rows
+from support.folders import ProjectFolder, sink
+
+Batch = Sequence[Sequence[Any]]
+
+
+class Table:
+    """The table ``out``, written by the strategy of a sink; ``columns`` are DDL such as ``id INT, name STRING``."""
+
+    def __init__(self, folder: ProjectFolder, strategy: str | Mapping[str, Any], columns: str, **fields: Any) -> None:
+        self.folder = folder
+        self.columns = columns
+        folder.write({"sinks/out.yaml": sink("out", "batch", write_strategy=strategy, **fields)})
+
+    def write(self, batch: Batch, columns: str | None = None) -> tuple[int, int, int, int]:
+        """Write a batch; rows inserted, updated, deleted and in all."""
+        rows = self.run(batch, columns).rows
+        assert rows is not None
+        return counts(rows)
+
+    def run(self, batch: Batch, columns: str | None = None) -> GroupResult:
+        """Write a batch."""
+        self.folder.write({"joints/batch.sql": query(batch, columns or self.columns)})
+        return self.folder.run("out")
+
+    def refuse(self, batch: Batch, columns: str | None = None) -> Diagnostic:
+        """The error that a batch ends with; the table stays as it was."""
+        before = self.folder.bytes_of("out") if self.exists else None
+        with pytest.raises(RivetError) as caught:
+            self.run(batch, columns)
+        assert (self.folder.bytes_of("out") if self.exists else None) == before
+        assert not [name for name in self.folder.versions("out") if name.endswith(".alive")]
+        return caught.value.diagnostics[0]
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything has been published."""
+        return (self.folder.root / "lake/out").exists()
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows as any reader of Parquet sees them, in the order of their values."""
+        return in_order(tuple(row.values()) for row in self.folder.table("out").to_pylist())
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The columns, in order, with their Arrow types."""
+        return {field.name: str(field.type) for field in self.folder.table("out").schema}
+
+    @property
+    def files(self) -> set[int]:
+        """What tells the files apart, under whatever name or in whatever version they are."""
+        return {path.stat().st_ino for path in (self.folder.root / "lake/out").iterdir()}
+
+
+def query(batch: Batch, columns: str) -> str:
+    """A query for the rows of a batch, of just these types."""
+    pairs = [column.strip().split(" ", 1) for column in columns.split(", ")]
+    typed = ", ".join(f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in pairs)
+    names = ", ".join(f"`{name}`" for name, _ in pairs)
+    rows = ", ".join(f"({', '.join(literal(value) for value in row)})" for row in batch)
+    nothing = "" if batch else " WHERE FALSE"
+    values = rows or f"({', '.join('NULL' for _ in pairs)})"
+    return f"SELECT {typed} FROM VALUES {values} AS t({names}){nothing}"
+
+
+def literal(value: Any) -> str:
+    """A value as Spark's SQL writes it."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).upper()
+        case int() | Decimal():
+            return str(value)
+        case float():
+            return f"DOUBLE('{value}')"
+        case datetime():
+            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+        case date():
+            return f"DATE '{value.isoformat()}'"
+        case dict():
+            return f"map({', '.join(f'{literal(k)}, {literal(v)}' for k, v in value.items())})"
+    escaped = str(value).replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def counts(rows: Rows) -> tuple[int, int, int, int]:
+    """Rows inserted, updated, deleted and in all."""
+    return rows.inserted, rows.updated, rows.deleted, rows.total
+
+
+def in_order(rows: Any) -> list[tuple[Any, ...]]:
+    """Rows in the order of their values, NULLs first."""
+    return sorted(rows, key=lambda row: [(value is not None, str(value)) for value in row])
