@@ -1,0 +1,101 @@
+"""What each write strategy does to a table, as plainly as Python says it: lists of rows, gone through one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Row = dict[str, Any]
+
+
+class Refused(Exception):
+    """The batch must not be written; holds the code of the error."""
+
+
+@dataclass
+class ModelTable:
+    """A table under one strategy: ``columns`` in order, and ``rows``."""
+
+    strategy: Mapping[str, Any]
+    columns: list[str] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    exists: bool = False
+
+    def write(self, columns: Sequence[str], batch: Sequence[Row]) -> tuple[int, int, int, int]:
+        """Rows inserted, updated, deleted and in all. Raises Refused."""
+        mode = self.strategy["mode"]
+        if mode == "replace":
+            self.columns = []
+        after = self._columns_after(columns)
+        old = [{column: row.get(column) for column in after} for row in self.rows]
+        new = [{column: row.get(column) for column in after} for row in batch]
+        rows, inserted, updated, deleted = getattr(self, f"_{mode}")(old, new)
+        self.columns, self.rows, self.exists = after, rows, True
+        return inserted, updated, deleted, len(rows)
+
+    def _columns_after(self, came: Sequence[str]) -> list[str]:
+        if not self.exists or self.strategy["mode"] == "replace":
+            return list(came)
+        change = self.strategy.get("on_schema_change", "fail")
+        if change == "fail" and set(came) != set(self.columns):
+            raise Refused("RVT-514")
+        return self.columns + [column for column in came if change == "add" and column not in self.columns]
+
+    def _replace(self, old: list[Row], new: list[Row]) -> tuple[list[Row], int, int, int]:
+        return new, len(new), 0, len(old)
+
+    _truncate_insert = _replace
+
+    def _append(self, old: list[Row], new: list[Row]) -> tuple[list[Row], int, int, int]:
+        return old + new, len(new), 0, 0
+
+    def _incremental_append(self, old: list[Row], new: list[Row]) -> tuple[list[Row], int, int, int]:
+        watermark = self.strategy["watermark_column"]
+        if any(row[watermark] is None for row in new):
+            raise Refused("RVT-516")
+        there = [row[watermark] for row in old if row[watermark] is not None]
+        newer = [row for row in new if not there or row[watermark] > max(there)]
+        return old + newer, len(newer), 0, 0
+
+    def _delete_insert(self, old: list[Row], new: list[Row]) -> tuple[list[Row], int, int, int]:
+        columns = self.strategy.get("partition_by") or self.strategy["key_columns"]
+        return self._replace_where(columns, old, new)
+
+    def _snapshot(self, old: list[Row], new: list[Row]) -> tuple[list[Row], int, int, int]:
+        return self._replace_where([self.strategy["partition_column"]], old, new)
+
+    def _replace_where(self, columns: Sequence[str], old: list[Row], new: list[Row]) -> tuple[list[Row], int, int, int]:
+        came = [[row[column] for column in columns] for row in new]
+        stay = [row for row in old if [row[column] for column in columns] not in came]
+        return stay + new, len(new), 0, len(old) - len(stay)
+
+    def _merge(self, old: list[Row], new: list[Row]) -> tuple[list[Row], int, int, int]:
+        keys = self.strategy["key_columns"]
+        rows, inserted, updated = list(old), 0, 0
+        for row in self._one_each(keys, new):
+            known = [place for place, other in enumerate(rows) if all(other[key] == row[key] for key in keys)]
+            for place in known:
+                updated += rows[place] != row
+                rows[place] = row
+            if not known:
+                rows.append(row)
+                inserted += 1
+        return rows, inserted, updated, 0
+
+    def _one_each(self, keys: Sequence[str], rows: list[Row]) -> list[Row]:
+        watermark = self.strategy.get("watermark_column")
+        order = self.strategy.get("order_by", [watermark] if watermark else [])
+        chosen: dict[tuple[Any, ...], list[Row]] = {}
+        for row in rows:
+            rivals = chosen.setdefault(tuple(row[key] for key in keys), [])
+            if row not in rivals:
+                rivals.append(row)
+        winners = []
+        for rivals in chosen.values():
+            ranks = [[(row[column] is not None, row[column] or 0) for column in order] for row in rivals]
+            best = [row for row, rank in zip(rivals, ranks, strict=True) if rank == max(ranks)]
+            if len(best) > 1:
+                raise Refused("RVT-515")
+            winners.append(best[0])
+        return winners
