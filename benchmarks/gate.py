@@ -11,23 +11,21 @@ The figures are printed as Markdown. Nothing here asserts a time.
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import platform
 import statistics
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-from measuring import Measured, Spread, markdown, take_turns
-from one_session import ENGINE, cpu_seconds, load, shared_session, start_spark
+from measuring import Measured, Spread, markdown, mean_ratio, quartiles, ratios, take_turns
+from one_session import cpu_seconds, load, open_runtime, start_spark
 
-from rivet_dagster import Joint, compile_directory
+from rivet_dagster import Joint
 from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.results import GroupResult
@@ -39,29 +37,6 @@ UNGATED, ONE_PASS, FOOTERS, QUERY_A_CHECK = "ungated", "one pass", "footers", "q
 
 GOALS = {ONE_PASS: 1.25, FOOTERS: 1.03}
 """What the run may take, as a multiple of the ungated one."""
-
-FOLDERS = {name: name for name in ("sources", "joints", "sinks")}
-PROFILES = {
-    "default": {
-        "catalogs": {
-            "raw": {"type": "filesystem", "path": "data"},
-            "results": {"type": "filesystem", "path": "results"},
-        },
-        "engines": [
-            {
-                "name": ENGINE,
-                "type": "pyspark",
-                "catalogs": ["raw", "results"],
-                "master": "local[2]",  # not [*]: figures of two machines should differ by the machines alone
-                "config": {
-                    "spark.driver.memory": "2g",
-                    "spark.sql.session.timeZone": "UTC",
-                    "spark.ui.enabled": False,
-                },
-            }
-        ],
-    }
-}
 
 GENERATED = """
 SELECT id, id % 50000 + 1 AS customer, CAST(id % 97 AS INT) AS quantity,
@@ -116,7 +91,7 @@ Runs = Sequence[Measured[GroupResult]]
 def main() -> None:
     options = arguments()
     with tempfile.TemporaryDirectory(prefix="gate-", dir=HERE) as folder:
-        runtime = open_runtime(Path(folder))
+        runtime = open_runtime(Path(folder), joints())
         spark = start_spark(runtime)
         spark.sql(GENERATED.format(rows=options.rows)).write.parquet(str(Path(folder) / "data/generated.parquet"))
         measure(runtime, spark, Path(folder), options)
@@ -130,17 +105,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--against", choices=sorted(CHECKS.keys() - {UNGATED}), help="measure this one alone")
     parser.add_argument("--warm-ups", type=int, default=4, help="rounds before them that are not timed (default 4)")
     return parser.parse_args()
-
-
-def open_runtime(folder: Path) -> Runtime:
-    """The compiled project, whose engine connects to the process's one Spark session."""
-    for name in FOLDERS:
-        (folder / name).mkdir()
-    (folder / "rivet.yaml").write_text(yaml.safe_dump({"profiles": "profiles.yaml", **FOLDERS}))
-    (folder / "profiles.yaml").write_text(yaml.safe_dump(PROFILES))
-    assembly = compile_directory(folder, joints=joints()).raise_errors()
-    runtime = Runtime(assembly, folder, {ENGINE: lambda: shared_session(runtime)})
-    return runtime
 
 
 def joints() -> list[Joint]:
@@ -209,8 +173,8 @@ def report(runs: Mapping[str, Runs]) -> str:
         for name, found in runs.items()
     ]
     gated = [name for name in runs if name != UNGATED]
-    pairs = {name: ratios_of(runs, name) for name in gated}
-    ratios = [(f"{name} / {UNGATED}", *quartiles(found), mean(found)) for name, found in pairs.items()]
+    pairs = {name: ratios(runs[name], runs[UNGATED]) for name in gated}
+    compared = [(f"{name} / {UNGATED}", *quartiles(found), mean_ratio(found)) for name, found in pairs.items()]
     phases = [
         (phase, *(f"{statistics.median(run.result.phases[phase] for run in found):.3f}" for found in runs.values()))
         for phase in runs[UNGATED][0].result.phases
@@ -218,34 +182,18 @@ def report(runs: Mapping[str, Runs]) -> str:
     return "\n\n".join(
         [
             markdown(("run", "seconds: median (min..max)", "CPU seconds"), times),
-            markdown(("ratio, pair by pair", "first quartile", "median", "third quartile", "mean"), ratios),
+            markdown(("ratio, pair by pair", "first quartile", "median", "third quartile", "mean"), compared),
             markdown(("median seconds of a phase", *runs), phases),
             "\n".join(verdict(runs, name, most) for name, most in GOALS.items() if name in runs),
         ]
     )
 
 
-def ratios_of(runs: Mapping[str, Runs], name: str) -> list[float]:
-    return [one.seconds / other.seconds for one, other in zip(runs[name], runs[UNGATED], strict=True)]
-
-
-def quartiles(values: Iterable[float]) -> list[str]:
-    return [f"{value:.3f}" for value in statistics.quantiles(values, n=4, method="inclusive")]
-
-
-def mean(ratios: Sequence[float]) -> str:
-    """Of their logarithms, with its standard error: what tells a few percent from noise."""
-    logarithms = [math.log(ratio) for ratio in ratios]
-    error = statistics.stdev(logarithms) / math.sqrt(len(ratios)) if len(ratios) > 1 else math.nan
-    average = math.exp(statistics.fmean(logarithms))
-    return f"{average:.3f} +- {average * error:.3f}"
-
-
 def verdict(runs: Mapping[str, Runs], name: str, most: float) -> str:
-    ratios = ratios_of(runs, name)
-    word = "met" if statistics.median(ratios) <= most else "missed"
-    within = sum(ratio <= most for ratio in ratios)
-    return f"- goal {word}: {name} takes at most {most} x {UNGATED}; so do {within} of {len(ratios)} pairs"
+    found = ratios(runs[name], runs[UNGATED])
+    word = "met" if statistics.median(found) <= most else "missed"
+    within = sum(ratio <= most for ratio in found)
+    return f"- goal {word}: {name} takes at most {most} x {UNGATED}; so do {within} of {len(found)} pairs"
 
 
 if __name__ == "__main__":

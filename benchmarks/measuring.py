@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import shutil
 import statistics
@@ -75,6 +76,24 @@ def pairwise(
 ) -> Spread:
     """The spread of what ``compare`` says of the two times of each round."""
     return Spread.of(compare(a.seconds, b.seconds) for a, b in zip(one, other, strict=True))
+
+
+def ratios(one: Sequence[Measured[T]], other: Sequence[Measured[T]]) -> list[float]:
+    """How many times as long the one took, round by round."""
+    return [a.seconds / b.seconds for a, b in zip(one, other, strict=True)]
+
+
+def quartiles(values: Iterable[float]) -> list[str]:
+    """The first quartile, the median and the third."""
+    return [f"{value:.3f}" for value in statistics.quantiles(values, n=4, method="inclusive")]
+
+
+def mean_ratio(found: Sequence[float]) -> str:
+    """The mean by their logarithms, with its standard error: what tells a few percent from noise."""
+    logarithms = [math.log(ratio) for ratio in found]
+    error = statistics.stdev(logarithms) / math.sqrt(len(found)) if len(found) > 1 else math.nan
+    average = math.exp(statistics.fmean(logarithms))
+    return f"{average:.3f} +- {average * error:.3f}"
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

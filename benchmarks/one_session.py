@@ -4,11 +4,50 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import yaml
+
+from rivet_dagster import Joint, compile_directory
 from rivet_dagster.execution.runtime import Runtime
 
 ENGINE = "spark"
+
+FOLDERS = {name: name for name in ("sources", "joints", "sinks")}
+PROFILES = {
+    "default": {
+        "catalogs": {
+            "raw": {"type": "filesystem", "path": "data"},
+            "results": {"type": "filesystem", "path": "results"},
+        },
+        "engines": [
+            {
+                "name": ENGINE,
+                "type": "pyspark",
+                "catalogs": ["raw", "results"],
+                "master": "local[2]",  # not [*]: figures of two machines should differ by the machines alone
+                "config": {
+                    "spark.driver.memory": "2g",
+                    "spark.sql.session.timeZone": "UTC",
+                    "spark.ui.enabled": False,
+                },
+            }
+        ],
+    }
+}
+
+
+def open_runtime(folder: Path, joints: Sequence[Joint]) -> Runtime:
+    """The compiled project of these joints, whose engine connects to the process's one Spark session."""
+    for name in FOLDERS:
+        (folder / name).mkdir()
+    (folder / "rivet.yaml").write_text(yaml.safe_dump({"profiles": "profiles.yaml", **FOLDERS}))
+    (folder / "profiles.yaml").write_text(yaml.safe_dump(PROFILES))
+    assembly = compile_directory(folder, joints=joints).raise_errors()
+    runtime = Runtime(assembly, folder, {ENGINE: lambda: shared_session(runtime)})
+    return runtime
 
 
 def shared_session(runtime: Runtime) -> Any:
