@@ -59,6 +59,8 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-316": "Give each output column a name of its own, with AS.",
     "RVT-317": "Give the joints that one sink writes the same columns, of the same types.",
     "RVT-318": "Correct the source's `table` or its catalog, or give its `schema`; the plan holds without it.",
+    "RVT-321": "Correct the source's `options`: `landing` and `archive` are for a source on a directory or a glob that "
+    "the catalog can list.",
     "RVT-324": "Give the query that column, or correct the options of `write_strategy`.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",
@@ -69,6 +71,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-406": "Run it again: this run was silent for so long that others had to take it for dead.",
     "RVT-407": "Run it again; if that does not help, look at the disk, and at who else writes to its `.rivet`.",
     "RVT-408": "Name one that `rivet-dagster versions list JOINT` shows.",
+    "RVT-410": "Give this user the right to move files there, then run it again: nothing is read or published twice.",
     # 5xx: engines and runs
     "RVT-501": "Give `concurrency_limit` a whole number of at least 1, or leave it out.",
     "RVT-502": "Read the engine's own message above; correct its `config`.",

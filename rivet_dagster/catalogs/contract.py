@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import Published, Record, Relation, Rest, Staged, Statistics, Touched, Version
+from rivet_dagster.model.storage import (
+    LandedFile,
+    Published,
+    Record,
+    Relation,
+    Rest,
+    Staged,
+    Statistics,
+    Touched,
+    Version,
+)
 
 DEAD_AFTER = 60.0
 """Seconds without a sign of life after which nobody works on a staged version any more."""
+
+
+class LandingZone(Protocol):
+    """A table to which files come, each told apart from the others, so that a reader can leave out what it has read."""
+
+    def files(self) -> tuple[LandedFile, ...]:
+        """The files that are there now, in order. Raises RVT-321 where there is no landing zone, RVT-403."""
+
+    def relation(self, files: Sequence[LandedFile]) -> Relation:
+        """How an engine reads exactly these files."""
+
+    def archive(self, files: Iterable[LandedFile], name: str) -> None:
+        """Move those of ``files`` that are still there, unchanged, to a place called ``name`` that nobody reads.
+
+        A file that has changed, or has come, meanwhile stays; none is overwritten. Raises RVT-410 where some could not
+        be moved; all others are.
+        """
 
 
 class Catalog(Protocol):
@@ -34,6 +61,14 @@ class Catalog(Protocol):
         A value that still holds ``${`` is not judged.
         """
 
+    @classmethod
+    def refuses_landing(cls, options: Mapping[str, Any], table: str) -> str | None:
+        """Why ``table`` of a catalog with these ``options`` cannot be a landing zone; None where it can.
+
+        A value that still holds ``${`` is not judged.
+        """
+        return f"a catalog of the type {cls.type} has no landing zones"
+
     def __init__(self, spec: CatalogSpec, root: Path) -> None:
         """``spec`` with ``${VAR}`` expanded; ``root`` is the project's directory, where relative paths start.
 
@@ -51,6 +86,9 @@ class Catalog(Protocol):
 
         A type that only an engine can tell is None. Raises RVT-403.
         """
+
+    def landing_zone(self, table: str, options: Mapping[str, Any]) -> LandingZone:
+        """The landing zone ``table``; nothing is looked at yet."""
 
     def current(self, table: str) -> Published | None:
         """The published version that readers see."""

@@ -15,6 +15,7 @@ from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SOURCE, Joint
+from rivet_dagster.model.landing import landing_options
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.project import Project
@@ -62,12 +63,13 @@ def introspection(
 def _columns(spec: CatalogSpec, joint: Joint, root: Path, environ: Mapping[str, str], known: Memo) -> _Found:
     catalog = open_catalog(spec, root, environ)
     assert joint.table is not None
-    version = catalog.data_version(joint.table, joint.options)
-    text = json.dumps((spec.type, catalog.uri(joint.table), version, dict(joint.options), spec.options), default=str)
+    _, options = landing_options(joint.options)
+    version = catalog.data_version(joint.table, options)
+    text = json.dumps((spec.type, catalog.uri(joint.table), version, options, spec.options), default=str)
     stored = known.recall("table", text)
     if stored is not None:
         return text, tuple(Field(name, kind) for name, kind in stored)
-    return text, catalog.columns(joint.table, joint.options)
+    return text, catalog.columns(joint.table, options)
 
 
 def _at_once(tasks: Sequence[Callable[[], _Result]], seconds: float) -> list[_Result | Exception | None]:

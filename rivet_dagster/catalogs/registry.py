@@ -34,4 +34,7 @@ def open_catalog(spec: CatalogSpec, root: Path, environ: Mapping[str, str]) -> C
 def catalog_traits() -> dict[str, CatalogTraits]:
     """What the compiler needs to know of every installed type."""
     classes = {type_: catalog_class(type_) for type_ in plugins(CATALOGS)}
-    return {type_: CatalogTraits(found.strategies, found.options, found.check) for type_, found in classes.items()}
+    return {
+        type_: CatalogTraits(found.strategies, found.options, found.check, found.refuses_landing)
+        for type_, found in classes.items()
+    }

@@ -11,6 +11,7 @@ from rivet_dagster.compiler.engines import resolve_engines
 from rivet_dagster.compiler.exits import check_exits
 from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, Fusion, fuse_joints, group_sql, joint_sql, order_groups
 from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.compiler.landing import check_landing_readers, check_landing_zones
 from rivet_dagster.compiler.materialization import engine_boundaries, materializations
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.compiler.plugin_options import check_plugins
@@ -20,6 +21,7 @@ from rivet_dagster.compiler.schemas import JointSchema, infer_schemas
 from rivet_dagster.compiler.strategies import check_strategies
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SINK, SOURCE
+from rivet_dagster.model.landing import landing_options
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
@@ -42,12 +44,14 @@ def compile_project(
     project = resolve_checks(project, found, memo)
     graph = build_graph(project, found, memo)
     check_assembly(graph, found, memo)
+    check_landing_zones(graph, project.profile, plugins, found)
     engines = resolve_engines(graph, project.profile, plugins, found)
     if found.errors:
         return _failed(project, found)
 
     fusion = fuse_joints(graph, engines, _max_depth(project.profile))
     check_exits(graph, fusion, found)
+    check_landing_readers(graph, fusion, found)
     order, waves = order_groups(graph, fusion)
     members = fusion.members(graph)
     schemas = infer_schemas(graph, fusion, found, memo, introspection.tables)
@@ -93,6 +97,7 @@ def _compiled_joints(
         function = project.functions.get(name)
         catalog, table = joint.catalog, joint.table
         step, options = step_options(joint.options)
+        landing, options = landing_options(options)
         if joint.type not in (SOURCE, SINK) and name in stored:
             catalog, table = project.profile.workspace, name
         compiled.append(
@@ -116,6 +121,7 @@ def _compiled_joints(
                 checks=joint.quality,
                 options=options,
                 step=step,
+                landing=landing,
                 retention=joint.retention,
                 schema=schemas[name].schema,
                 schema_confidence=schemas[name].confidence,

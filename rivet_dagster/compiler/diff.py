@@ -115,7 +115,7 @@ def _changed(before: dict[str, CompiledJoint], after: dict[str, CompiledJoint]) 
 
 def _logic(joint: CompiledJoint) -> str:
     """What changes the joint's rows without a joint before it changing; of a source also what it reads."""
-    place = (joint.catalog, joint.table, dict(joint.options)) if joint.type == SOURCE else ()
+    place = (joint.catalog, joint.table, dict(joint.options), joint.landing) if joint.type == SOURCE else ()
     return json.dumps((joint.code_version, place), sort_keys=True, default=str)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from rivet_dagster.compiler.plan_json import read, write
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.check import Check
+from rivet_dagster.model.landing import Landing
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.project import DagsterSettings
 from rivet_dagster.model.schema import NONE, Field
@@ -45,8 +46,8 @@ class CompiledJoint:
     ``sql`` is a SQL joint's own text, which begins on ``sql_line`` of its file, or a source's projection. ``group`` is
     its fused group, ``asset_group`` its group in Dagster. ``catalog`` and ``table`` say where a source lies or a stored
     result goes; both are None for a joint that is not stored. ``options`` are those of its storage, ``step``
-    those of the step that runs its group. ``schema`` is None where no column is known; ``lineage`` has no entry for a
-    column whose origin is not certain.
+    those of the step that runs its group, ``landing`` those of a source that is a landing zone. ``schema`` is None
+    where no column is known; ``lineage`` has no entry for a column whose origin is not certain.
     """
 
     name: str
@@ -68,6 +69,7 @@ class CompiledJoint:
     checks: tuple[Check, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     step: StepOptions = StepOptions()
+    landing: Landing | None = None
     retention: str = "latest"
     schema: tuple[Field, ...] | None = None
     schema_confidence: str = NONE

@@ -25,6 +25,10 @@ from rivet_dagster.execution.results import CheckResult, GroupResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.schema import Field
+from rivet_dagster.model.storage import Published
+
+_NAMES = 20
+"""How many files of a landing zone stand in the metadata by name."""
 
 
 def group_assets(
@@ -77,6 +81,8 @@ def group_assets(
                 evicted = evict(runtime, group.name, _is_newer(context.instance, assembly, translator))
             if evicted:
                 context.log.info(f"evicted, since nobody reads them any more: {', '.join(evicted)}")
+            if result.not_archived:
+                raise failure(result.not_archived)
 
     return run
 
@@ -172,4 +178,14 @@ def _exit_metadata(result: GroupResult) -> dict[str, Any]:
         "rivet/version": result.published.version,
         "dagster/uri": result.published.uri,
         "dagster/column_schema": column_schema(columns),
+        **_landed(result.published),
     }
+
+
+def _landed(published: Published) -> dict[str, Any]:
+    """How many files of each landing zone it was made of, and the names of the first of them."""
+    found = {
+        source: {"files": len(reading.files), "names": [file.path for file in reading.files[:_NAMES]]}
+        for source, reading in published.landed.items()
+    }
+    return {"rivet/landed": dg.MetadataValue.json(found)} if found else {}

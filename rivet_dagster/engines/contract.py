@@ -55,6 +55,9 @@ class EngineSession(Protocol):
     def columns(self, frame: Frame) -> tuple[tuple[str, str], ...]:
         """The names and types of a frame's columns, in order."""
 
+    def schema(self, frame: Frame) -> str:
+        """All that is known of a frame's columns, as the option ``schema`` of files takes it."""
+
     def write(
         self,
         frame: Frame,

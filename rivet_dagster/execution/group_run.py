@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.archiving import archive_read_files
 from rivet_dagster.execution.heartbeat import kept_alive
 from rivet_dagster.execution.judging import check_source
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PhaseClock
@@ -46,11 +48,12 @@ def run_group(
         with placed(runtime.assembly.joint(exit_name)):
             if exit_name == group.exit:
                 result = publish_exit(runtime, group, identity, given, clock, started)
+                if not result.gate_failed:
+                    with clock.phase(CLEAN_UP):
+                        result = replace(result, not_archived=archive_read_files(runtime, group))
             else:
                 counted[exit_name] = _count_inner(runtime, group, exit_name, given, clock)
-    return GroupResult(
-        group.name, clock.seconds, result.checks, result.published, result.rows, counted, result.skipped_empty
-    )
+    return replace(result, phases=clock.seconds, counted=counted)
 
 
 def exits(runtime: Runtime, group: FusedGroup, selected: set[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from rivet_dagster.compiler.fusion import FusedQuery, subset_queries
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, is_configuration
+from rivet_dagster.execution.landing import all_files, landing_zone, version_of
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SOURCE, SQL
@@ -45,10 +46,11 @@ def published_reference(runtime: Runtime, name: str, published: Published) -> Ma
 
 
 def source_frame(runtime: Runtime, joint: CompiledJoint, session: EngineSession) -> Frame:
-    """The source's rows, in place, with its inline transforms."""
+    """The source's rows, in place, with its inline transforms; of a landing zone those of all files."""
     assert joint.catalog is not None and joint.table is not None
     try:
-        relation = runtime.catalog(joint.catalog).source(joint.table, joint.options)
+        catalog = runtime.catalog(joint.catalog)
+        relation = all_files(runtime, joint) if joint.landing else catalog.source(joint.table, joint.options)
         return session.load(relation, Projection(joint.columns, joint.filter, joint.limit))
     except RivetError as error:
         raise at_joint(error, joint) from error.__cause__
@@ -58,6 +60,8 @@ def data_version(runtime: Runtime, joint: CompiledJoint) -> str:
     """A short text that changes when the source's data does; no engine takes part. Raises RVT-403."""
     assert joint.catalog is not None and joint.table is not None
     try:
+        if joint.landing:
+            return version_of(landing_zone(runtime, joint).files())
         return runtime.catalog(joint.catalog).data_version(joint.table, joint.options)
     except RivetError as error:
         raise at_joint(error, joint) from error.__cause__

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.storage import Published
 
@@ -55,6 +56,7 @@ class GroupResult:
 
     ``phases`` are seconds; ``published`` is None where the exit was not selected, its gate failed, or an empty batch
     was skipped. ``counted`` are the rows of inner joints that were computed as an exit of a partial run.
+    ``not_archived`` says which files that were read could not be moved away; the rows are published all the same.
     """
 
     group: str
@@ -64,6 +66,7 @@ class GroupResult:
     rows: Rows | None = None
     counted: Mapping[str, int] = field(default_factory=dict)
     skipped_empty: bool = False
+    not_archived: RivetError | None = None
 
     @property
     def gate_failed(self) -> bool:

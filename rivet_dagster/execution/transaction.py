@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from rivet_dagster.catalogs.contract import Catalog
@@ -12,6 +13,7 @@ from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.heartbeat import kept_alive
 from rivet_dagster.execution.judging import check_published, check_staged
+from rivet_dagster.execution.new_files import new_files, read_of, refs
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PUBLISH, QUALITY, PhaseClock
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import GroupResult, Rows
@@ -73,19 +75,22 @@ def publish_exit(
 def _attempt(write: ExitWrite, catalog: Catalog, identity: str) -> GroupResult:
     joint, staged, clock = write.joint, write.staged, write.clock
     try:
-        with kept_alive(catalog, staged), written(write) as batch:
-            empty = batch.statistics.rows == 0
-            if empty and joint.write_strategy.on_empty == "fail":
-                raise RivetError("RVT-508", "the batch is empty and `on_empty` is fail")
-            with clock.phase(QUALITY):
-                checks = check_staged(write.runtime, joint, staged, batch, write.given)
-            skips = empty and joint.write_strategy.on_empty == "skip"
-            if any(result.blocks for result in checks) or skips:
-                with clock.phase(CLEAN_UP):
-                    catalog.discard(staged)
-                return GroupResult(write.group.name, clock.seconds, checks, skipped_empty=skips)
-            with clock.phase(PUBLISH):
-                published = _published(catalog, staged, identity, batch.record)
+        with kept_alive(catalog, staged):
+            found = new_files(write.runtime, write.group)
+            with written(replace(write, given={**write.given, **refs(found)})) as batch:
+                staged = replace(staged, landed=read_of(found))
+                empty = batch.statistics.rows == 0
+                if empty and joint.write_strategy.on_empty == "fail":
+                    raise RivetError("RVT-508", "the batch is empty and `on_empty` is fail")
+                with clock.phase(QUALITY):
+                    checks = check_staged(write.runtime, joint, staged, batch, write.given)
+                skips = empty and joint.write_strategy.on_empty == "skip"
+                if any(result.blocks for result in checks) or skips:
+                    with clock.phase(CLEAN_UP):
+                        catalog.discard(staged)
+                    return GroupResult(write.group.name, clock.seconds, checks, skipped_empty=skips)
+                with clock.phase(PUBLISH):
+                    published = _published(catalog, staged, identity, batch.record)
         return GroupResult(write.group.name, clock.seconds, checks, published, Rows.of(published))
     except _Overtaken:
         raise

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model import convert
 from rivet_dagster.model.check import ASSERTION, AUDIT, Check, parse_check, with_distinct_names
+from rivet_dagster.model.landing import LANDING_OPTIONS, wrong_landing
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.step_options import STEP_OPTIONS, step_options
 from rivet_dagster.model.write_strategy import WriteStrategy, parse_write_strategy
@@ -39,7 +40,7 @@ _LATER: dict[str, Callable[[Any], bool]] = {
 }
 """Options of the contract that this release refuses by name."""
 
-_LATER_OPTIONS = ("landing", "archive", "timeout", "pool")
+_LATER_OPTIONS = ("timeout", "pool")
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(
     "context conf config meta arg_dict dict input_arg_dict output_arg_dict int str float bool input output type".split()
@@ -163,13 +164,17 @@ class Joint:
     def _wrong_options(self) -> list[Diagnostic]:
         try:
             _, others = step_options(self.options)
+            landing = wrong_landing(others, self.type == SOURCE, self.limit)
         except ValueError as error:
             return [self._wrong("RVT-204", f"`options` {error}", "options")]
+        found = [self._wrong("RVT-321", sentence, "options") for sentence in landing]
         if self.type not in (SQL, PYTHON):
-            return []
-        unknown = [key for key in others if key not in _LATER_OPTIONS]
+            return found
+        unknown = [key for key in others if key not in (*LANDING_OPTIONS, *_LATER_OPTIONS)]
         hints = {key: nearest(key, STEP_OPTIONS) for key in unknown}
-        return [self._wrong("RVT-203", f"unknown option '{key}'{hint}", "options") for key, hint in hints.items()]
+        return found + [
+            self._wrong("RVT-203", f"unknown option '{key}'{hint}", "options") for key, hint in hints.items()
+        ]
 
     def _refused_by_dagster(self) -> list[Diagnostic]:
         found = []

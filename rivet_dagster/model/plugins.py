@@ -10,17 +10,26 @@ CheckOptions = Callable[[Mapping[str, Any]], Mapping[str, str]]
 """Given the options of a declaration, what is wrong with their values: a sentence by key."""
 
 
+RefusesLanding = Callable[[Mapping[str, Any], str], str | None]
+"""Given a catalog's options and a table, why that cannot be a landing zone; None where it can."""
+
+
 def _nothing_wrong(_: Mapping[str, Any]) -> Mapping[str, str]:
     return {}
 
 
+def _no_landing_zones(_: Mapping[str, Any], table: str) -> str | None:
+    return "its type of catalog has no landing zones"
+
+
 @dataclass(frozen=True)
 class CatalogTraits:
-    """The write strategies a type of catalog can do and the keys of its declaration."""
+    """The write strategies a type of catalog can do, the keys of its declaration, and what can be a landing zone."""
 
     strategies: frozenset[str]
     options: frozenset[str]
     check: CheckOptions = _nothing_wrong
+    refuses_landing: RefusesLanding = _no_landing_zones
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ class Files:
     """Files of one format that make up one table.
 
     ``paths`` are absolute files, folders or globs; ``options`` are the engine's reader (or writer) options. The option
-    ``schema`` is DDL, or the JSON that Spark writes into its files.
+    ``schema`` is DDL, or the JSON that Spark writes into its files. With it ``paths`` may be empty: no rows.
     """
 
     format: str
@@ -58,11 +58,39 @@ class Statistics:
     values: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, order=True)
+class LandedFile:
+    """A file of a landing zone; one with the same path, seen from the catalog, size and time is the same file."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a version was made of, of one landing zone.
+
+    ``files`` were read for it, ``earlier`` are those that versions before it had read and that are still there.
+    ``schema`` is that of the files, as the option ``schema`` takes it; None where the source declares its own.
+    """
+
+    files: tuple[LandedFile, ...] = ()
+    earlier: tuple[LandedFile, ...] = ()
+    schema: str | None = None
+
+    @property
+    def known(self) -> frozenset[LandedFile]:
+        """All files that must not be read again."""
+        return frozenset((*self.files, *self.earlier))
+
+
 @dataclass(frozen=True)
 class Staged:
     """A version of ``table`` being built, that no reader sees.
 
-    ``base`` is the version that was published when it was begun (None: the table did not exist).
+    ``base`` is the version that was published when it was begun (None: the table did not exist). ``landed`` says by
+    source what it was made of; that is kept with the version, published or kept back.
     """
 
     catalog: str
@@ -70,6 +98,7 @@ class Staged:
     version: str
     base: str | None
     target: Relation
+    landed: Mapping[str, Reading] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -170,7 +199,10 @@ CURRENT, OLDER, KEPT_BACK = "current", "older", "kept back"
 
 @dataclass(frozen=True)
 class Published:
-    """A version that readers see, how many rows it and the one before it hold, and the run and the write it is from."""
+    """A version that readers see, how many rows it and the one before it hold, and the run and the write it is from.
+
+    ``landed`` says what it was made of by landing zone.
+    """
 
     catalog: str
     table: str
@@ -180,3 +212,4 @@ class Published:
     rows_before: int
     identity: str = ""
     record: Record = Record(0)
+    landed: Mapping[str, Reading] = field(default_factory=dict)

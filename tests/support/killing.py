@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.execution.phases import PhaseClock
+from support.landing import read
 from support.standin import run
 
 # Forked from a process that has imported all of this, a run costs no more than its own work.
@@ -106,6 +107,17 @@ def run_killed_within_the_manifest(root: Path, ids: Sequence[int]) -> None:
 
 def run_killed_before_a_change(test: Connection, root: Path, ids: Sequence[int], violations: int, at: int) -> None:
     """A run that dies just before its change number ``at`` of the file system; it names each before it makes it."""
+    _die_before_a_change(test, at)
+    run(root, ids, violations)
+
+
+def read_killed_before_a_change(test: Connection, root: Path, table: str, identity: str, at: int) -> None:
+    """A reader of a landing zone that dies so."""
+    _die_before_a_change(test, at)
+    read(root, table, identity)
+
+
+def _die_before_a_change(test: Connection, at: int) -> None:
     number = 0
 
     def step(name: str) -> None:
@@ -123,4 +135,3 @@ def run_killed_before_a_change(test: Connection, root: Path, ids: Sequence[int],
 
     os.fsync = lambda descriptor: step("fsync")
     sys.addaudithook(hook)
-    run(root, ids, violations)

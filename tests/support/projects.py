@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.model.joint import Joint
@@ -13,7 +14,11 @@ from rivet_dagster.model.project import Project, PythonFunction
 from rivet_dagster.model.write_strategy import MODES
 
 PLUGINS = Plugins(
-    {"filesystem": CatalogTraits(frozenset(MODES), frozenset({"path"}))},
+    {
+        "filesystem": CatalogTraits(
+            frozenset(MODES), frozenset({"path"}), refuses_landing=FilesystemCatalog.refuses_landing
+        )
+    },
     {"pyspark": EngineTraits(frozenset({"master", "max_fusion_depth"}))},
 )
 

@@ -45,8 +45,8 @@ def tree(path: Path) -> list[str]:
     return sorted(str(p.relative_to(path)) for p in path.rglob("*"))
 
 
-def refused(call: Callable[..., Any], *arguments: Any) -> RivetError:
+def refused(call: Callable[..., Any], *arguments: Any, **options: Any) -> RivetError:
     """The error that a call ends with."""
     with pytest.raises(RivetError) as caught:
-        call(*arguments)
+        call(*arguments, **options)
     return caught.value

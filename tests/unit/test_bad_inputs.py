@@ -342,6 +342,58 @@ JOINT_FILES = {
         RVT-298 sinks/report.yaml:5: joint report: the option `timeout` is not available yet
             Remove the option: this release does not have it yet.
     """),
+    "landing zone: archive alone": Case({"sources/raw.yaml": SOURCE.replace("{schema", "{archive: true, schema")}, """
+        RVT-321 sources/raw.yaml:4: joint raw: the option `archive` needs `landing: true`
+            Correct the source's `options`: `landing` and `archive` are for a source on a directory or a glob that the
+            catalog can list.
+    """),
+    "landing zone: no boolean": Case({"sources/raw.yaml": SOURCE.replace("{schema", "{landing: daily, schema")}, """
+        RVT-204 sources/raw.yaml:4: joint raw: `options` has a wrong `landing`: it must be true or false, not 'daily'
+            Correct the value.
+    """),
+    "landing zone: whatever leaves out files or rows": Case({"sources/raw.yaml": SOURCE.replace(
+        "{schema", "{landing: true, pathGlobFilter: '*.csv', modifiedbefore: '2026-01-01', schema") + "limit: 5\n"}, """
+        RVT-321 sources/raw.yaml:4: joint raw: a landing zone has no `limit`: what it leaves out would never be read
+            Correct the source's `options`: ...
+        RVT-321 sources/raw.yaml:4: joint raw: a landing zone has no `modifiedbefore`: files that it leaves out would
+        count as read
+            Correct the source's `options`: ...
+        RVT-321 sources/raw.yaml:4: joint raw: a landing zone has no `pathGlobFilter`: files that it leaves out would
+        count as read
+            Correct the source's `options`: ...
+    """),
+    "landing zone: on other joints": Case({
+        "sinks/report.yaml": SINK + "options: {archive: true}\n",
+        "joints/orders.sql": f"-- rivet:options: {{landing: true}}\n{QUERY}",
+    }, """
+        RVT-321 joints/orders.sql:1: joint orders: the option `landing` belongs to a source
+            Correct the source's `options`: ...
+        RVT-321 sinks/report.yaml:5: joint report: the option `archive` belongs to a source
+            Correct the source's `options`: ...
+    """),
+    "landing zone: on a remote store": Case({
+        "sources/raw.yaml": SOURCE.replace("{schema", "{landing: true, schema"),
+        "profiles.yaml": PROFILES.replace("path: lake", "path: 's3://bucket/lake'"),
+    }, """
+        RVT-321 sources/raw.yaml:4: joint raw: lake.raw cannot be a landing zone: only the engine can look into a remote
+        store
+            Correct the source's `options`: ...
+    """),
+    "landing zone: others read what it archives": Case({
+        "sources/raw.yaml": SOURCE.replace("{schema", "{landing: true, archive: true, schema"),
+        "sources/all.yaml": SOURCE.replace("table: raw", "table: raw/"),
+    }, """
+        RVT-321 sources/raw.yaml:4: joint raw: the files that it archives are those of all, too
+            Let one source archive them, and all others read that one in a SQL joint.
+    """),
+    "landing zone: a reader that forgets": Case({
+        "sources/raw.yaml": SOURCE.replace("{schema", "{landing: true, schema"),
+        "joints/orders.sql": f"-- rivet:retention: run\n-- rivet:eager: true\n{QUERY}",
+    }, """
+        RVT-321 joints/orders.sql:1: joint orders: with `retention: run` it would forget which files of 'raw' it has
+        read
+            Leave `retention` out.
+    """),
     "what is not available yet": sink("on_error: quarantine\npartitions: {type: daily}\n", """
         RVT-298 sinks/report.yaml:5: joint report: `on_error: quarantine` is not available yet
             Remove the option: this release does not have it yet.

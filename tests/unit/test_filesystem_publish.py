@@ -131,4 +131,5 @@ def test_the_manifest_says_who_published_what_upon_what(tmp_path, warehouse):
         "rows_before": 2,
         "columns": [["id", "int64"]],
         "record": {"inserted": 1, "updated": 0, "deleted": 2},
+        "landed": {},
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,8 +22,9 @@ from rivet_dagster.catalogs.filesystem.footers import (
     spark_schema,
 )
 from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_format, format_of, reader_options
+from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
 from rivet_dagster.catalogs.filesystem.sweep import building, sweep
 from rivet_dagster.catalogs.filesystem.writing import writing
@@ -92,6 +94,16 @@ class FilesystemCatalog(Catalog):
         """What the first file's footer or header tells; None for JSON and for folders that may be partitions."""
         found = sources.find(self._place, table, self._format, options)
         return source_columns(found, sources.relation(found, options).options)
+
+    @classmethod
+    def refuses_landing(cls, options: Mapping[str, Any], table: str) -> str | None:
+        """Only the engine can list a remote store."""
+        remote = is_remote(str(options.get("path"))) or is_remote(table)
+        return "only the engine can look into a remote store" if remote else None
+
+    def landing_zone(self, table: str, options: Mapping[str, Any]) -> FilesystemLandingZone:
+        """A directory or a glob."""
+        return FilesystemLandingZone(self._place, table, self._format, options)
 
     def current(self, table: str) -> Published | None:
         """The published version; None also where its data is gone, or something stands that is not ours."""
@@ -205,7 +217,7 @@ class FilesystemCatalog(Catalog):
                 seen = version or "nothing"
                 message = f"'{staged.table}' was at {staged.base or 'nothing'} when this run began and is at {seen} now"
                 raise RivetError("RVT-405", message)
-            manifest = Manifest.now(staged.version, current, identity, statistics, record)
+            manifest = Manifest.now(staged.version, current, identity, statistics, record, staged.landed)
             manifest.write(layout.manifest(staged.version))
             versions.sync(layout.home)
             versions.switch(layout, staged.version)
@@ -232,21 +244,23 @@ class FilesystemCatalog(Catalog):
         """A mark beside the staged version."""
         layout = self._layout(staged.table)
         with writing(layout.home):
-            shelf.keep_back(layout, staged.version)
+            shelf.keep_back(layout, staged.version, staged.landed)
 
     def take_up(self, table: str, version: str) -> Staged:
         """The version without its mark, upon what is published now."""
         layout = self._layout(table)
         with writing(layout.home):
-            shelf.take_up(layout, version)
-        return self._staged(layout, version, layout.published())
+            landed = shelf.take_up(layout, version)
+        return replace(self._staged(layout, version, layout.published()), landed=landed)
 
     def restage(self, table: str, version: str) -> Staged:
         """A new version that shares the older one's files on disk."""
         layout = self._layout(table)
         base = layout.published()
         with writing(layout.home):
-            return self._staged(layout, shelf.restage(layout, version), base)
+            staged = self._staged(layout, shelf.restage(layout, version), base)
+        manifest = read_manifest(layout.manifest(version))
+        return replace(staged, landed=manifest.landed) if manifest else staged
 
     def evict(self, published: Published) -> None:
         """Remove the link, then the versions."""
@@ -293,6 +307,7 @@ class FilesystemCatalog(Catalog):
             manifest.rows_before,
             manifest.identity,
             manifest.record,
+            manifest.landed,
         )
 
     def _base_folder(self, staged: Staged) -> Path | None:

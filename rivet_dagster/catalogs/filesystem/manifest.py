@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rivet_dagster.model.storage import Record, Statistics
+from rivet_dagster.catalogs.filesystem.readings import readings_from_json
+from rivet_dagster.model.storage import Reading, Record, Statistics
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """One version; ``base`` is the version it came after and ``rows_before`` how many rows that held."""
+    """One version; ``base`` is the version it came after and ``rows_before`` how many rows that held.
+
+    ``landed`` says by landing zone what it was made of.
+    """
 
     version: str
     base: str | None
@@ -24,6 +29,7 @@ class Manifest:
     columns: tuple[tuple[str, str], ...]
     published_at: str
     record: Record
+    landed: Mapping[str, Reading] = field(default_factory=dict)
 
     @classmethod
     def now(
@@ -33,6 +39,7 @@ class Manifest:
         identity: str,
         statistics: Statistics,
         record: Record | None = None,
+        landed: Mapping[str, Reading] | None = None,
     ) -> Manifest:
         """The manifest of a version that is about to come after ``base``, all rows replaced unless ``record`` says."""
         return cls(
@@ -45,6 +52,7 @@ class Manifest:
             columns=statistics.columns,
             published_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             record=record or Record(inserted=statistics.rows, deleted=base.rows if base else 0),
+            landed=landed or {},
         )
 
     @property
@@ -70,4 +78,5 @@ def read_manifest(path: Path) -> Manifest | None:
     fields["columns"] = tuple((name, type_) for name, type_ in fields["columns"])
     replaced = Record(fields["rows"], 0, fields["rows_before"])  # all that the first release could do
     fields["record"] = Record(**fields["record"]) if "record" in fields else replaced
+    fields["landed"] = readings_from_json(fields.get("landed", {}))
     return Manifest(**fields)

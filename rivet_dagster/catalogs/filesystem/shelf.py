@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
+from collections.abc import Mapping
 
 from rivet_dagster.catalogs.filesystem import heartbeat, versions
 from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import read_manifest
+from rivet_dagster.catalogs.filesystem.readings import readings_as_json, readings_from_json
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.storage import CURRENT, KEPT_BACK, OLDER, Version
+from rivet_dagster.model.storage import CURRENT, KEPT_BACK, OLDER, Reading, Version
 
 
 def all_versions(table: TableLayout) -> tuple[Version, ...]:
@@ -20,18 +24,22 @@ def all_versions(table: TableLayout) -> tuple[Version, ...]:
     return (*published, *(Version(name, KEPT_BACK, _rows(table, name)) for name in kept))
 
 
-def keep_back(table: TableLayout, version: str) -> None:
-    """Take a staged version out of the reach of sweeps."""
-    table.kept(version).touch()
+def keep_back(table: TableLayout, version: str, landed: Mapping[str, Reading]) -> None:
+    """Take a staged version out of the reach of sweeps; its mark says what it was made of."""
+    mark = table.home / f".kept-{secrets.token_hex(4)}"
+    mark.write_text(json.dumps(readings_as_json(landed)), encoding="utf-8")
+    os.replace(mark, table.kept(version))
     heartbeat.end(table, version)
 
 
-def take_up(table: TableLayout, version: str) -> None:
-    """Let a version that was kept back be one being built again. Raises RVT-408."""
+def take_up(table: TableLayout, version: str) -> dict[str, Reading]:
+    """Let a version that was kept back be one being built again, and tell what it was made of. Raises RVT-408."""
     if not table.kept(version).exists():
         raise _unknown(table, version, KEPT_BACK)
     heartbeat.begin(table, version)
+    landed = readings_from_json(json.loads(table.kept(version).read_text(encoding="utf-8") or "{}"))
     table.kept(version).unlink()
+    return landed
 
 
 def restage(table: TableLayout, version: str) -> str:

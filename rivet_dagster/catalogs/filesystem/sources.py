@@ -6,8 +6,9 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,13 @@ class Found:
 def find(place: Place, table: str, default_format: str, options: Mapping[str, Any]) -> Found:
     """What stands under ``table`` now. Raises RVT-403 where nothing does that an engine would read."""
     written = Path(place.join(table))
-    paths = _existing(written) or _existing(Path(f"{written}.{default_format}"))
-    if not paths and _GLOB.search(table):
-        paths = _matches(place, table)
+    paths = existing(written) or existing(Path(f"{written}.{default_format}"))
+    if not paths and is_glob(table):
+        paths = tuple(found for path in matches(place, table) for found in existing(path))
         if not paths:
             raise RivetError("RVT-403", f"no file matches {place.shown(written)}")
     if not paths:
-        raise RivetError("RVT-403", f"{place.shown(written)} does not exist{_hint(place, written)}")
+        raise RivetError("RVT-403", f"{place.shown(written)} does not exist{hint(place, written)}")
     first = next(data_files(paths), None)
     if first is None and "schema" not in {key.lower() for key in options}:
         # Names that begin with _ or . are passed over here as Spark passes over them.
@@ -71,15 +72,18 @@ def fingerprint(found: Found, place: Place) -> str:
     return digest.hexdigest()[:16]
 
 
-def data_files(paths: tuple[Path, ...]) -> Iterator[Path]:
-    """All files at and below ``paths``, in order, without those an engine ignores: hidden and ``_`` ones."""
+def data_files(paths: tuple[Path, ...], onerror: Callable[[OSError], None] | None = None) -> Iterator[Path]:
+    """All files at and below ``paths``, in order, without those an engine ignores: hidden and ``_`` ones.
+
+    ``onerror`` is told of folders that cannot be listed.
+    """
     seen = set()
     for path in paths:
         if not path.is_dir():
             if not _is_ignored(path.name):
                 yield path
             continue
-        for directory, folders, files in os.walk(path, followlinks=True):
+        for directory, folders, files in os.walk(path, onerror=onerror, followlinks=True):
             identity = os.stat(directory)
             folders[:] = sorted(name for name in folders if not _is_ignored(name))
             if (identity.st_dev, identity.st_ino) in seen:  # a link back to a folder above
@@ -94,7 +98,7 @@ def _is_ignored(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
-def _existing(path: Path) -> tuple[Path, ...]:
+def existing(path: Path) -> tuple[Path, ...]:
     """``path`` if it exists; a link to a folder, as each published table is one, is followed once.
 
     What is planned on the folder itself stays readable when the link is switched. A link to a file keeps its own
@@ -105,13 +109,33 @@ def _existing(path: Path) -> tuple[Path, ...]:
     return (path.resolve() if path.is_symlink() and path.is_dir() else path,)
 
 
-def _matches(place: Place, table: str) -> tuple[Path, ...]:
+def is_glob(table: str) -> bool:
+    """Whether ``table`` may stand for several files.
+
+    >>> is_glob("days/*.csv"), is_glob("days")
+    (True, False)
+    """
+    return _GLOB.search(table) is not None
+
+
+def fixed_folder(place: Place, table: str) -> Path:
+    """The folder that every match of the glob ``table`` lies in, at any depth."""
+    parts = takewhile(lambda part: not is_glob(part), local_path(table).parts)
+    return place.folder.joinpath(*parts)
+
+
+def matches(place: Place, table: str, all_parts: bool = False) -> tuple[Path, ...]:
+    """What the glob ``table`` matches, in order, without names that an engine ignores.
+
+    With ``all_parts`` neither is it matched by way of such a folder.
+    """
     found = {
         Path(match)
         for pattern in _without_braces(str(local_path(table)))
         for match in glob.glob(os.path.join(glob.escape(str(place.folder)), pattern))
     }
-    return tuple(p for path in sorted(found) if not _is_ignored(path.name) for p in _existing(path))
+    fixed = len(fixed_folder(place, table).parts) if all_parts else -1
+    return tuple(path for path in sorted(found) if not any(_is_ignored(part) for part in path.parts[fixed:]))
 
 
 def _without_braces(pattern: str) -> list[str]:
@@ -127,7 +151,8 @@ def _without_braces(pattern: str) -> list[str]:
     return [p for choice in match[1].split(",") for p in _without_braces(before + choice + after)]
 
 
-def _hint(place: Place, path: Path) -> str:
+def hint(place: Place, path: Path) -> str:
+    """What may have been meant by a path that does not exist, as the end of a message."""
     if not path.parent.is_dir():
         return "" if path.parent == path else f"; nor does the folder {place.shown(path.parent)}"
     return nearest(path.name, [name for name in os.listdir(path.parent) if not _is_ignored(name)])

@@ -8,7 +8,7 @@ from rivet_dagster.catalogs.contract import DEAD_AFTER
 from rivet_dagster.catalogs.filesystem import heartbeat, versions
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 
-_PROBE = re.compile(r"^\.(link|clock)-[0-9a-f]{8}$")
+_PROBE = re.compile(r"^\.(link|clock|kept)-[0-9a-f]{8}$")
 
 
 def building(table: TableLayout) -> list[str]:
@@ -30,7 +30,7 @@ def sweep(table: TableLayout) -> list[str]:
         for version in kept:
             heartbeat.end(table, version)  # its run died right after it had published
         for path in table.home.iterdir():
-            # Lstat: a probe is a link to nothing by now.
+            # Lstat: a probe may be a link to nothing by now.
             if _PROBE.match(path.name) and now - path.lstat().st_mtime > DEAD_AFTER:
                 path.unlink(missing_ok=True)
     return left

@@ -63,6 +63,10 @@ class PySparkSession(EngineSession):
         """Names and types, as Spark's SQL writes them."""
         return tuple(self._run(lambda: frame.dtypes))
 
+    def schema(self, frame: DataFrame) -> str:
+        """The JSON of its StructType."""
+        return self._run(lambda: frame.schema.json())
+
     def write(
         self,
         frame: DataFrame,

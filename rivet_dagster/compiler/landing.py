@@ -1,0 +1,50 @@
+"""The rules of landing zones: where they can be, and who may read them."""
+
+from __future__ import annotations
+
+from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.fusion import Fusion
+from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.model.joint import SOURCE, Joint
+from rivet_dagster.model.landing import Landing, landing_options
+from rivet_dagster.model.plugins import Plugins
+from rivet_dagster.model.profile import Profile
+
+
+def check_landing_zones(graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
+    """RVT-321 for a zone that the catalog cannot list, and for files that are archived while others read them."""
+    sources = [joint for joint in graph.joints.values() if joint.type == SOURCE]
+    for joint in sources:
+        landing = _landing(joint)
+        if landing is None:
+            continue
+        spec = profile.catalog(joint.catalog or "")
+        traits = plugins.catalogs.get(spec.type) if spec else None
+        why = traits.refuses_landing(spec.options, joint.table or "") if spec and traits else None
+        if why:
+            found.error(joint, "RVT-321", f"{joint.catalog}.{joint.table} cannot be a landing zone: {why}", "options")
+        others = [one.name for one in sources if one is not joint and _place(one) == _place(joint)]
+        if landing.archive and others:
+            message = f"the files that it archives are those of {' and '.join(others)}, too"
+            remedy = "Let one source archive them, and all others read that one in a SQL joint."
+            found.error(joint, "RVT-321", message, "options", remedy)
+
+
+def check_landing_readers(graph: Graph, fusion: Fusion, found: Diagnostics) -> None:
+    """RVT-321 where what a reader has read would be forgotten with its rows."""
+    for joint in graph.joints.values():
+        if joint.type != SOURCE or _landing(joint) is None:
+            continue
+        for exit_name in sorted({fusion.groups[reader] for reader in graph.consumers[joint.name]}):
+            if graph.joints[exit_name].retention == "run":
+                message = f"with `retention: run` it would forget which files of '{joint.name}' it has read"
+                remedy = "Leave `retention` out."
+                found.error(graph.joints[exit_name], "RVT-321", message, "retention", remedy)
+
+
+def _landing(joint: Joint) -> Landing | None:
+    return landing_options(joint.options)[0]
+
+
+def _place(joint: Joint) -> tuple[str | None, str]:
+    return joint.catalog, (joint.table or "").strip("/")

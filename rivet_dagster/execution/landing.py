@@ -1,0 +1,74 @@
+"""Landing zones outside of a publishing run: who has read what of them, and all files that are there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rivet_dagster.catalogs.contract import LandingZone
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.storage import LandedFile, Published, Reading, Relation
+
+NOTHING_READ = Reading()
+"""What somebody has read who has never read."""
+
+
+def landing_zone(runtime: Runtime, source: CompiledJoint) -> LandingZone:
+    """The zone of a source that is one."""
+    assert source.catalog is not None and source.table is not None
+    return runtime.catalog(source.catalog).landing_zone(source.table, source.options)
+
+
+def all_files(runtime: Runtime, source: CompiledJoint) -> Relation:
+    """All files that are there now, read or not; no rows of the columns last read where there is none.
+
+    Raises RVT-321, RVT-403.
+    """
+    zone = landing_zone(runtime, source)
+    files = zone.files()
+    relation = zone.relation(files)
+    if files or schema_of(relation) is not None:
+        return relation
+    schemas = [reading.schema for reading in readings(runtime, source)]
+    return with_schema(relation, next(filter(None, schemas), None), source)
+
+
+def version_of(files: Sequence[LandedFile]) -> str:
+    """A short text that changes when a file comes, goes or is written again."""
+    return hashlib.sha256(repr(files).encode()).hexdigest()[:16]
+
+
+def landing_sources(assembly: CompiledAssembly, group: FusedGroup) -> list[CompiledJoint]:
+    """The landing zones that the group's query reads, by name."""
+    upstream = {name for joint in group.joints for name in assembly.joint(joint).upstream}
+    return [joint for name in sorted(upstream) if (joint := assembly.joint(name)).landing is not None]
+
+
+def readings(runtime: Runtime, source: CompiledJoint) -> list[Reading]:
+    """What each of the readers has read, as its published version tells."""
+    exits = {runtime.assembly.joint(reader).group for reader in runtime.assembly.consumers(source.name)}
+    versions = [last_version(runtime, runtime.assembly.joint(name)) for name in sorted(exits)]
+    return [version.landed.get(source.name, NOTHING_READ) if version else NOTHING_READ for version in versions]
+
+
+def last_version(runtime: Runtime, joint: CompiledJoint) -> Published | None:
+    """What is published of a stored joint."""
+    assert joint.catalog is not None and joint.table is not None
+    return runtime.catalog(joint.catalog).current(joint.table)
+
+
+def schema_of(relation: Relation) -> str | None:
+    """Its option ``schema``."""
+    return next((value for key, value in relation.options.items() if key.lower() == "schema"), None)
+
+
+def with_schema(relation: Relation, schema: str | None, source: CompiledJoint) -> Relation:
+    """The relation with that option. Raises RVT-403 where there is no ``schema``."""
+    if schema is None:
+        message = f"{source.catalog}.{source.table} holds no file, and nothing tells its columns yet"
+        remedy = "Give the source's `options` a `schema`, or let the first file come."
+        raise RivetError("RVT-403", message, remediation=remedy)
+    return replace(relation, options={**relation.options, "schema": schema})

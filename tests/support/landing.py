@@ -1,0 +1,159 @@
+"""Two tables that read one landing zone, on an engine that starts at once; a file is a list of whole numbers."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.compiler.compilation import compile_project
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.execution.group_run import run_group
+from rivet_dagster.execution.results import GroupResult
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.plugins import CatalogTraits, EngineTraits, Plugins
+from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
+from rivet_dagster.model.project import Project
+from rivet_dagster.model.storage import Files, Projection
+from support.projects import sink, source
+from support.standin import write_as_spark_does
+
+READERS = ("first", "second")
+KEPT = 1000
+
+
+def plan(archive: bool = True, on_empty: str = "write") -> CompiledAssembly:
+    """Two tables of all rows of the zone ``lake/zone``; all their versions are kept."""
+    traits = CatalogTraits(
+        frozenset({"replace"}), frozenset({"path", "versions"}), refuses_landing=FilesystemCatalog.refuses_landing
+    )
+    profile = Profile(
+        "default",
+        (CatalogSpec("lake", "filesystem", {"path": "lake", "versions": KEPT}),),
+        (EngineSpec("spark", "pyspark", ("lake",)),),
+        "spark",
+        "lake",
+    )
+    strategy = {"mode": "replace", "on_empty": on_empty}
+    zone = source("zone", options={"landing": True, "archive": archive, "format": "csv"})
+    joints = (zone, *(sink(name, "zone", write_strategy=strategy) for name in READERS))
+    plugins = Plugins({"filesystem": traits}, {"pyspark": EngineTraits(frozenset())})
+    return compile_project(Project(profile, joints, {}), plugins).raise_errors()
+
+
+class Session:
+    """Reads files when they are written to a table, as Spark does, and not before."""
+
+    def __init__(self, before_write: Callable[[], None]) -> None:
+        self._before_write = before_write
+        self._frames: dict[str, Any] = {}
+
+    def load(self, relation: Files, projection: Projection | None = None) -> Files:
+        """The files themselves."""
+        assert relation.paths or "schema" in relation.options
+        return relation
+
+    def columns(self, frame: Files) -> tuple[tuple[str, str], ...]:
+        """One column."""
+        return (("id", "bigint"),)
+
+    def schema(self, frame: Files) -> str:
+        """The same."""
+        return "id BIGINT"
+
+    def register(self, name: str, frame: Files) -> None:
+        """Remember it."""
+        self._frames[name] = frame
+
+    def query(self, text: str, parameters: Mapping[str, Any] | None = None) -> Files:
+        """All rows of the one table there is."""
+        (frame,) = self._frames.values()
+        return frame
+
+    def write(self, frame: Files, target: Files, progress: Any = None, split_by: Any = ()) -> None:
+        """Write the numbers of all files."""
+        self._before_write()
+        numbers = [int(number) for path in frame.paths for number in Path(path).read_text().split()]
+        write_as_spark_does(numbers, Path(target.paths[0]))
+
+    def close(self) -> None:
+        """End."""
+
+
+class ZoneRuntime(Runtime):
+    """The tables on that engine; ``before_write`` happens between listing the files and reading them."""
+
+    def __init__(self, root: Path, assembly: CompiledAssembly, before_write: Callable[[], None]) -> None:
+        super().__init__(assembly, root)
+        self._before_write = before_write
+
+    def engine(self, name: str) -> Any:
+        """Itself."""
+        return self
+
+    def session(self) -> Session:
+        """Begin."""
+        return Session(self._before_write)
+
+
+def read(
+    root: Path,
+    table: str = "first",
+    identity: str | None = None,
+    assembly: CompiledAssembly | None = None,
+    before_write: Callable[[], None] = lambda: None,
+) -> GroupResult:
+    """Let a table read what is new to it."""
+    runtime = ZoneRuntime(root, assembly or plan(), before_write)
+    group = runtime.assembly.group(table)
+    return run_group(runtime, table, group.joints, identity or str(uuid.uuid4()))
+
+
+def put(root: Path, name: str, *numbers: int) -> None:
+    """Let a file come, by being renamed into the zone; each has a time of its own."""
+    path = root / "lake/zone" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    coming = path.parent / f".{path.name}"
+    coming.write_text(" ".join(map(str, numbers)))
+    os.utime(coming, ns=(0, uuid.uuid4().int % 10**18))
+    coming.rename(path)
+
+
+def catalog(root: Path) -> FilesystemCatalog:
+    """Where the tables are."""
+    return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake", "versions": KEPT}), root)
+
+
+def rows(root: Path, table: str = "first") -> list[int]:
+    """A table's rows, as a plain reader sees them."""
+    return sorted(pq.read_table(root / "lake" / table)["id"].to_pylist())
+
+
+def rows_ever(root: Path, table: str = "first") -> list[int]:
+    """The rows of all its versions: what a table would hold that adds each batch to those before."""
+    home = root / "lake/.rivet" / table
+    found: list[int] = []
+    with suppress(FileNotFoundError):
+        for version in catalog(root).versions(table):
+            found += pq.read_table(home / version.name)["id"].to_pylist()
+    return sorted(found)
+
+
+def zone_files(root: Path) -> dict[str, str]:
+    """What lies in the zone, the archive left out: texts by name."""
+    zone = root / "lake/zone"
+    found = (path for path in zone.rglob("*") if path.is_file() and "_archive" not in path.parts)
+    return {str(path.relative_to(zone)): path.read_text() for path in found}
+
+
+def archived(root: Path) -> dict[str, str]:
+    """What lies in archives: texts by name, the folders of the versions left out."""
+    zone = root / "lake/zone"
+    found = (path for path in zone.rglob("_archive/*/*") if path.is_file())
+    return {str((path.parents[2] / path.name).relative_to(zone)): path.read_text() for path in found}
