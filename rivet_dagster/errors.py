@@ -26,6 +26,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-111": "Install a JDK 17 or 21 and set JAVA_HOME, or: pip install 'rivet_dagster[java]'.",
     "RVT-112": "Point JAVA_HOME to a JDK 17 or 21, or: pip install 'rivet_dagster[java]'.",
     "RVT-113": "Name a file that `compile --format json` wrote.",
+    "RVT-114": "Name one partition with `--partition KEY`, several in a row with `--partition-range FIRST...LAST`.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "
     "without `name` it is the file's.",
@@ -39,6 +40,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-209": "Write a check as `-- rivet:assert: not_null(id)`, or in YAML as `{type: not_null, columns: [id]}`.",
     "RVT-210": "Correct the Python file; it must define the joint's function at its top level.",
     "RVT-211": "Save the file as UTF-8 text.",
+    "RVT-213": "Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.",
     "RVT-298": "Remove the option: this release does not have it yet.",
     # 3xx: the assembly of joints
     "RVT-301": "Rename one of them.",
@@ -61,6 +63,9 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-318": "Correct the source's `table` or its catalog, or give its `schema`; the plan holds without it.",
     "RVT-321": "Correct the source's `options`: `landing` and `archive` are for a source on a directory or a glob that "
     "the catalog can list.",
+    "RVT-322": "Name a column of the joint's own rows: a DATE, TIMESTAMP, TIMESTAMP_NTZ or a STRING like 2024-01-31; "
+    "for hours one of the timestamps; for static partitions a STRING, a whole number, BOOLEAN or DATE.",
+    "RVT-323": "Give the joint `partitions`, or leave the parameter out.",
     "RVT-324": "Give the query that column, or correct the options of `write_strategy`.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",

@@ -48,8 +48,9 @@ def plan_mermaid(assembly: CompiledAssembly, names: Sequence[str] = ()) -> str:
 def _node(joint: CompiledJoint, ids: dict[str, str]) -> str:
     left, right = _SHAPES.get(joint.type, ("[", "]"))
     place = f"{joint.catalog}.{joint.table}" if joint.type in (SOURCE, SINK) else ""
+    parts = f"{joint.partitions.type} by {joint.partitions.column}" if joint.partitions else ""
     gate = f"{len(joint.checks)} check{'s' if len(joint.checks) > 1 else ''}" if joint.checks else ""
-    label = "<br/>".join(_text(line) for line in (joint.name, place, gate) if line)
+    label = "<br/>".join(_text(line) for line in (joint.name, place, parts, gate) if line)
     return f'{ids[joint.name]}{left}"{label}"{right}:::{joint.type}'
 
 

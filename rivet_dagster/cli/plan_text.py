@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.model.joint import SOURCE
+from rivet_dagster.model.partitions import Partitions
 
 REASONS = {
     "eager": "declared eager",
@@ -14,6 +15,7 @@ REASONS = {
     "multi_consumer": "read by several joints",
     "non_deterministic": "read twice, and not the same each time",
     "engine_change": "read by another engine",
+    "partition_boundary": "its reader has other partitions",
     "depth": "the query would nest too deeply",
 }
 
@@ -30,8 +32,9 @@ def plan_text(assembly: CompiledAssembly, names: Sequence[str] = ()) -> str:
     ]
     sources = [group for group in groups if assembly.joint(group.exit).type == SOURCE]
     if sources:
-        lines += ["shared sources, read in place"]
-        lines += [f"  {group.name}  {_place(assembly, group.exit)}" for group in sources] + [""]
+        lines.append("shared sources, read in place")
+        lines += [f"  {group.name}  {_place(assembly, group.exit)}{_of_source(assembly, group)}" for group in sources]
+        lines.append("")
     for number, wave in enumerate(assembly.waves, 1):
         running = [group for group in groups if group.name in wave and group not in sources]
         if running:
@@ -45,6 +48,8 @@ def plan_text(assembly: CompiledAssembly, names: Sequence[str] = ()) -> str:
 def _group(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:
     exit_joint = assembly.joint(group.exit)
     lines = [f"  {group.name}  on {group.engine}"]
+    if exit_joint.partitions:
+        lines.append(f"    parts   {_parts(exit_joint.partitions)}")
     if group.inputs:
         lines.append(f"    reads   {', '.join(group.inputs)}")
     lines.append(f"    {'calls ' if exit_joint.type == 'python' else 'fuses '}  {' -> '.join(group.joints)}")
@@ -56,6 +61,15 @@ def _group(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:
     why = f"  ({REASONS[stored.reason]})" if stored else ""
     lines.append(f"    writes  {_place(assembly, group.exit)}{why}")
     return lines
+
+
+def _of_source(assembly: CompiledAssembly, group: FusedGroup) -> str:
+    partitions = assembly.joint(group.exit).partitions
+    return f"  ({_parts(partitions)})" if partitions else ""
+
+
+def _parts(partitions: Partitions) -> str:
+    return f"{partitions} by {partitions.column}"
 
 
 def _place(assembly: CompiledAssembly, name: str) -> str:

@@ -24,12 +24,13 @@ _WORDS = {
 def report_text(report: RunReport, assembly: CompiledAssembly, root: Path) -> str:
     """Groups with rows and phase times, checks, where the tables lie, and what went wrong."""
     done = sum(group.status == SUCCESS for group in report.groups)
+    covered = f" for {report.window}" if report.window is not None else ""
     sections = [
         _table(["group", "status", "rows", *PHASES], [_group_row(group) for group in report.groups]),
         _checks(report.checks),
         _tables(report, assembly, root),
         "\n".join(str(error) for error in report.errors),
-        f"{done} of {len(report.groups)} groups succeeded; Dagster run {report.run_id}",
+        f"{done} of {len(report.groups)} groups succeeded{covered}; Dagster run {report.run_id}",
     ]
     return "\n\n".join(section for section in sections if section)
 

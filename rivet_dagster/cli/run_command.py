@@ -15,6 +15,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from rivet_dagster.cli.partition_options import Covered, covered
 from rivet_dagster.cli.report_text import event_line, report_text
 from rivet_dagster.cli.run_report import RunReport, read_report
 from rivet_dagster.cli.screen import Screen, screen_on
@@ -37,9 +38,11 @@ def run_command(options: argparse.Namespace) -> int:
     assembly = compile_directory(root, options.profile).raise_errors()
     with closing(screen_on(sys.stderr)) as screen:
         definitions = build_definitions(assembly, root, DagsterRivetTranslator(), [screen.show])
-        selection = _selection(_joints(options, assembly, definitions), assembly)
+        joints = _joints(options, assembly, definitions)
+        window = covered(options.partition, options.partition_range, joints)
         with stdout_kept_for_the_report():
-            report = _run(assembly, definitions, selection, screen, fail_fast=not options.no_fail_fast)
+            selection = _selection(joints, assembly)
+            report = _run(assembly, definitions, selection, window, screen, fail_fast=not options.no_fail_fast)
     if options.format == "json":
         print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
     else:
@@ -51,6 +54,7 @@ def _run(
     assembly: CompiledAssembly,
     definitions: dg.Definitions,
     selection: dg.AssetSelection,
+    window: Covered,
     screen: Screen,
     fail_fast: bool,
 ) -> RunReport:
@@ -66,6 +70,8 @@ def _run(
             result = job.execute_in_process(
                 instance=instance,
                 run_id=run_id,
+                partition_key=window.key,
+                tags=window.tags,
                 raise_on_error=fail_fast,
                 run_config={"loggers": {"progress": {"config": {}}}},
             )
@@ -75,7 +81,7 @@ def _run(
             stopped = error
         entries = instance.all_logs(run_id)
         events = [entry.dagster_event for entry in entries if entry.dagster_event is not None]
-        report = read_report(events, run_id, success, assembly)
+        report = read_report(events, run_id, success, assembly, None if window.first is None else str(window))
         if stopped is not None and not report.tells_why:
             raise stopped
         return report

@@ -49,10 +49,11 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class RunReport:
-    """A run of some groups."""
+    """A run of some groups; ``window`` are the partitions that it covers, None of a run without."""
 
     success: bool
     run_id: str
+    window: str | None
     groups: tuple[GroupReport, ...]
     checks: tuple[CheckReport, ...]
     errors: tuple[Diagnostic, ...]
@@ -86,7 +87,9 @@ class RunReport:
         return RivetError.of(self.errors).exit_code if self.errors else 1
 
 
-def read_report(events: Iterable[dg.DagsterEvent], run_id: str, success: bool, assembly: CompiledAssembly) -> RunReport:
+def read_report(
+    events: Iterable[dg.DagsterEvent], run_id: str, success: bool, assembly: CompiledAssembly, window: str | None = None
+) -> RunReport:
     """The report of a run of ``assembly`` whose events are given in order.
 
     Groups that never started are skipped, those that an interrupt kept from their end are canceled.
@@ -125,7 +128,7 @@ def read_report(events: Iterable[dg.DagsterEvent], run_id: str, success: bool, a
                 errors += _defect(error, None)
     order = [g for g in assembly.execution_order if g in planned and assembly.joint(g).type != SOURCE]
     groups = tuple(_group(name, steps.get(name, missing), rows.get(name, {})) for name in order)
-    return RunReport(success, run_id, groups, tuple(checks), tuple(errors))
+    return RunReport(success, run_id, window, groups, tuple(checks), tuple(errors))
 
 
 def _group(name: str, status: str, metadata: Mapping[str, Any]) -> GroupReport:
@@ -136,6 +139,8 @@ def _group(name: str, status: str, metadata: Mapping[str, Any]) -> GroupReport:
         "total": "dagster/row_count",
     }
     rows = {ours: metadata[theirs] for ours, theirs in keys.items() if theirs in metadata}
+    if "rivet/rows_total" in metadata:  # there the other count is one partition's
+        rows["total"] = metadata["rivet/rows_total"]
     return GroupReport(name, status, metadata.get("rivet/phases") or {}, rows)
 
 

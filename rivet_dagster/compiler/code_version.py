@@ -25,6 +25,8 @@ def code_version(
         "write_strategy": vars(joint.write_strategy),
         "on_error": joint.on_error,
     }
+    if joint.partitions is not None:  # so that joints without keep the version they had
+        logic["partitions"] = vars(joint.partitions)
     return hashlib.sha256(_JSON.encode(logic).encode()).hexdigest()[:16]
 
 

@@ -13,6 +13,7 @@ from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, Fusion, fuse_joints
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.landing import check_landing_readers, check_landing_zones
 from rivet_dagster.compiler.materialization import engine_boundaries, materializations
+from rivet_dagster.compiler.partitions import check_parameters, check_partition_columns
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.compiler.plugin_options import check_plugins
 from rivet_dagster.compiler.quality import resolve_checks
@@ -45,6 +46,7 @@ def compile_project(
     graph = build_graph(project, found, memo)
     check_assembly(graph, found, memo)
     check_landing_zones(graph, project.profile, plugins, found)
+    check_parameters(graph, found)
     engines = resolve_engines(graph, project.profile, plugins, found)
     if found.errors:
         return _failed(project, found)
@@ -56,6 +58,7 @@ def compile_project(
     members = fusion.members(graph)
     schemas = infer_schemas(graph, fusion, found, memo, introspection.tables)
     check_strategies(graph, schemas, found)
+    check_partition_columns(graph, schemas, found)
     if found.errors:
         return _failed(project, found)
     return CompiledAssembly(
@@ -118,6 +121,7 @@ def _compiled_joints(
                 function=joint.function,
                 function_file=function.file if function else None,
                 write_strategy=joint.write_strategy,
+                partitions=joint.partitions,
                 checks=joint.quality,
                 options=options,
                 step=step,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rivet_dagster.compiler.graph import Graph, levels, topological
-from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL
+from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
 from rivet_dagster.sql.fuse import fuse, union_by_name
 from rivet_dagster.sql.projection import projection
 
@@ -16,6 +16,7 @@ ASSERTION_BOUNDARY = "assertion_boundary"
 MULTI_CONSUMER = "multi_consumer"
 NON_DETERMINISTIC = "non_deterministic"
 ENGINE_CHANGE = "engine_change"
+PARTITION_BOUNDARY = "partition_boundary"
 DEPTH = "depth"
 
 DEFAULT_MAX_DEPTH = 40
@@ -154,14 +155,25 @@ def _reason(
         return NON_DETERMINISTIC
     if any(engines[r] != engines[name] for r in readers):
         return ENGINE_CHANGE
+    if any(not _same_partitions(joint, graph.joints[r]) for r in readers):
+        return PARTITION_BOUNDARY
     return None
 
 
 def _source_fuses(name: str, graph: Graph, engines: Mapping[str, str]) -> bool:
     if graph.joints[name].quality:
         return False
-    readers = graph.consumers[name]
-    return all(engines[r] == engines[name] and graph.joints[r].type in (SQL, SINK) for r in readers)
+    joint, readers = graph.joints[name], [graph.joints[reader] for reader in graph.consumers[name]]
+    return all(
+        engines[r.name] == engines[name] and r.type in (SQL, SINK) and _same_partitions(joint, r) for r in readers
+    )
+
+
+def _same_partitions(one: Joint, other: Joint) -> bool:
+    """Whether one window chooses the rows of both; the column may have another name, or none, before or behind."""
+    if one.partitions is None or other.partitions is None:
+        return one.partitions is other.partitions
+    return one.partitions.keys == other.partitions.keys
 
 
 def order_groups(graph: Graph, fusion: Fusion) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

@@ -12,6 +12,7 @@ from rivet_dagster.compiler.plan_json import read, write
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.landing import Landing
+from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.project import DagsterSettings
 from rivet_dagster.model.schema import NONE, Field
@@ -66,6 +67,7 @@ class CompiledJoint:
     function: str | None = None
     function_file: str | None = None
     write_strategy: WriteStrategy = WriteStrategy()
+    partitions: Partitions | None = None
     checks: tuple[Check, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
     step: StepOptions = StepOptions()

@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,12 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.definitions.check_results import asset_check_result
+from rivet_dagster.definitions.eviction import read_since
 from rivet_dagster.definitions.failure import failure, rivet_failures, step_failures
 from rivet_dagster.definitions.identity import run_identity
+from rivet_dagster.definitions.io_manager import WHOLE
 from rivet_dagster.definitions.names import step_name
+from rivet_dagster.definitions.partitions import run_window
 from rivet_dagster.definitions.resources import engine_key, open_runtime
 from rivet_dagster.definitions.translator import DagsterRivetTranslator, column_schema
 from rivet_dagster.errors import RivetError
@@ -46,7 +49,11 @@ def group_assets(
     keys = {joint.name: translator.get_asset_key(joint, assembly) for joint in joints}
     stored = [name for name in group.before if assembly.joint(name).type != SOURCE]
     # Dagster wants an input's name to be a name of its own; the joint's is one.
-    inputs = {name: dg.AssetIn(key=translator.get_asset_key(assembly.joint(name), assembly)) for name in stored}
+    inputs = {
+        name: dg.AssetIn(key=translator.get_asset_key(assembly.joint(name), assembly), metadata={WHOLE: True})
+        for name in stored
+    }
+    partitions = assembly.joint(group.exit).partitions
     checks = [translator.get_asset_check_spec(check, joint, assembly) for joint in joints for check in joint.checks]
 
     step = step_name(assembly, group.name)
@@ -57,6 +64,7 @@ def group_assets(
         check_specs=checks,
         ins=inputs,
         can_subset=True,
+        backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
         required_resource_keys={engine_key(spec.name) for spec in assembly.engines},
         op_tags={"rivet/engine": group.engine},
         pool=f"rivet_{group.engine}",
@@ -70,15 +78,17 @@ def group_assets(
             return
         with step_failures(context, assembly.joint(group.exit).step):
             unjudged = _unjudged_sources(context, group, assembly, translator)
-            identity = f"{run_identity(context, step)}/{group.name}"
-            result = run_group(runtime, group.name, selected, identity, given, unjudged)
+            window = run_window(context, partitions)
+            identity = run_identity(context, step, group.name, window)
+            result = run_group(runtime, group.name, selected, identity, given, unjudged, window)
         yield from _check_results(context, result.checks, keys)
         if not result.gate_failed:
+            _tell_partitions(context, keys[group.exit], result)
             for name in selected:
                 yield _materialization(name, keys[name], result, runtime, group)
             # Dagster has recorded the materializations by now.
             with rivet_failures():
-                evicted = evict(runtime, group.name, _is_newer(context.instance, assembly, translator))
+                evicted = evict(runtime, group.name, read_since(context.instance, assembly, translator))
             if evicted:
                 context.log.info(f"evicted, since nobody reads them any more: {', '.join(evicted)}")
             if result.not_archived:
@@ -153,14 +163,10 @@ def _materialization(
     return dg.MaterializeResult(asset_key=key, value=value, metadata=metadata)
 
 
-def _is_newer(
-    instance: dg.DagsterInstance, assembly: CompiledAssembly, translator: DagsterRivetTranslator
-) -> Callable[[str, str], bool]:
-    def last(joint: str) -> float:
-        event = instance.get_latest_materialization_event(translator.get_asset_key(assembly.joint(joint), assembly))
-        return event.timestamp if event is not None else 0.0
-
-    return lambda reader, joint: last(reader) > last(joint)
+def _tell_partitions(context: dg.AssetExecutionContext, exit_key: dg.AssetKey, result: GroupResult) -> None:
+    """Give each partition its own count, to be told with what all of them have in common."""
+    for key, rows in result.partition_rows.items():
+        context.add_asset_metadata({"dagster/row_count": rows}, asset_key=exit_key, partition_key=key)
 
 
 def _exit_metadata(result: GroupResult) -> dict[str, Any]:
@@ -169,8 +175,9 @@ def _exit_metadata(result: GroupResult) -> dict[str, Any]:
     if result.published is None or result.rows is None:
         return metadata | {"rivet/skipped": "the batch was empty"}
     columns = tuple(Field(name, kind) for name, kind in result.published.statistics.columns)
+    total = "rivet/rows_total" if result.partition_rows else "dagster/row_count"
     return metadata | {
-        "dagster/row_count": result.rows.total,
+        total: result.rows.total,
         "rivet/rows_inserted": result.rows.inserted,
         "rivet/rows_updated": result.rows.updated,
         "rivet/rows_deleted": result.rows.deleted,

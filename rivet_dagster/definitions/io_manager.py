@@ -8,13 +8,18 @@ from typing import Any
 
 import dagster as dg
 
-from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.failure import rivet_failures
+from rivet_dagster.definitions.partitions import partitions_definition, window
 from rivet_dagster.definitions.resources import engine_key, open_runtime
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading import reference
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.partitions import Window
+
+WHOLE = "rivet/whole"
+"""Metadata of an input whose step takes from all rows what it needs."""
 
 
 class RivetIOManager(dg.IOManager):
@@ -39,10 +44,14 @@ class RivetIOManager(dg.IOManager):
         assert obj is None or isinstance(obj, MaterializedRef)
 
     def load_input(self, context: dg.InputContext) -> Any:
-        """The joint's rows as the input's annotation asks; a MaterializedRef where it has none."""
+        """The joint's rows as the input's annotation asks; a MaterializedRef where it has none.
+
+        An asset that takes some of a joint's partitions gets their rows alone.
+        """
         joint = self._joints[context.asset_key]
         with rivet_failures():
-            return _as(context.dagster_type.typing_type, reference(self._runtime, joint))
+            ref = reference(self._runtime, joint, _window(context, self._runtime.assembly.joint(joint)))
+            return _as(context.dagster_type.typing_type, ref)
 
 
 def io_manager_definition(
@@ -56,6 +65,20 @@ def io_manager_definition(
         return RivetIOManager(open_runtime(assembly, root, context.resources), joints)
 
     return rivet_io_manager
+
+
+def _window(context: dg.InputContext, joint: CompiledJoint) -> Window | None:
+    """The partitions that Dagster maps to those of the run; None where these are all, or a step of ours asks."""
+    if joint.partitions is None or not context.has_asset_partitions or context.definition_metadata.get(WHOLE):
+        return None
+    keys = context.asset_partition_keys
+    if len(keys) == partitions_definition(joint.partitions).get_num_partitions():
+        return None
+    try:
+        return window(joint.partitions, keys)
+    except ValueError as error:
+        message = f"'{joint.name}' can only be given by partitions that follow one another: {error}"
+        raise RivetError("RVT-509", message, joint=joint.name, remediation="Use another partition mapping.") from error
 
 
 def _as(kind: Any, ref: MaterializedRef) -> Any:

@@ -10,6 +10,7 @@ import dagster as dg
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.definitions.groups import group_assets
 from rivet_dagster.definitions.io_manager import io_manager_definition
+from rivet_dagster.definitions.jobs import jobs_over_everything
 from rivet_dagster.definitions.resources import engine_resources, executor_for
 from rivet_dagster.definitions.sources import source_assets, source_checks
 from rivet_dagster.definitions.sweeping import sweep_definitions
@@ -26,7 +27,9 @@ def load_definitions(
     joints: Sequence[Joint] = (),
     translator: DagsterRivetTranslator | None = None,
 ) -> dg.Definitions:
-    """The assets, checks, resources, executor and the job ``all`` of a project.
+    """The assets, checks, resources and executor of a project, and its jobs over everything.
+
+    They are ``all`` and, for joints with partitions, ``all_daily`` and the like.
 
     ``joints`` are added to those in files. Raises one RivetError that holds everything wrong with the project. No
     engine is started and no catalog contacted.
@@ -49,7 +52,7 @@ def build_definitions(
     own = dg.Definitions(
         assets=[*source_assets(assembly, translator, root), *assets],
         asset_checks=source_checks(assembly, translator, root),
-        jobs=[_job_over_everything(assembly, translator)],
+        jobs=jobs_over_everything(assembly, translator),
         resources={
             **engine_resources(assembly, root),
             assembly.dagster.io_manager_key: io_manager_definition(assembly, root, keys),
@@ -57,12 +60,3 @@ def build_definitions(
         executor=executor_for(assembly),
     )
     return dg.Definitions.merge(own, sweep_definitions(assembly, root))
-
-
-def _job_over_everything(
-    assembly: CompiledAssembly, translator: DagsterRivetTranslator
-) -> dg.UnresolvedAssetJobDefinition:
-    made = [translator.get_asset_key(joint, assembly) for joint in assembly.joints if joint.type != SOURCE]
-    gated = [translator.get_asset_key(j, assembly) for j in assembly.joints if j.type == SOURCE and j.checks]
-    selection = dg.AssetSelection.assets(*made) | dg.AssetSelection.checks_for_assets(*gated)
-    return dg.define_asset_job("all", selection, description="Every joint of the project")

@@ -12,6 +12,7 @@ import dagster as dg
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.lineage import column_lineage, lineage_table
+from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.schema import Schema
@@ -44,6 +45,7 @@ class DagsterRivetTranslator:
             owners=list(joint.owners),
             kinds=_kinds(joint, assembly),
             code_version=joint.code_version,
+            partitions_def=_partitions(joint),
             metadata={**_metadata(joint, assembly, project_dir), **self._lineage(joint, assembly)},
         )
         return spec.with_io_manager_key(assembly.dagster.io_manager_key)
@@ -68,6 +70,11 @@ class DagsterRivetTranslator:
             description="\n\n".join(text for text in (check.description, check.remediation) if text) or None,
             metadata={**metadata, **{f"rivet/tag/{key}": value for key, value in check.tags.items()}},
         )
+
+
+def _partitions(joint: CompiledJoint) -> dg.PartitionsDefinition[str] | None:
+    """A source has none in Dagster: one observation tells the data version of all its data."""
+    return partitions_definition(joint.partitions) if joint.partitions and joint.type != SOURCE else None
 
 
 def _before(joint: CompiledJoint) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.transaction import publish_exit
 from rivet_dagster.execution.writing import write_joint
+from rivet_dagster.model.partitions import Window
 
 
 def run_group(
@@ -27,12 +28,13 @@ def run_group(
     identity: str,
     given: Mapping[str, MaterializedRef] | None = None,
     unjudged_sources: Iterable[str] = (),
+    window: Window | None = None,
 ) -> GroupResult:
     """Run the ``selected`` joints of a group, each exit among them as one query.
 
     ``identity`` names the run and is kept with what it publishes; ``given`` are handles on joints of other groups;
     ``unjudged_sources`` are gated sources that nobody has judged in this run: those of them that the selected joints
-    read are, before anything is read.
+    read are, before anything is read. ``window`` are the partitions that the run covers, of a group that has some.
     Whatever goes wrong leaves what was published as it was. Raises RivetError; a gate that fails is no exception
     but a result.
     """
@@ -47,12 +49,12 @@ def run_group(
     for exit_name in ends:
         with placed(runtime.assembly.joint(exit_name)):
             if exit_name == group.exit:
-                result = publish_exit(runtime, group, identity, given, clock, started)
+                result = publish_exit(runtime, group, identity, given, clock, started, window)
                 if not result.gate_failed:
                     with clock.phase(CLEAN_UP):
                         result = replace(result, not_archived=archive_read_files(runtime, group))
             else:
-                counted[exit_name] = _count_inner(runtime, group, exit_name, given, clock)
+                counted[exit_name] = _count_inner(runtime, group, exit_name, given, clock, window)
     return replace(result, phases=clock.seconds, counted=counted)
 
 
@@ -80,7 +82,12 @@ def reads(assembly: CompiledAssembly, group: FusedGroup, names: Iterable[str]) -
 
 
 def _count_inner(
-    runtime: Runtime, group: FusedGroup, exit_name: str, given: Mapping[str, MaterializedRef], clock: PhaseClock
+    runtime: Runtime,
+    group: FusedGroup,
+    exit_name: str,
+    given: Mapping[str, MaterializedRef],
+    clock: PhaseClock,
+    window: Window | None,
 ) -> int:
     """Compute an inner joint that a partial run ends with, count its rows, and keep none of them."""
     catalog = runtime.catalog(runtime.assembly.workspace)
@@ -88,7 +95,7 @@ def _count_inner(
         staged = catalog.stage(exit_name, {})
     try:
         with kept_alive(catalog, staged):
-            write_joint(runtime, group, exit_name, staged, given, clock)
+            write_joint(runtime, group, exit_name, staged, given, clock, window=window)
         return catalog.audit(staged)[1].rows
     finally:
         with clock.phase(CLEAN_UP):

@@ -12,25 +12,36 @@ from rivet_dagster.errors import RivetError, is_configuration
 from rivet_dagster.execution.landing import all_files, landing_zone, version_of
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.execution.windows import bound, within
 from rivet_dagster.model.joint import SOURCE, SQL
+from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Projection, Published
 from rivet_dagster.sql.fuse import locate
 
 OF_THE_ENGINE = frozenset({"RVT-502", "RVT-506"})
 
 
-def reference(runtime: Runtime, name: str) -> MaterializedRef:
-    """A lazy handle on the joint's rows; what is not there is missed when it is used (RVT-401, RVT-403)."""
+def reference(runtime: Runtime, name: str, window: Window | None = None) -> MaterializedRef:
+    """A lazy handle on the joint's rows, those in ``window`` alone where it says which of them these are.
+
+    What is not there is missed when it is used (RVT-401, RVT-403).
+    """
     joint = runtime.assembly.joint(name)
+    if joint.type != SOURCE and joint.catalog is None:
+        engine = runtime.engine(joint.engine)
+        return MaterializedRef(name, engine.session, lambda session: _view(runtime, joint, session, window))
+    return within(_whole(runtime, joint), joint, window)
+
+
+def _whole(runtime: Runtime, joint: CompiledJoint) -> MaterializedRef:
     engine = runtime.engine(joint.engine)
     if joint.type == SOURCE:
-        return MaterializedRef(name, engine.session, lambda session: source_frame(runtime, joint, session))
-    if joint.catalog is None:
-        return MaterializedRef(name, engine.session, lambda session: _view(runtime, joint, session))
-    published = runtime.catalog(joint.catalog).current(joint.table or name)
+        return MaterializedRef(joint.name, engine.session, lambda session: source_frame(runtime, joint, session))
+    assert joint.catalog is not None
+    published = runtime.catalog(joint.catalog).current(joint.table or joint.name)
     if published is None:
-        return MaterializedRef(name, engine.session, lambda session: _not_there(joint))
-    return published_reference(runtime, name, published)
+        return MaterializedRef(joint.name, engine.session, lambda session: _not_there(joint))
+    return published_reference(runtime, joint.name, published)
 
 
 def published_reference(runtime: Runtime, name: str, published: Published) -> MaterializedRef:
@@ -67,20 +78,37 @@ def data_version(runtime: Runtime, joint: CompiledJoint) -> str:
         raise at_joint(error, joint) from error.__cause__
 
 
+def inputs(
+    runtime: Runtime, names: Iterable[str], given: Mapping[str, MaterializedRef], window: Window | None
+) -> dict[str, MaterializedRef]:
+    """Handles on joints of other groups, on their rows in ``window`` alone.
+
+    What ``given`` lacks is read from storage.
+    """
+    joints = [runtime.assembly.joint(name) for name in names]
+    return {j.name: within(given.get(j.name) or _whole(runtime, j), j, window) for j in joints}
+
+
 def frames(
-    runtime: Runtime, group: FusedGroup, exit_name: str, session: EngineSession, given: Mapping[str, MaterializedRef]
+    runtime: Runtime,
+    group: FusedGroup,
+    exit_name: str,
+    session: EngineSession,
+    given: Mapping[str, MaterializedRef],
+    window: Window | None = None,
 ) -> list[Frame]:
     """The lazy frames whose union by name is ``exit_name``; the views they need are registered in ``session``.
 
-    ``given`` are handles on joints outside the group; what it lacks is read from storage.
+    ``given`` are handles on joints outside the group; ``window`` is what a run of partitions covers.
     """
     queries = queries_of(runtime.assembly, group, exit_name)
-    for name in _outside(runtime.assembly, queries):
-        session.register(name, (given.get(name) or reference(runtime, name)).frame_in(session))
+    values = bound(runtime.assembly, [cte for query in queries for cte in query.ctes], window)
+    for name, ref in inputs(runtime, _outside(runtime.assembly, queries), given, window).items():
+        session.register(name, ref.frame_in(session))
     found = []
     for query in queries:
         try:
-            found.append(session.query(query.sql))
+            found.append(session.query(query.sql, values))
         except RivetError as error:
             raise at_line(error, query, runtime.assembly) from error.__cause__
     return found
@@ -132,9 +160,9 @@ def _outside(assembly: CompiledAssembly, queries: Iterable[FusedQuery]) -> list[
     return sorted(set(named) - computed)
 
 
-def _view(runtime: Runtime, joint: CompiledJoint, session: EngineSession) -> Frame:
+def _view(runtime: Runtime, joint: CompiledJoint, session: EngineSession, window: Window | None) -> Frame:
     group = runtime.assembly.group(joint.group)
-    return frames(runtime, group, joint.name, session, {})[0]
+    return frames(runtime, group, joint.name, session, {}, window)[0]
 
 
 def _not_there(joint: CompiledJoint) -> Frame:

@@ -79,6 +79,10 @@ class MaterializedRef:
         handle._session = session
         return handle
 
+    def with_rows(self, change: Callable[[EngineSession, Frame], Frame]) -> MaterializedRef:
+        """A handle on other rows, which ``change`` makes of these."""
+        return MaterializedRef(self.joint, self._open_session, lambda session: change(session, self.frame_in(session)))
+
     def end(self) -> None:
         """End the handle: whoever kept it gets RVT-401. Frames that were made of it stay."""
         self._closed = True

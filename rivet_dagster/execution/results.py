@@ -55,7 +55,8 @@ class GroupResult:
     """The run of one group or of a part of it.
 
     ``phases`` are seconds; ``published`` is None where the exit was not selected, its gate failed, or an empty batch
-    was skipped. ``counted`` are the rows of inner joints that were computed as an exit of a partial run.
+    was skipped. ``counted`` are the rows of inner joints that were computed as an exit of a partial run,
+    ``partition_rows`` those that the exit's table now holds of each partition that the run covered, by key.
     ``not_archived`` says which files that were read could not be moved away; the rows are published all the same.
     """
 
@@ -67,6 +68,7 @@ class GroupResult:
     counted: Mapping[str, int] = field(default_factory=dict)
     skipped_empty: bool = False
     not_archived: RivetError | None = None
+    partition_rows: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def gate_failed(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,8 @@ from rivet_dagster.execution.phases import WRITE, PhaseClock
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.touching import touched
-from rivet_dagster.execution.writing import write_joint
+from rivet_dagster.execution.writing import Fit, as_it_is, write_joint
+from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import EVERYTHING, REPLACED, Record, Relation, Staged, Statistics
 from rivet_dagster.sql.write_strategies.alignment import projection
 from rivet_dagster.sql.write_strategies.relations import INCOMING, REST, Columns, distinct_values
@@ -31,7 +32,8 @@ _BEFORE = "rivet_before"
 class ExitWrite:
     """One attempt to write a group's exit: ``staged`` is the version that it becomes.
 
-    ``given`` are handles on joints of other groups; ``started`` is when the run of the group began.
+    ``given`` are handles on joints of other groups; ``started`` is when the run of the group began, ``window`` what a
+    run of partitions covers.
     """
 
     runtime: Runtime
@@ -41,6 +43,7 @@ class ExitWrite:
     given: Mapping[str, MaterializedRef]
     clock: PhaseClock
     started: datetime
+    window: Window | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def written(write: ExitWrite) -> Iterator[Written]:
     """
     mode = write.joint.write_strategy.mode
     if mode == "replace":
-        write_joint(write.runtime, write.group, write.joint.name, write.staged, write.given, write.clock)
+        _compute(write, write.staged)
         yield _came(write)
     elif mode in _APART:
         with _apart(write) as batch:
@@ -73,13 +76,9 @@ def written(write: ExitWrite) -> Iterator[Written]:
 def _as_it_came(write: ExitWrite) -> Written:
     """The files of the batch are files of the new version."""
     base = write.runtime.catalog(write.staged.catalog).base(write.staged)
-    write_joint(
-        write.runtime,
-        write.group,
-        write.joint.name,
+    _compute(
+        write,
         write.staged,
-        write.given,
-        write.clock,
         lambda session, frame: fitted(write.joint, session, frame, base),
         write.joint.write_strategy.partition_columns,
     )
@@ -94,7 +93,7 @@ def _apart(write: ExitWrite) -> Iterator[Written]:
     place = catalog.stage(write.joint.name, {})
     try:
         with kept_alive(catalog, place):
-            write_joint(write.runtime, write.group, write.joint.name, place, write.given, write.clock)
+            _compute(write, place)
             yield Written(*catalog.audit(place))
     finally:
         catalog.discard(place)
@@ -141,6 +140,12 @@ def _record(mode: str, came: int, gone: int) -> Record:
     if mode in ("merge", "scd2"):
         return Record(inserted=came - gone, updated=gone)
     return Record(inserted=came, deleted=gone)
+
+
+def _compute(write: ExitWrite, staged: Staged, fit: Fit = as_it_is, split_by: Sequence[str] = ()) -> None:
+    """Write what the joint gives in the window to ``staged``."""
+    name = write.joint.name
+    write_joint(write.runtime, write.group, name, staged, write.given, write.clock, fit, split_by, write.window)
 
 
 def _came(write: ExitWrite) -> Written:

@@ -19,6 +19,7 @@ from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import GroupResult, Rows
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.strategy import ExitWrite, written
+from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Published, Record, Staged
 
 PAUSES = (1.0, 2.0, 4.0)
@@ -42,8 +43,11 @@ def publish_exit(
     given: Mapping[str, MaterializedRef],
     clock: PhaseClock,
     started: datetime,
+    window: Window | None = None,
 ) -> GroupResult:
     """Publish the group's exit, once for each ``identity``; ``started`` is when the run of the group began.
+
+    ``window`` is what a run of partitions covers.
 
     Where another run publishes in between it is computed anew on that; whoever is overtaken again and again keeps the
     last version back. Raises RVT-405 then, and RivetErrors of storage, engine and joints; nothing is left of them.
@@ -59,7 +63,8 @@ def publish_exit(
         try:
             with clock.phase(BRANCH):
                 staged = catalog.stage(joint.table, joint.options)
-            return _attempt(ExitWrite(runtime, group, joint, staged, given, clock, started), catalog, identity)
+            write = ExitWrite(runtime, group, joint, staged, given, clock, started, window)
+            return _attempt(write, catalog, identity)
         except _Overtaken as overtaken:
             if pause is None and overtaken.complete:
                 catalog.keep_back(overtaken.staged)

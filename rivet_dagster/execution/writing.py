@@ -9,14 +9,20 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.phases import CONFIG, WRITE, PhaseClock
 from rivet_dagster.execution.python_joint import call, load_function
-from rivet_dagster.execution.reading import at_line, frames, queries_of, reference
+from rivet_dagster.execution.reading import at_line, frames, inputs, queries_of
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import PYTHON
+from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Staged
 
 Fit = Callable[[EngineSession, Frame], Frame]
 """Gives a frame the columns of the table that it is written to."""
+
+
+def as_it_is(session: EngineSession, frame: Frame) -> Frame:
+    """The ``Fit`` of a table that takes whatever columns come."""
+    return frame
 
 
 def write_joint(
@@ -26,17 +32,19 @@ def write_joint(
     staged: Staged,
     given: Mapping[str, MaterializedRef],
     clock: PhaseClock,
-    fit: Fit = lambda session, frame: frame,
+    fit: Fit = as_it_is,
     split_by: Sequence[str] = (),
+    window: Window | None = None,
 ) -> None:
     """Write the rows of ``exit_name`` to ``staged``; ``given`` are handles on joints of other groups.
 
+    With a ``window`` of partitions, what is read has the rows of these partitions alone.
     ``split_by`` are columns that no file has more than one combination of values of.
     """
     session = runtime.engine(group.engine).session()
     try:
         with clock.phase(CONFIG):
-            frame = fit(session, _result(runtime, group, exit_name, session, given))
+            frame = fit(session, _result(runtime, group, exit_name, session, given, window))
         with clock.phase(WRITE):
             _write_frame(runtime, group, exit_name, session, frame, staged, split_by)
     finally:
@@ -66,15 +74,21 @@ def _write_frame(
 
 
 def _result(
-    runtime: Runtime, group: FusedGroup, exit_name: str, session: EngineSession, given: Mapping[str, MaterializedRef]
+    runtime: Runtime,
+    group: FusedGroup,
+    exit_name: str,
+    session: EngineSession,
+    given: Mapping[str, MaterializedRef],
+    window: Window | None,
 ) -> Frame:
     joint = runtime.assembly.joint(exit_name)
     if joint.type == PYTHON:
-        handles = {u: (given.get(u) or reference(runtime, u)).bound_to(session) for u in joint.upstream}
+        found = inputs(runtime, joint.upstream, given, window)
+        handles = {name: ref.bound_to(session) for name, ref in found.items()}
         try:
             return call(joint, load_function(joint, runtime.root), handles, session)
         finally:
             for handle in handles.values():
                 handle.end()
-    found = frames(runtime, group, exit_name, session, given)
-    return found[0] if len(found) == 1 else session.union_by_name(found)
+    parts = frames(runtime, group, exit_name, session, given, window)
+    return parts[0] if len(parts) == 1 else session.union_by_name(parts)

@@ -13,6 +13,7 @@ from rivet_dagster.model import convert
 from rivet_dagster.model.check import ASSERTION, AUDIT, Check, parse_check, with_distinct_names
 from rivet_dagster.model.landing import LANDING_OPTIONS, wrong_landing
 from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.partitions import Partitions, parse_partitions
 from rivet_dagster.model.step_options import STEP_OPTIONS, step_options
 from rivet_dagster.model.write_strategy import WriteStrategy, parse_write_strategy
 
@@ -20,7 +21,7 @@ SOURCE, SQL, PYTHON, SINK = "source", "sql", "python", "sink"
 
 _ANY = frozenset({"name", "type", "engine", "tags", "description", "owners", "group", "quality"})
 KEYS: dict[str, frozenset[str]] = {
-    SOURCE: _ANY | {"upstream", "columns", "filter", "limit", "catalog", "table", "options"},
+    SOURCE: _ANY | {"upstream", "columns", "filter", "limit", "catalog", "table", "partitions", "options"},
     SQL: _ANY | {"sql", "upstream", "eager", "retention", "on_error", "partitions", "options"},
     PYTHON: _ANY | {"function", "upstream", "eager", "retention", "partitions", "options"},
     SINK: _ANY | {"upstream", "catalog", "table", "write_strategy", "options", "on_error", "partitions"},
@@ -34,8 +35,10 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     SINK: ("catalog", "table"),
 }
 
+_WRONG = {"name": "RVT-201", "partitions": "RVT-213"}
+"""The codes of keys whose wrong values have one of their own."""
+
 _LATER: dict[str, Callable[[Any], bool]] = {
-    "partitions": lambda value: value is not None,
     "on_error": lambda value: value == "quarantine",
 }
 """Options of the contract that this release refuses by name."""
@@ -81,7 +84,7 @@ class Joint:
     write_strategy: WriteStrategy = WriteStrategy()
     function: str | None = None
     quality: tuple[Check, ...] = ()
-    partitions: None = None
+    partitions: Partitions | None = None
     on_error: str = "fail"
     retention: str = "latest"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -110,7 +113,7 @@ class Joint:
             write_strategy: str | Mapping[str, Any] | WriteStrategy = "replace",
             function: str | None = None,
             quality: Mapping[str, Sequence[Mapping[str, Any]]] | Sequence[Check] = (),
-            partitions: Mapping[str, Any] | None = None,
+            partitions: Mapping[str, Any] | Partitions | None = None,
             on_error: str = "fail",
             retention: str = "latest",
             options: Mapping[str, Any] | None = None,
@@ -126,7 +129,7 @@ class Joint:
             try:
                 object.__setattr__(self, key, _CONVERTERS[key](value))
             except ValueError as error:
-                found.append(self._wrong("RVT-201" if key == "name" else "RVT-204", f"`{key}` {error}", key))
+                found.append(self._wrong(_WRONG.get(key, "RVT-204"), f"`{key}` {error}", key))
         if isinstance(self.quality, Mapping):
             checks, wrong = parse_quality(self.quality, self.origin, self.name)
             object.__setattr__(self, "quality", checks)
@@ -136,8 +139,8 @@ class Joint:
         if found:
             raise RivetError.of(found)
 
-    def _wrong(self, code: str, message: str, key: str | None = None) -> Diagnostic:
-        return self.origin.diagnostic(code, message, joint=str(self.name), key=key)
+    def _wrong(self, code: str, message: str, key: str | None = None, remediation: str | None = None) -> Diagnostic:
+        return self.origin.diagnostic(code, message, joint=str(self.name), key=key, remediation=remediation)
 
     def _wrong_name(self) -> list[Diagnostic]:
         if self.name in RESERVED:
@@ -155,6 +158,10 @@ class Joint:
         for key in REQUIRED[self.type]:
             if getattr(self, key) is None:
                 found.append(self._wrong("RVT-205", f"a {self.type} joint needs `{key}`"))
+        if self.type == SOURCE and self.partitions is not None and self.limit is not None:
+            message = "a source with `limit` has no partitions: its rows would not be those of a run's window"
+            remedy = "Put the limit in a SQL joint that reads the source."
+            found.append(self._wrong("RVT-213", message, "partitions", remedy))
         found += self._wrong_options()
         for key in _LATER_OPTIONS:
             if key in self.options:
@@ -236,10 +243,6 @@ def _quality(value: Any) -> Any:
     raise ValueError(f"must be a mapping with assertions and audits, not {convert.show(value)}")
 
 
-def _partitions(value: Any) -> Any:
-    return convert.mapping(value)
-
-
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "name": convert.name,
     "type": convert.one_of(SOURCE, SQL, PYTHON, SINK),
@@ -259,7 +262,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "write_strategy": lambda v: v if isinstance(v, WriteStrategy) else parse_write_strategy(v),
     "function": convert.text,
     "quality": _quality,
-    "partitions": _partitions,
+    "partitions": parse_partitions,
     "on_error": convert.one_of("fail", "quarantine"),
     "retention": convert.one_of("latest", "run"),
     "options": convert.mapping,

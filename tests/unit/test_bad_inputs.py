@@ -394,11 +394,94 @@ JOINT_FILES = {
         read
             Leave `retention` out.
     """),
-    "what is not available yet": sink("on_error: quarantine\npartitions: {type: daily}\n", """
+    "what is not available yet": sink("on_error: quarantine\n", """
         RVT-298 sinks/report.yaml:5: joint report: `on_error: quarantine` is not available yet
             Remove the option: this release does not have it yet.
-        RVT-298 sinks/report.yaml:6: joint report: `partitions` is not available yet
-            Remove the option: this release does not have it yet.
+    """),
+    "partitions: unknown type": sink("partitions: {type: yearly, column: day}\n", """
+        RVT-213 sinks/report.yaml:5: joint report: `partitions` needs a `type`, one of daily, hourly, weekly, monthly,
+        static, not 'yearly'
+            Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.
+    """),
+    "partitions: no start": sink("partitions: {type: daily, column: day}\n", """
+        RVT-213 sinks/report.yaml:5: joint report: `partitions` needs `start` where the type is daily
+            Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.
+    """),
+    "partitions: no column": sink("partitions: {type: static, values: [a]}\n", """
+        RVT-213 sinks/report.yaml:5: joint report: `partitions` needs `column` where the type is static
+            Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.
+    """),
+    "partitions: start that is no date": sink("partitions: {type: daily, column: day, start: 2024-02-30}\n", """
+        RVT-213 sinks/report.yaml:5: joint report: `partitions` has a wrong `start`: it must be a date like
+        2024-01-31, not '2024-02-30'
+            Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.
+    """),
+    "partitions: minutes of an hour": sink("partitions: {type: hourly, column: day, start: '2024-02-03T05:30'}\n", """
+        RVT-213 sinks/report.yaml:5: joint report: `partitions` has a wrong `start`: it must be a date or a
+        whole hour like 2024-01-31T05:00, not '2024-02-03T05:30'
+            Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.
+    """),
+    "partitions: early end": sink("partitions: {type: monthly, column: c, start: 2024-02-03, end: 2024-02-03}\n", """
+        RVT-213 sinks/report.yaml:5: joint report: `partitions` ends on 2024-02-03, which is not after
+        its start, 2024-02-03
+            Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.
+    """),
+    "partitions: time zone": sink("partitions: {type: daily, column: c, start: 2024-02-03, timezone: Berlin}\n", """
+        RVT-213 sinks/report.yaml:5: joint report: `partitions` has a wrong `timezone`: it
+        must be a time zone like Europe/Berlin, not 'Berlin'
+            Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.
+    """),
+    "partitions: time zone of keys": sink("partitions: {type: static, column: c, values: [a], timezone: UTC}\n", """
+        RVT-213 sinks/report.yaml:5: joint report: `partitions` has no `timezone` where the type is static
+            Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.
+    """),
+    "partitions: option misspelt": sink("partitions: {type: daily, colum: day, start: 2024-01-01}\n", """
+        RVT-213 sinks/report.yaml:5: joint report: `partitions` has no option `colum`; did you mean 'column'?
+            Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.
+    """),
+    "partitions: no values": sink("partitions: {type: static, column: c, values: []}\n", """
+        RVT-213 sinks/report.yaml:5: joint report: `partitions` has a wrong `values`: it must hold at least one text
+            Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.
+    """),
+    "partitions: numbers for keys": sink("partitions: {type: static, column: c, values: [1, 2]}\n", """
+        RVT-213 sinks/report.yaml:5: joint report: `partitions` has a wrong `values`: it must be a list of texts, not
+        a list
+            Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.
+    """),
+    "partitions: a key twice": sink("partitions: {type: static, column: c, values: [a, a]}\n", """
+        RVT-213 sinks/report.yaml:5: joint report: `partitions` has a wrong `values`: it names a more than once
+            Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.
+    """),
+    "partitions: a key that Dagster refuses": sink("partitions: {type: static, column: c, values: [a...b]}\n", """
+        RVT-213 sinks/report.yaml:5: joint report: `partitions` has a wrong `values`: it holds 'a...b', which
+        Dagster refuses: no '...', no line breaks, tabs and the like
+            Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.
+    """),
+    "partitions: of a source with a limit": source(
+        "limit: 5\npartitions: {type: static, column: id, values: ['1']}\n", """
+        RVT-213 sources/raw.yaml:6: joint raw: a source with `limit` has no partitions: its rows would not be those of a
+        run's window
+            Put the limit in a SQL joint that reads the source.
+    """),
+    "partitions: column that is not there, and one of a wrong type": Case({
+        "sources/raw.yaml": SOURCE + "partitions: {type: daily, column: day, start: 2024-01-31}\n",
+        "sinks/report.yaml": SINK + "partitions: {type: static, column: net, values: [a]}\n",
+    }, """
+        RVT-322 sinks/report.yaml:5: joint report: the partition column 'net' is of type double, which tells no static
+        key
+            Name a column of the joint's own rows: ...
+        RVT-322 sources/raw.yaml:5: joint raw: the partition column 'day' is none of id, net
+            Name a column of the joint's own rows: ...
+    """),
+    "partitions: parameters of a joint that has none": sql(f"{QUERY}WHERE id > 1\nAND :partition_end > '2024'\n", """
+        RVT-323 joints/orders.sql:3: joint orders: the SQL uses :partition_end, but the joint has no `partitions`
+            Give the joint `partitions`, or leave the parameter out.
+    """),
+    "partitions: parameters of time in static ones": sql(
+        "-- rivet:partitions: {type: static, column: id, values: ['1']}\n"
+        f"{QUERY}WHERE id > 1 AND :partition_start > array_max(:partition_keys)\n", """
+        RVT-323 joints/orders.sql:3: joint orders: the SQL uses :partition_start, but static partitions have no times
+            Give the joint `partitions`, or leave the parameter out.
     """),
     "SQL: annotation misspelt": sql(f"-- rivet:upstrem: raw\n{QUERY}", """
         RVT-203 joints/orders.sql:1: joint orders: unknown key 'upstrem'; did you mean 'upstream'?

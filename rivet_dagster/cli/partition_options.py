@@ -1,0 +1,97 @@
+"""``--partition`` and ``--partition-range``: what a run covers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.definitions.partitions import partitions_definition
+from rivet_dagster.errors import RivetError, nearest
+
+_FIRST_TAG, _LAST_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+
+
+@dataclass(frozen=True)
+class Covered:
+    """The partitions from ``first`` to ``last``; both None of a run without."""
+
+    first: str | None = None
+    last: str | None = None
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags by which Dagster's run knows them, where they are several."""
+        if self.first is None or self.last is None or self.first == self.last:
+            return {}
+        return {_FIRST_TAG: self.first, _LAST_TAG: self.last}
+
+    @property
+    def key(self) -> str | None:
+        """The one partition."""
+        return self.first if self.first == self.last else None
+
+    def __str__(self) -> str:
+        return str(self.first) if self.first == self.last else f"{self.first}...{self.last}"
+
+
+def covered(partition: str | None, partition_range: str | None, joints: Iterable[CompiledJoint]) -> Covered:
+    """What the options ask of a run of ``joints``. Raises RVT-110, RVT-114."""
+    parted = [joint for joint in joints if joint.partitions is not None]
+    given = partition if partition is not None else partition_range
+    if not parted:
+        if given is not None:
+            raise RivetError("RVT-114", "none of these joints has partitions", remediation="Leave the option out.")
+        return Covered()
+    definition = _definition(parted)
+    if given is None:
+        names = ", ".join(joint.name for joint in parted)
+        raise RivetError("RVT-114", f"{names}: say which partition to make; {_known(definition)}")
+    first, last = (given, given) if partition_range is None else _ends(partition_range)
+    keys = _checked((first, last), definition)
+    if keys.index(first) > keys.index(last):
+        raise RivetError("RVT-114", f"{first} comes after {last}")
+    return Covered(first, last)
+
+
+def _definition(joints: Sequence[CompiledJoint]) -> dg.PartitionsDefinition[str]:
+    by_keys = {joint.partitions.keys: joint for joint in joints if joint.partitions}
+    if len(by_keys) > 1:
+        kinds = "; ".join(
+            f"{', '.join(j.name for j in joints if j.partitions and j.partitions.keys == keys)}: {one.partitions}"
+            for keys, one in by_keys.items()
+        )
+        message = f"a run has partitions of one kind, these joints have several ({kinds})"
+        raise RivetError("RVT-114", message, remediation="Run those of one kind at a time.")
+    (joint,) = by_keys.values()
+    assert joint.partitions is not None
+    return partitions_definition(joint.partitions)
+
+
+def _ends(text: str) -> tuple[str, str]:
+    first, dots, last = text.partition("...")
+    if not (first and dots and last):
+        raise RivetError("RVT-110", f"--partition-range is written FIRST...LAST, not '{text}'")
+    return first, last
+
+
+def _checked(wanted: Iterable[str], definition: dg.PartitionsDefinition[str]) -> Sequence[str]:
+    """All keys that there are now, the wanted ones among them."""
+    keys = definition.get_partition_keys()
+    for key in wanted:
+        if key not in keys:
+            raise RivetError("RVT-114", f"there is no partition '{key}'; {_known(definition)}{_near(key, keys)}")
+    return keys
+
+
+def _known(definition: dg.PartitionsDefinition[str]) -> str:
+    keys = definition.get_partition_keys()
+    if not keys:
+        return "there is none yet"
+    return f"the first is {keys[0]}, the last {keys[-1]}" if len(keys) > 1 else f"the only one is {keys[0]}"
+
+
+def _near(key: str, keys: Sequence[str]) -> str:
+    return nearest(key, keys, listed=False) if len(keys) < 1000 else ""

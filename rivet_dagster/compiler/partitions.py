@@ -1,0 +1,43 @@
+"""What `partitions` ask of a joint's rows and of its SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.compiler.schemas import JointSchema
+from rivet_dagster.model.joint import Joint
+from rivet_dagster.model.partitions import PARTITION_END, PARTITION_KEYS, PARTITION_START
+from rivet_dagster.sql.dialect import SqlError
+from rivet_dagster.sql.parameters import parameters
+
+_PARAMETERS = (PARTITION_START, PARTITION_END, PARTITION_KEYS)
+
+
+def check_parameters(graph: Graph, found: Diagnostics) -> None:
+    """RVT-323 for a parameter of partitions where a run has no value for it."""
+    for name, query in graph.queries.items():
+        if ":partition_" in query.text:
+            joint = graph.joints[name]
+            allowed = joint.partitions.parameters if joint.partitions is not None else ()
+            for parameter, line in parameters(query.text).items():
+                if parameter in _PARAMETERS and parameter not in allowed:
+                    found.sql_error(joint, "RVT-323", SqlError(_why(joint, parameter), line))
+
+
+def check_partition_columns(graph: Graph, schemas: Mapping[str, JointSchema], found: Diagnostics) -> None:
+    """RVT-322 for a partition column that a joint's rows are known not to have, or to have with a wrong type."""
+    for name, joint in graph.joints.items():
+        schema = schemas[name].schema if joint.partitions is not None else None
+        if schema is not None:
+            assert joint.partitions is not None
+            try:
+                joint.partitions.type_in((field.name, field.type) for field in schema)
+            except ValueError as error:
+                found.error(joint, "RVT-322", str(error), "partitions")
+
+
+def _why(joint: Joint, parameter: str) -> str:
+    why = "the joint has no `partitions`" if joint.partitions is None else "static partitions have no times"
+    return f"uses :{parameter}, but {why}"

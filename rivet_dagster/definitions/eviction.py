@@ -1,0 +1,40 @@
+"""Whether a stored joint has been read since it was made, as Dagster's event log tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import dagster as dg
+
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.definitions.translator import DagsterRivetTranslator
+
+
+def read_since(
+    instance: dg.DagsterInstance, assembly: CompiledAssembly, translator: DagsterRivetTranslator
+) -> Callable[[str, str], bool]:
+    """Whether the joint ``reader`` was last materialized after ``joint``, with all partitions that ``joint`` has.
+
+    A reader whose own partitions are others never tells of its last one.
+    """
+
+    def key(name: str) -> dg.AssetKey:
+        return translator.get_asset_key(assembly.joint(name), assembly)
+
+    def last(name: str) -> float:
+        event = instance.get_latest_materialization_event(key(name))
+        return event.timestamp if event is not None else 0.0
+
+    def by_partition(name: str) -> Mapping[str, int]:
+        return instance.get_latest_storage_id_by_partition(key(name), dg.DagsterEventType.ASSET_MATERIALIZATION)
+
+    def is_newer(reader: str, joint: str) -> bool:
+        reading, read = assembly.joint(reader).partitions, assembly.joint(joint).partitions
+        if reading is None:
+            return last(reader) > last(joint)
+        if read is None or read.keys != reading.keys:
+            return False
+        ours = by_partition(reader)
+        return all(ours.get(partition, 0) > made for partition, made in by_partition(joint).items())
+
+    return is_newer

@@ -1,0 +1,62 @@
+"""Partitions as Dagster's definitions, and the window of them that one of its runs covers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import dagster as dg
+
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.partitions import DAILY, HOURLY, MONTHLY, WEEKLY, Partitions, Window
+
+_OF_TIME: dict[str, Any] = {
+    HOURLY: dg.HourlyPartitionsDefinition,
+    DAILY: dg.DailyPartitionsDefinition,
+    WEEKLY: dg.WeeklyPartitionsDefinition,
+    MONTHLY: dg.MonthlyPartitionsDefinition,
+}
+
+
+@cache
+def partitions_definition(partitions: Partitions) -> dg.PartitionsDefinition[str]:
+    """Dagster's definition of the same keys.
+
+    >>> partitions_definition(Partitions("monthly", "day", "2024-01-15", "2024-04-01")).get_partition_keys()
+    ['2024-02-01', '2024-03-01']
+    """
+    if not partitions.of_time:
+        return dg.StaticPartitionsDefinition(list(partitions.values))
+    assert partitions.start is not None
+    end = datetime.fromisoformat(partitions.end) if partitions.end is not None else None
+    definition: dg.PartitionsDefinition[str] = _OF_TIME[partitions.type](
+        start_date=datetime.fromisoformat(partitions.start), end_date=end, timezone=partitions.timezone
+    )
+    return definition
+
+
+def run_window(context: dg.AssetExecutionContext, partitions: Partitions | None) -> Window | None:
+    """What the run covers of the partitions of the step's joints; None where they have none.
+
+    Raises RVT-114 where the run names no partition.
+    """
+    if partitions is None:
+        return None
+    if not context.has_partition_key and not context.has_partition_key_range:
+        raise RivetError("RVT-114", f"the joint has partitions ({partitions}), and the run names none of them")
+    return window(partitions, context.partition_keys)
+
+
+def window(partitions: Partitions, keys: Sequence[str]) -> Window:
+    """The window of ``keys``, which follow one another in time; raises ValueError where they do not."""
+    definition = partitions_definition(partitions)
+    if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
+        return Window(partitions, tuple(keys))
+    spans = [definition.time_window_for_partition_key(key) for key in keys]
+    for before, after in pairwise(spans):
+        if before.end != after.start:
+            raise ValueError(f"between {before.end} and {after.start} there are partitions left out")
+    return Window(partitions, tuple(keys), spans[0].start, spans[-1].end)

@@ -1,0 +1,57 @@
+"""What a window of partitions means for reading: the rows within it, and the values of an author's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.model.partitions import Window
+from rivet_dagster.sql.parameters import parameters
+from rivet_dagster.sql.partition_filter import rows_in_window
+
+
+def within(ref: MaterializedRef, joint: CompiledJoint, window: Window | None) -> MaterializedRef:
+    """A handle on the rows of ``joint`` that lie in ``window``; on all of them where it does not say which.
+
+    The frame raises RVT-322 where the joint's partition column is missing or tells no partition.
+    """
+    partitions = joint.partitions
+    if window is None or partitions is None or not partitions.chosen_by(window.partitions):
+        return ref
+
+    def narrowed(session: EngineSession, frame: Frame) -> Frame:
+        try:
+            kind = partitions.type_in(session.columns(frame))
+        except ValueError as error:
+            raise RivetError("RVT-322", str(error), joint=joint.name, file=joint.file, line=joint.line) from error
+        assert kind is not None
+        whole = f"rivet_whole_{joint.name}"
+        session.register(whole, frame)
+        return session.query(*rows_in_window(whole, partitions, kind, window))
+
+    return ref.with_rows(narrowed)
+
+
+def bound(assembly: CompiledAssembly, texts: Iterable[tuple[str, str]], window: Window | None) -> Mapping[str, Any]:
+    """The values of the parameters of partitions that the SQL joints ``texts`` (name, text) use.
+
+    Raises RVT-323 where there is no window to take them from.
+    """
+    for name, text in texts:
+        joint = assembly.joint(name)
+        if window is None and joint.partitions is not None and ":partition_" in text:
+            used = [f":{parameter}" for parameter in joint.partitions.parameters if parameter in parameters(text)]
+            if used:
+                raise RivetError(
+                    "RVT-323",
+                    f"'{name}' is not stored, and only a run of its partitions knows {', '.join(used)}",
+                    joint=name,
+                    file=joint.file,
+                    line=joint.line,
+                    remediation="Store it with `eager: true`, or give what reads it the same partitions.",
+                )
+    return window.parameters if window is not None else {}

@@ -1,0 +1,209 @@
+"""Partitions: the parts that a joint's rows come in, and the window of them that one run covers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from rivet_dagster.errors import nearest
+from rivet_dagster.model import convert
+
+HOURLY, DAILY, WEEKLY, MONTHLY, STATIC = "hourly", "daily", "weekly", "monthly", "static"
+TYPES = (DAILY, HOURLY, WEEKLY, MONTHLY, STATIC)
+
+PARTITION_START, PARTITION_END, PARTITION_KEYS = "partition_start", "partition_end", "partition_keys"
+"""The parameters of an author's SQL: the window's bounds as TIMESTAMPs, and its keys as ARRAY<STRING>."""
+
+_TIMES = frozenset({"timestamp", "timestamp_ntz"})
+_DAYS = _TIMES | {"date", "string"}
+_COLUMN_TYPES = {
+    HOURLY: _TIMES,
+    DAILY: _DAYS,
+    WEEKLY: _DAYS,
+    MONTHLY: _DAYS,
+    STATIC: frozenset({"string", "tinyint", "smallint", "int", "bigint", "boolean", "date"}),
+}
+"""Spark's types of a column that tells the partition of a row: neither a date nor a text tells an hour."""
+
+_OF_TIME = frozenset({"type", "column", "start", "end", "timezone"})
+_OF_VALUES = frozenset({"type", "column", "values"})
+_UNTOLD = ("...", "\a", "\b", "\f", "\n", "\r", "\t", "\v", "\0")
+"""What Dagster refuses in a key."""
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """How a joint's rows are parted by the values of its ``column``.
+
+    Those of time begin at ``start``, written as ISO 8601 and meant in ``timezone``, and end before ``end`` (None: they
+    go on); weeks begin on Sunday. Those of type static have one key a value.
+    """
+
+    type: str
+    column: str
+    start: str | None = None
+    end: str | None = None
+    timezone: str = "UTC"
+    values: tuple[str, ...] = ()
+
+    @property
+    def of_time(self) -> bool:
+        """Whether each partition is a span of time."""
+        return self.type != STATIC
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The parameters that a joint's SQL may use."""
+        return (PARTITION_START, PARTITION_END, PARTITION_KEYS) if self.of_time else (PARTITION_KEYS,)
+
+    @property
+    def keys(self) -> tuple[str | tuple[str, ...] | None, ...]:
+        """What two joints have in common whose keys are the same, in whichever column each has them."""
+        return (self.type, self.start, self.end, self.timezone, self.values)
+
+    def chosen_by(self, other: Partitions) -> bool:
+        """Whether a window of ``other`` says which of these partitions it is about.
+
+        >>> day, hour = Partitions("daily", "day", "2024-01-01"), Partitions("hourly", "at", "2024-01-01")
+        >>> day.chosen_by(hour), day.chosen_by(Partitions("static", "region", values=("eu",)))
+        (True, False)
+        """
+        return (self.of_time and other.of_time) or self.keys == other.keys
+
+    def type_in(self, columns: Iterable[tuple[str, str | None]]) -> str | None:
+        """The type of the partition column among ``columns`` (name, type), None where it is not known.
+
+        Raises ValueError where it is missing or does not tell the partition of a row.
+        """
+        types = {name.lower(): kind for name, kind in columns}
+        if self.column.lower() not in types:
+            raise ValueError(f"the partition column '{self.column}' is none of {', '.join(types)}")
+        kind = types[self.column.lower()]
+        if kind is not None and kind not in _COLUMN_TYPES[self.type]:
+            raise ValueError(f"the partition column '{self.column}' is of type {kind}, which tells no {self.type} key")
+        return kind
+
+    def __str__(self) -> str:
+        if not self.of_time:
+            return f"static ({', '.join(self.values)})"
+        return f"{self.type} from {self.start}{f' to {self.end}' if self.end else ''} {self.timezone}"
+
+
+@dataclass(frozen=True)
+class Window:
+    """The ``keys`` of ``partitions`` that one run covers, in order.
+
+    Those of time follow one another without a gap from the instant ``start`` on, up to ``end``, which is in none of
+    them. Both carry a time zone, and both are None for static partitions.
+    """
+
+    partitions: Partitions
+    keys: tuple[str, ...]
+    start: datetime | None = None
+    end: datetime | None = None
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The values of the parameters of an author's SQL."""
+        found: dict[str, Any] = {PARTITION_KEYS: list(self.keys)}
+        return found | ({PARTITION_START: self.start, PARTITION_END: self.end} if self.partitions.of_time else {})
+
+    def __str__(self) -> str:
+        """The same text for the same keys, and no other's.
+
+        >>> str(Window(Partitions("daily", "day", "2024-01-01"), ("2024-01-03", "2024-01-04", "2024-01-05")))
+        '2024-01-03...2024-01-05'
+        """
+        if len(self.keys) > 1 and self.partitions.of_time:
+            return f"{self.keys[0]}...{self.keys[-1]}"
+        return ", ".join(self.keys) if len(self.keys) == 1 else str(list(self.keys))
+
+
+def parse_partitions(value: Any) -> Partitions:
+    """From a mapping; raises ValueError.
+
+    >>> parse_partitions({"type": "daily", "column": "day", "start": "2024-01-01", "timezone": "Europe/Berlin"})
+    Partitions(type='daily', column='day', start='2024-01-01', end=None, timezone='Europe/Berlin', values=())
+    """
+    if isinstance(value, Partitions):
+        return value
+    options = convert.mapping(value)
+    kind = options.get("type")
+    if kind not in TYPES:
+        raise ValueError(f"needs a `type`, one of {', '.join(TYPES)}, not {convert.show(kind)}")
+    known, needed = (_OF_VALUES, ("column", "values")) if kind == STATIC else (_OF_TIME, ("column", "start"))
+    found: dict[str, Any] = {}
+    for key, given in options.items():
+        if key not in _CONVERTERS:
+            raise ValueError(f"has no option `{key}`{nearest(key, known)}")
+        if key not in known:
+            raise ValueError(f"has no `{key}` where the type is {kind}")
+        try:
+            found[key] = _CONVERTERS[key](given, kind)
+        except ValueError as error:
+            raise ValueError(f"has a wrong `{key}`: it {error}") from None
+    for key in needed:
+        if key not in found:
+            raise ValueError(f"needs `{key}` where the type is {kind}")
+    if "end" in found and datetime.fromisoformat(found["end"]) <= datetime.fromisoformat(found["start"]):
+        raise ValueError(f"ends on {found['end']}, which is not after its start, {found['start']}")
+    return Partitions(**found)
+
+
+def _time(value: Any, kind: str) -> str:
+    """The text of a date, or of a whole hour where partitions are of hours."""
+    text = value.isoformat() if isinstance(value, date) else value
+    forms = (_iso_date, _iso_hour) if kind == HOURLY else (_iso_date,)
+    for form in forms:
+        try:
+            return form(text)
+        except (TypeError, ValueError):
+            continue
+    what = "a date or a whole hour like 2024-01-31T05:00" if kind == HOURLY else "a date like 2024-01-31"
+    raise ValueError(f"must be {what}, not {convert.show(value)}")
+
+
+def _iso_date(text: str) -> str:
+    if len(text) != len("2024-01-31"):
+        raise ValueError(text)
+    return date.fromisoformat(text).isoformat()
+
+
+def _iso_hour(text: str) -> str:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is not None or (found.minute, found.second, found.microsecond) != (0, 0, 0):
+        raise ValueError(text)
+    return found.isoformat(timespec="minutes")
+
+
+def _timezone(value: Any) -> str:
+    name = convert.text(value)
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, ZoneInfoNotFoundError) as error:
+        raise ValueError(f"must be a time zone like Europe/Berlin, not {convert.show(value)}") from error
+    return name
+
+
+def _values(value: Any) -> tuple[str, ...]:
+    values = convert.texts(value)
+    if not values:
+        raise ValueError("must hold at least one text")
+    for text in values:
+        if any(part in text for part in _UNTOLD):
+            raise ValueError(f"holds {text!r}, which Dagster refuses: no '...', no line breaks, tabs and the like")
+    return values
+
+
+_CONVERTERS: dict[str, Callable[[Any, str], Any]] = {
+    "type": lambda value, kind: kind,
+    "column": lambda value, kind: convert.text(value),
+    "start": _time,
+    "end": _time,
+    "timezone": lambda value, kind: _timezone(value),
+    "values": lambda value, kind: _values(value),
+}
+"""By option, from its value and the type of the partitions."""

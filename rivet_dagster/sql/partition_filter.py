@@ -1,0 +1,72 @@
+"""Which rows of a relation lie in a window of partitions: a condition made of bound values."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlglot import exp
+from sqlglot.dialects.databricks import Databricks
+
+from rivet_dagster.model.partitions import Partitions, Window
+
+Values = dict[str, Any]
+"""Parameters by name."""
+
+_FROM, _UNTIL = "rivet_from", "rivet_until"
+
+
+def rows_in_window(relation: str, partitions: Partitions, kind: str, window: Window) -> tuple[str, Values]:
+    """The query of the rows of ``relation`` that lie in ``window``, and its parameters.
+
+    ``partitions`` are the relation's own and are chosen by those of the window, ``kind`` is the type of their column.
+
+    >>> regions = Partitions("static", "region", values=("eu", "us"))
+    >>> rows_in_window("orders", regions, "string", Window(regions, ("eu",)))
+    ('SELECT * FROM `orders` WHERE `region` IN (:rivet_key_0)', {'rivet_key_0': 'eu'})
+    """
+    condition, values = in_window(partitions, kind, window)
+    rows = exp.select("*").from_(exp.Table(this=exp.to_identifier(relation, quoted=True))).where(condition)
+    return rows.sql(dialect=Databricks), values
+
+
+def in_window(partitions: Partitions, kind: str, window: Window) -> tuple[exp.Expr, Values]:
+    """The condition alone: true of the rows within, false or NULL of all others.
+
+    Instants are compared as such. Dates, texts of dates and wall clocks are those of the partitions' own time zone; a
+    date lies in a window that overlaps its day.
+    """
+    column = exp.column(exp.to_identifier(partitions.column, quoted=True))
+    if not partitions.of_time:
+        keys = {f"rivet_key_{n}": key for n, key in enumerate(window.keys)}
+        text = column if kind == "string" else exp.cast(column, "string")
+        return exp.In(this=text, expressions=[exp.Placeholder(this=name) for name in keys]), keys
+    assert window.start is not None and window.end is not None
+    start, end = _bounds(kind, window.start, window.end, ZoneInfo(partitions.timezone))
+    values: Values = {_FROM: start, _UNTIL: end}
+    first, last = (_bound(name, kind) for name in values)
+    return exp.and_(exp.GTE(this=column, expression=first), exp.LT(this=column.copy(), expression=last)), values
+
+
+def _bound(name: str, kind: str) -> exp.Expr:
+    """A parameter as a value of the column's type: a wall clock can only be bound as text."""
+    value = exp.Placeholder(this=name)
+    return exp.cast(value, "timestamp_ntz", dialect=Databricks) if kind == "timestamp_ntz" else value
+
+
+def _bounds(kind: str, start: datetime, end: datetime, zone: ZoneInfo) -> tuple[Any, Any]:
+    """The least value within and the least beyond, as a column of type ``kind`` has them."""
+    if kind == "timestamp":
+        return start, end
+    start, end = start.astimezone(zone), end.astimezone(zone)
+    if kind == "timestamp_ntz":
+        return _wall_clock(start), _wall_clock(end)
+    # Where summer time begins at midnight a day ends at one o'clock of the next: its last instant tells its date.
+    last = (end.astimezone(UTC) - timedelta(microseconds=1)).astimezone(zone)
+    first, beyond = start.date(), last.date() + timedelta(days=1)
+    return (first, beyond) if kind == "date" else (first.isoformat(), beyond.isoformat())
+
+
+def _wall_clock(moment: datetime) -> str:
+    return moment.replace(tzinfo=None).isoformat(sep=" ")
