@@ -13,10 +13,9 @@ from rivet_dagster.definitions.check_results import asset_check_result
 from rivet_dagster.definitions.eviction import read_since
 from rivet_dagster.definitions.failure import failure, rivet_failures, step_failures
 from rivet_dagster.definitions.identity import run_identity
-from rivet_dagster.definitions.io_manager import WHOLE
 from rivet_dagster.definitions.names import step_name
 from rivet_dagster.definitions.partitions import run_window
-from rivet_dagster.definitions.resources import engine_key, open_runtime
+from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, open_runtime
 from rivet_dagster.definitions.translator import DagsterRivetTranslator, column_schema
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.eviction import evict
@@ -49,10 +48,7 @@ def group_assets(
     keys = {joint.name: translator.get_asset_key(joint, assembly) for joint in joints}
     stored = [name for name in group.before if assembly.joint(name).type != SOURCE]
     # Dagster wants an input's name to be a name of its own; the joint's is one.
-    inputs = {
-        name: dg.AssetIn(key=translator.get_asset_key(assembly.joint(name), assembly), metadata={WHOLE: True})
-        for name in stored
-    }
+    inputs = {name: dg.AssetIn(key=translator.get_asset_key(assembly.joint(name), assembly)) for name in stored}
     partitions = assembly.joint(group.exit).partitions
     checks = [translator.get_asset_check_spec(check, joint, assembly) for joint in joints for check in joint.checks]
 
@@ -66,7 +62,7 @@ def group_assets(
         can_subset=True,
         backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
         required_resource_keys={engine_key(spec.name) for spec in assembly.engines},
-        op_tags={"rivet/engine": group.engine},
+        op_tags={ENGINE_TAG: group.engine},
         pool=f"rivet_{group.engine}",
         description=f"{len(joints)} joint{'s' if len(joints) > 1 else ''} as one query on '{group.engine}'",
     )

@@ -11,15 +11,12 @@ import dagster as dg
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.failure import rivet_failures
 from rivet_dagster.definitions.partitions import partitions_definition, window
-from rivet_dagster.definitions.resources import engine_key, open_runtime
+from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, open_runtime
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading import reference
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.partitions import Window
-
-WHOLE = "rivet/whole"
-"""Metadata of an input whose step takes from all rows what it needs."""
 
 
 class RivetIOManager(dg.IOManager):
@@ -68,8 +65,11 @@ def io_manager_definition(
 
 
 def _window(context: dg.InputContext, joint: CompiledJoint) -> Window | None:
-    """The partitions that Dagster maps to those of the run; None where these are all, or a step of ours asks."""
-    if joint.partitions is None or not context.has_asset_partitions or context.definition_metadata.get(WHOLE):
+    """The partitions that Dagster maps to those of the run; None where these are all.
+
+    A step of our own is given all of them, too: it knows what of them its query, and what its checks, read.
+    """
+    if joint.partitions is None or not context.has_asset_partitions or ENGINE_TAG in context.op_def.tags:
         return None
     keys = context.asset_partition_keys
     if len(keys) == partitions_definition(joint.partitions).get_num_partitions():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -56,7 +56,9 @@ def window(partitions: Partitions, keys: Sequence[str]) -> Window:
     if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
         return Window(partitions, tuple(keys))
     spans = [definition.time_window_for_partition_key(key) for key in keys]
-    for before, after in pairwise(spans):
-        if before.end != after.start:
-            raise ValueError(f"between {before.end} and {after.start} there are partitions left out")
-    return Window(partitions, tuple(keys), spans[0].start, spans[-1].end)
+    # In UTC: Python takes the two times that a clock shows twice for the same.
+    bounds = [(span.start.astimezone(UTC), span.end.astimezone(UTC)) for span in spans]
+    for (_, end), (start, _) in pairwise(bounds):
+        if end != start:
+            raise ValueError(f"between {end} and {start} there are partitions left out")
+    return Window(partitions, tuple(keys), bounds[0][0], bounds[-1][1])

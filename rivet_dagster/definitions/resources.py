@@ -14,6 +14,9 @@ from rivet_dagster.execution.progress import Watch
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.profile import EngineSpec
 
+ENGINE_TAG = "rivet/engine"
+"""The tag of a step that tells its engine; no other steps have it."""
+
 
 def engine_key(engine: str) -> str:
     """The resource key of an engine."""
@@ -42,7 +45,7 @@ def executor_for(assembly: CompiledAssembly) -> dg.ExecutorDefinition:
         return dg.in_process_executor
     limits = [
         {
-            "key": "rivet/engine",
+            "key": ENGINE_TAG,
             "value": spec.name,
             "limit": spec.concurrency_limit or engine_class(spec.type).default_concurrency,
         }

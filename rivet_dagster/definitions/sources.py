@@ -12,7 +12,7 @@ from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.check_results import asset_check_result
 from rivet_dagster.definitions.failure import rivet_failures
 from rivet_dagster.definitions.names import step_name
-from rivet_dagster.definitions.resources import engine_key, open_runtime
+from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, open_runtime
 from rivet_dagster.definitions.translator import DagsterRivetTranslator
 from rivet_dagster.execution.judging import check_source
 from rivet_dagster.execution.reading import data_version
@@ -74,7 +74,7 @@ def _gate(
         name=step_name(assembly, "check", joint.name),
         specs=[translator.get_asset_check_spec(check, joint, assembly) for check in joint.checks],
         required_resource_keys={engine_key(spec.name) for spec in assembly.engines},
-        op_tags={"rivet/engine": joint.engine},
+        op_tags={ENGINE_TAG: joint.engine},
         pool=f"rivet_{joint.engine}",
         can_subset=True,
     )

@@ -19,6 +19,7 @@ from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.partitions import Window
 from support.spark import MASTER
 
 MANIFEST = {"profiles": "profiles.yaml", "sources": "sources", "joints": "joints", "sinks": "sinks"}
@@ -82,10 +83,12 @@ class ProjectFolder:
         given: Mapping[str, MaterializedRef] | None = None,
         unjudged_sources: Iterable[str] = (),
         identity: str | None = None,
+        window: Window | None = None,
     ) -> GroupResult:
         """Run a group, all of it unless some of its joints are selected, each time as another run."""
         chosen = self.assembly.group(group).joints if selected is None else selected
-        return run_group(self.runtime, group, chosen, identity or f"{uuid4()}/{group}", given, unjudged_sources)
+        name = identity or f"{uuid4()}/{group}"
+        return run_group(self.runtime, group, chosen, name, given, unjudged_sources, window)
 
     def run_all(self) -> dict[str, GroupResult]:
         """Run every group in the plan's order."""
