@@ -75,7 +75,7 @@ def group_assets(
         with step_failures(context, assembly.joint(group.exit).step):
             unjudged = _unjudged_sources(context, group, assembly, translator)
             window = run_window(context, partitions)
-            identity = run_identity(context, step, group.name, window)
+            identity = "/".join([run_identity(context, step), group.name, *([str(window)] if window else [])])
             result = run_group(runtime, group.name, selected, identity, given, unjudged, window)
         yield from _check_results(context, result.checks, keys)
         if not result.gate_failed:

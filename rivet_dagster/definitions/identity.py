@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dagster as dg
 
-from rivet_dagster.model.partitions import Window
-
 _PARTIAL = "dagster/is_asset_resume_retry"
 _AUTOMATIC = "dagster/retry_number"
 
 
-def run_identity(context: dg.AssetExecutionContext, step: str, group: str, window: Window | None) -> str:
-    """The run that first tried this step, the group that it ran, and its partitions.
+def run_identity(context: dg.AssetExecutionContext, step: str) -> str:
+    """The id of the run that first tried this step.
 
     Whatever retries a step that did not come to its end has the identity of the first try: what that had published
     already is not published twice. A re-execution of what had succeeded, or of everything, is a new run.
@@ -22,7 +20,7 @@ def run_identity(context: dg.AssetExecutionContext, step: str, group: str, windo
         if parent is None:
             break
         run = parent
-    return "/".join([run.run_id, group, *([str(window)] if window else [])])
+    return run.run_id
 
 
 def _is_retry(run: dg.DagsterRun, parent_id: str, step: str, instance: dg.DagsterInstance) -> bool:

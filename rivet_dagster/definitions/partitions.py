@@ -61,4 +61,4 @@ def window(partitions: Partitions, keys: Sequence[str]) -> Window:
     for (_, end), (start, _) in pairwise(bounds):
         if end != start:
             raise ValueError(f"between {end} and {start} there are partitions left out")
-    return Window(partitions, tuple(keys), bounds[0][0], bounds[-1][1])
+    return Window(partitions, tuple(keys), (*(start for start, _ in bounds), bounds[-1][1]))

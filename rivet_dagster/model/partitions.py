@@ -96,20 +96,19 @@ class Partitions:
 class Window:
     """The ``keys`` of ``partitions`` that one run covers, in order.
 
-    Those of time follow one another without a gap from the instant ``start`` on, up to ``end``, which is in none of
-    them. Both carry a time zone, and both are None for static partitions.
+    Those of time follow one another without a gap: ``bounds`` are the instants, in UTC, at which each begins, and the
+    one at which the last ends. Static partitions have none.
     """
 
     partitions: Partitions
     keys: tuple[str, ...]
-    start: datetime | None = None
-    end: datetime | None = None
+    bounds: tuple[datetime, ...] = ()
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The values of the parameters of an author's SQL."""
         found: dict[str, Any] = {PARTITION_KEYS: list(self.keys)}
-        return found | ({PARTITION_START: self.start, PARTITION_END: self.end} if self.partitions.of_time else {})
+        return found | ({PARTITION_START: self.bounds[0], PARTITION_END: self.bounds[-1]} if self.bounds else {})
 
     def __str__(self) -> str:
         """The same text for the same keys, and no other's.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -42,31 +42,35 @@ def in_window(partitions: Partitions, kind: str, window: Window) -> tuple[exp.Ex
         keys = {f"rivet_key_{n}": key for n, key in enumerate(window.keys)}
         text = column if kind == "string" else exp.cast(column, "string")
         return exp.In(this=text, expressions=[exp.Placeholder(this=name) for name in keys]), keys
-    assert window.start is not None and window.end is not None
-    start, end = _bounds(kind, window.start, window.end, ZoneInfo(partitions.timezone))
-    values: Values = {_FROM: start, _UNTIL: end}
+    zone = ZoneInfo(partitions.timezone)
+    values: Values = {
+        _FROM: lower_bound(window.bounds[0], kind, zone),
+        _UNTIL: upper_bound(window.bounds[-1], kind, zone),
+    }
     first, last = (_bound(name, kind) for name in values)
     return exp.and_(exp.GTE(this=column, expression=first), exp.LT(this=column.copy(), expression=last)), values
+
+
+def lower_bound(start: datetime, kind: str, zone: ZoneInfo) -> Any:
+    """The least value of a column of type ``kind`` in what begins at ``start``."""
+    if kind == "timestamp":
+        return start
+    local = start.astimezone(zone)
+    if kind == "timestamp_ntz":
+        return local.replace(tzinfo=None).isoformat(sep=" ")
+    return local.date() if kind == "date" else local.date().isoformat()
+
+
+def upper_bound(end: datetime, kind: str, zone: ZoneInfo) -> Any:
+    """The least value beyond what ends at ``end``."""
+    if kind in ("timestamp", "timestamp_ntz"):
+        return lower_bound(end, kind, zone)
+    # Where summer time begins at midnight a day ends at one o'clock of the next: its last instant tells its date.
+    last = (end - timedelta(microseconds=1)).astimezone(zone).date() + timedelta(days=1)
+    return last if kind == "date" else last.isoformat()
 
 
 def _bound(name: str, kind: str) -> exp.Expr:
     """A parameter as a value of the column's type: a wall clock can only be bound as text."""
     value = exp.Placeholder(this=name)
     return exp.cast(value, "timestamp_ntz", dialect=Databricks) if kind == "timestamp_ntz" else value
-
-
-def _bounds(kind: str, start: datetime, end: datetime, zone: ZoneInfo) -> tuple[Any, Any]:
-    """The least value within and the least beyond, as a column of type ``kind`` has them."""
-    if kind == "timestamp":
-        return start, end
-    start, end = start.astimezone(zone), end.astimezone(zone)
-    if kind == "timestamp_ntz":
-        return _wall_clock(start), _wall_clock(end)
-    # Where summer time begins at midnight a day ends at one o'clock of the next: its last instant tells its date.
-    last = (end.astimezone(UTC) - timedelta(microseconds=1)).astimezone(zone)
-    first, beyond = start.date(), last.date() + timedelta(days=1)
-    return (first, beyond) if kind == "date" else (first.isoformat(), beyond.isoformat())
-
-
-def _wall_clock(moment: datetime) -> str:
-    return moment.replace(tzinfo=None).isoformat(sep=" ")

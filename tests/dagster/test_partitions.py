@@ -1,6 +1,7 @@
 """Joints with partitions as Dagster knows them: definitions, jobs, runs of one partition and of a range."""
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 import pandas as pd
@@ -8,7 +9,9 @@ import pytest
 from support.folders import WORKSPACE, in_order, sink, source
 
 from rivet_dagster import load_definitions
+from rivet_dagster.definitions import groups
 from rivet_dagster.definitions.partitions import partitions_definition, window
+from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.model.partitions import parse_partitions
 
 DAILY = {"type": "daily", "column": "day", "start": "2024-01-01", "end": "2024-01-11"}
@@ -87,10 +90,11 @@ def test_a_window_is_what_dagster_says_where_summer_time_ends():
     keys = definition.get_partition_keys_in_time_window(day)
     assert len(keys) == 25
     found = window(hours, keys)
-    assert (found.keys, found.start, found.end) == (tuple(keys), day.start, day.end)
+    assert found.keys == tuple(keys)
+    assert found.bounds == tuple(day.start + timedelta(hours=n) for n in range(26))
     assert str(found) == "2024-11-03-00:00...2024-11-03-23:00"
     twice = window(hours, ["2024-11-03-01:00-0500"])
-    assert (twice.start, twice.end) == (datetime(2024, 11, 3, 6, tzinfo=UTC), datetime(2024, 11, 3, 7, tzinfo=UTC))
+    assert twice.bounds == (datetime(2024, 11, 3, 6, tzinfo=UTC), datetime(2024, 11, 3, 7, tzinfo=UTC))
     for gap in (["2024-11-03-01:00", "2024-11-03-02:00"], ["2024-11-03-00:00", "2024-11-03-01:00-0500"]):
         with pytest.raises(ValueError, match="left out"):
             window(hours, gap)
@@ -149,6 +153,20 @@ def test_a_range_is_one_run_and_one_query(project, instance, sql_executions):
     days = [f"2024-01-0{day}" for day in range(3, 7)]
     assert sales.rows("report") == totals(*days)
     assert set(materialized(result)) == {(name, day) for name in ("totals", "report") for day in days}
+
+
+def test_each_partition_tells_its_own_count(project, instance, monkeypatch):
+    def counting(*arguments):
+        return replace(run_group(*arguments), partition_rows={"2024-01-03": 5, "2024-01-04": 0})
+
+    monkeypatch.setattr(groups, "run_group", counting)
+    sales = project(SALES)
+    found = materialized(run(sales.root, instance, job="all_daily", first="2024-01-03", last="2024-01-04"))
+    report = {day: metadata for (name, day), metadata in found.items() if name == "report"}
+    assert {day: metadata["dagster/row_count"] for day, metadata in report.items()} == {
+        "2024-01-03": 5, "2024-01-04": 0,
+    }  # fmt: skip
+    assert [metadata["rivet/rows_total"] for metadata in report.values()] == [2, 2]
 
 
 def test_the_identity_of_a_run_names_its_partitions(project, instance):

@@ -16,6 +16,7 @@ from rivet_dagster.definitions.partitions import window
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading import reference
 from rivet_dagster.model.partitions import Window, parse_partitions
+from rivet_dagster.sql.partition_counts import rows_by_key, rows_by_moment
 
 ZONE = ZoneInfo("America/New_York")
 """Neither the session's zone nor the process's."""
@@ -63,10 +64,20 @@ def ids(table: pa.Table) -> list[int]:
     return sorted(table.column("id").to_pylist())
 
 
+def counted(engine, folder, declared: dict, kind: str, chosen: Window) -> dict[str, int]:
+    """The rows of the source's partitions, by key."""
+    session = engine.session()
+    session.register("counted", reference(folder.runtime, "events").frame_in(session))
+    query = rows_by_moment("counted", parse_partitions(declared), kind, chosen)
+    found = rows_by_key(session.rows(*query), kind, chosen)
+    session.close()
+    return found
+
+
 # Summer time begins on the tenth of March, and ends on the third of November.
 @pytest.mark.parametrize("begin", [datetime(2024, 3, 8, tzinfo=UTC), datetime(2024, 11, 1, tzinfo=UTC)])
 @pytest.mark.parametrize("column", ["at", "clock", "day", "text", "iso"])
-def test_a_range_of_days_reads_its_own_rows_by_a_column_of_any_type(project, begin, column):
+def test_a_range_of_days_reads_its_own_rows_by_a_column_of_any_type(project, application, begin, column):
     content, frame = events(begin, 24 * 5)
     declared = partitions("daily", column)
     first = (begin + timedelta(days=1)).date()
@@ -76,6 +87,10 @@ def test_a_range_of_days_reads_its_own_rows_by_a_column_of_any_type(project, beg
     days = frame["at"].dt.tz_convert("America/New_York").dt.date
     expected = frame[(days >= first) & (days < first + timedelta(days=3))]
     assert ids(found) == sorted(expected["id"])
+    kind = {"at": "timestamp", "clock": "timestamp_ntz", "day": "date"}.get(column, "string")
+    assert counted(application, folder, declared, kind, chosen) == {
+        str(day): int(n) for day, n in days.value_counts().items() if str(day) in chosen.keys
+    }
     assert len(expected) == 2 * 24 * 3 + (2 if begin.month == 11 else -2)
     assert found.num_columns == len(frame.columns)
 
@@ -89,7 +104,7 @@ def test_the_hour_that_comes_twice_is_two_partitions(project, key, first_id):
     assert ids(found) == [first_id, first_id + 1]
 
 
-def test_each_clock_time_lies_in_one_hour(project):
+def test_each_clock_time_lies_in_one_hour(project, application):
     content, frame = events(datetime(2024, 11, 3, 4, tzinfo=UTC), 6)
     declared = partitions("hourly", "clock")
     folder = project(files(declared, content))
@@ -97,19 +112,25 @@ def test_each_clock_time_lies_in_one_hour(project):
             "2024-11-03-04:00"]  # fmt: skip
     found = [id for key in keys for id in ids(reference(folder.runtime, "events", covering(declared, key)).to_arrow())]
     assert sorted(found) == sorted(frame["id"].drop(frame.index[-1]))
+    counts = counted(application, folder, declared, "timestamp_ntz", covering(declared, *keys[:4]))
+    assert counts == dict(zip(keys[:4], (2, 0, 4, 2), strict=True))
+    at = counted(application, folder, declared | {"column": "at"}, "timestamp", covering(declared, *keys[:4]))
+    assert at == dict.fromkeys(keys[:4], 2)
 
 
 @pytest.mark.parametrize(("type_", "key", "first", "beyond"), [
     ("weekly", "2024-03-03", date(2024, 3, 3), date(2024, 3, 10)),
     ("monthly", "2024-03-01", date(2024, 3, 1), date(2024, 4, 1)),
 ])  # fmt: skip
-def test_weeks_and_months(project, type_, key, first, beyond):
+def test_weeks_and_months(project, application, type_, key, first, beyond):
     content, frame = events(datetime(2024, 2, 25, tzinfo=UTC), 24 * 40)
     declared = partitions(type_, "at")
     folder = project(files(declared, content))
     days = frame["at"].dt.tz_convert("America/New_York").dt.date
     expected = frame[(days >= first) & (days < beyond)]
-    assert ids(reference(folder.runtime, "events", covering(declared, key)).to_arrow()) == sorted(expected["id"])
+    chosen = covering(declared, key)
+    assert ids(reference(folder.runtime, "events", chosen).to_arrow()) == sorted(expected["id"])
+    assert counted(application, folder, declared, "timestamp", chosen) == {key: len(expected)}
 
 
 def test_a_python_joint_is_given_the_rows_of_its_window(project):

@@ -17,6 +17,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.partitions import Partitions, Window, parse_partitions
 from rivet_dagster.sql.parameters import parameters
+from rivet_dagster.sql.partition_counts import rows_by_key
 from rivet_dagster.sql.partition_filter import rows_in_window
 
 DAILY = {"type": "daily", "column": "day", "start": "2024-01-01"}
@@ -134,7 +135,7 @@ def test_parameters_are_told_from_paths_texts_and_comments():
 
 
 def window(partitions: Partitions, start: datetime, end: datetime) -> Window:
-    return Window(partitions, ("key",), start, end)
+    return Window(partitions, ("key",), (start.astimezone(UTC), end.astimezone(UTC)))
 
 
 @pytest.mark.parametrize(
@@ -176,6 +177,17 @@ def test_keys_are_texts_of_what_the_column_holds():
     assert text == "SELECT * FROM `x` WHERE `region` IN (:rivet_key_0, :rivet_key_1)"
     assert values == {"rivet_key_0": "us", "rivet_key_1": "'; --"}
     assert "CAST(`region` AS STRING) IN" in rows_in_window("x", regions, "int", Window(regions, ("us",)))[0]
+
+
+def test_each_key_has_its_count():
+    regions = Partitions("static", "region", values=("eu", "us", "ap"))
+    found = [{"moment": "ap", "rows": 3}]
+    assert rows_by_key(found, "string", Window(regions, ("us", "ap"))) == {"us": 0, "ap": 3}
+    months = Partitions("monthly", "day", "2024-01-01", timezone="Europe/Berlin")
+    bounds = tuple(datetime(2024, month, 1, tzinfo=BERLIN).astimezone(UTC) for month in (1, 2, 3))
+    days = [{"moment": date(2024, month, day), "rows": day} for month in (1, 2) for day in (1, 29)]
+    chosen = Window(months, ("2024-01-01", "2024-02-01"), bounds)
+    assert rows_by_key(days, "date", chosen) == {"2024-01-01": 30, "2024-02-01": 30}
 
 
 def test_a_run_is_known_by_its_keys():

@@ -1,0 +1,70 @@
+"""How many rows of a relation lie in each partition of a window."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from sqlglot import exp
+from sqlglot.dialects.databricks import Databricks
+
+from rivet_dagster.model.partitions import Partitions, Window
+from rivet_dagster.sql.partition_filter import Values, in_window, lower_bound
+
+_MOMENT, _ROWS = "moment", "rows"
+_SECONDS = 900
+"""All clocks of the world show a whole hour at a quarter of an hour of UTC."""
+
+_HOUR, _DAY = len("2024-01-31 05"), len("2024-01-31")
+
+
+def rows_by_moment(relation: str, partitions: Partitions, kind: str, window: Window) -> tuple[str, Values]:
+    """A query whose rows ``rows_by_key`` reads, and its parameters; one row for each moment that a partition may begin.
+
+    ``kind`` is the type of the partitions' column.
+
+    >>> regions = Partitions("static", "region", values=("eu", "us"))
+    >>> print(rows_by_moment("orders", regions, "string", Window(regions, ("eu",)))[0])
+    SELECT `region` AS `moment`, COUNT(*) AS `rows` FROM `orders` WHERE `region` IN (:rivet_key_0) GROUP BY `region`
+    """
+    condition, values = in_window(partitions, kind, window)
+    moment = _moment(exp.column(exp.to_identifier(partitions.column, quoted=True)), partitions, kind)
+    count = exp.Count(this=exp.Star(), big_int=True)
+    query = (
+        exp.select(exp.alias_(moment, _MOMENT, quoted=True), exp.alias_(count, _ROWS, quoted=True))
+        .from_(exp.Table(this=exp.to_identifier(relation, quoted=True)))
+        .where(condition)
+        .group_by(moment.copy())
+    )
+    return query.sql(dialect=Databricks), values
+
+
+def rows_by_key(found: Iterable[Mapping[str, Any]], kind: str, window: Window) -> dict[str, int]:
+    """The rows of each partition of ``window``, 0 where there are none, from those of each moment."""
+    counts = dict.fromkeys(window.keys, 0)
+    zone = ZoneInfo(window.partitions.timezone)
+    starts = [_as_moment(lower_bound(start, kind, zone), kind) for start in window.bounds[:-1]]
+    for row in found:
+        moment = row[_MOMENT]
+        counts[window.keys[bisect_right(starts, moment) - 1] if starts else moment] += row[_ROWS]
+    return counts
+
+
+def _as_moment(start: Any, kind: str) -> Any:
+    """Where a partition begins, as the query gives it."""
+    if kind == "timestamp":
+        return int(start.timestamp()) // _SECONDS
+    return start[:_HOUR] if kind == "timestamp_ntz" else start
+
+
+def _moment(column: exp.Expr, partitions: Partitions, kind: str) -> exp.Expr:
+    if not partitions.of_time:
+        return column if kind == "string" else exp.cast(column, "string")
+    if kind == "timestamp":
+        quarter = exp.Div(this=exp.func("UNIX_SECONDS", column), expression=exp.Literal.number(_SECONDS))
+        return exp.cast(exp.Floor(this=quarter), "bigint")
+    if kind == "timestamp_ntz":  # as text: DATE_TRUNC would make an instant of it
+        return exp.Left(this=exp.cast(column, "string"), expression=exp.Literal.number(_HOUR))
+    return exp.Left(this=column, expression=exp.Literal.number(_DAY)) if kind == "string" else column
