@@ -10,6 +10,7 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.definitions.failure import DIAGNOSTICS
+from rivet_dagster.definitions.groups import ROW_COUNT, ROWS_TOTAL
 from rivet_dagster.definitions.names import step_name
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.check import Check
@@ -136,11 +137,11 @@ def _group(name: str, status: str, metadata: Mapping[str, Any]) -> GroupReport:
         "inserted": "rivet/rows_inserted",
         "updated": "rivet/rows_updated",
         "deleted": "rivet/rows_deleted",
-        "total": "dagster/row_count",
+        "total": ROW_COUNT,
     }
     rows = {ours: metadata[theirs] for ours, theirs in keys.items() if theirs in metadata}
-    if "rivet/rows_total" in metadata:  # there the other count is one partition's
-        rows["total"] = metadata["rivet/rows_total"]
+    if ROWS_TOTAL in metadata:
+        rows["total"] = metadata[ROWS_TOTAL]
     return GroupReport(name, status, metadata.get("rivet/phases") or {}, rows)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.schemas import JointSchema
-from rivet_dagster.model.joint import Joint
+from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.partitions import PARTITION_END, PARTITION_KEYS, PARTITION_START
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.parameters import parameters
@@ -24,6 +24,19 @@ def check_parameters(graph: Graph, found: Diagnostics) -> None:
             for parameter, line in parameters(query.text).items():
                 if parameter in _PARAMETERS and parameter not in allowed:
                     found.sql_error(joint, "RVT-323", SqlError(_why(joint, parameter), line))
+    for joint in graph.joints.values():
+        if joint.type == SOURCE:
+            _check_source(joint, found)
+
+
+def _check_source(joint: Joint, found: Diagnostics) -> None:
+    """A source's own transforms are no query of the author's: its `partitions` choose the rows."""
+    texts = {"filter": joint.filter or "", "columns": "\n".join(text or "" for _, text in joint.columns)}
+    for key, text in texts.items():
+        used = [name for name in _PARAMETERS if f":{name}" in text]
+        if used:
+            message = f"`{key}` uses :{used[0]}, which only SQL joints may"
+            found.error(joint, "RVT-323", message, key, "Give the source `partitions`: a run reads its window alone.")
 
 
 def check_partition_columns(graph: Graph, schemas: Mapping[str, JointSchema], found: Diagnostics) -> None:

@@ -32,6 +32,9 @@ from rivet_dagster.model.storage import Published
 _NAMES = 20
 """How many files of a landing zone stand in the metadata by name."""
 
+ROW_COUNT, ROWS_TOTAL = "dagster/row_count", "rivet/rows_total"
+"""The second takes the place of the first where that is one partition's."""
+
 
 def group_assets(
     group: FusedGroup,
@@ -80,8 +83,9 @@ def group_assets(
         yield from _check_results(context, result.checks, keys)
         if not result.gate_failed:
             _tell_partitions(context, keys[group.exit], result)
+            total = ROW_COUNT if window is None or len(window.keys) == 1 else ROWS_TOTAL
             for name in selected:
-                yield _materialization(name, keys[name], result, runtime, group)
+                yield _materialization(name, keys[name], result, runtime, group, total)
             # Dagster has recorded the materializations by now.
             with rivet_failures():
                 evicted = evict(runtime, group.name, read_since(context.instance, assembly, translator))
@@ -147,13 +151,13 @@ def _unjudged_sources(
 
 
 def _materialization(
-    name: str, key: dg.AssetKey, result: GroupResult, runtime: Runtime, group: FusedGroup
+    name: str, key: dg.AssetKey, result: GroupResult, runtime: Runtime, group: FusedGroup, total: str
 ) -> dg.MaterializeResult[Any]:
     metadata: dict[str, Any] = {}
     if name == group.exit:
         metadata = _exit_metadata(result)
     elif name in result.counted:
-        metadata["dagster/row_count"] = result.counted[name]
+        metadata[total] = result.counted[name]
     with rivet_failures():
         value = reference(runtime, name)
     return dg.MaterializeResult(asset_key=key, value=value, metadata=metadata)
@@ -162,7 +166,7 @@ def _materialization(
 def _tell_partitions(context: dg.AssetExecutionContext, exit_key: dg.AssetKey, result: GroupResult) -> None:
     """Give each partition its own count, to be told with what all of them have in common."""
     for key, rows in result.partition_rows.items():
-        context.add_asset_metadata({"dagster/row_count": rows}, asset_key=exit_key, partition_key=key)
+        context.add_asset_metadata({ROW_COUNT: rows}, asset_key=exit_key, partition_key=key)
 
 
 def _exit_metadata(result: GroupResult) -> dict[str, Any]:
@@ -171,9 +175,8 @@ def _exit_metadata(result: GroupResult) -> dict[str, Any]:
     if result.published is None or result.rows is None:
         return metadata | {"rivet/skipped": "the batch was empty"}
     columns = tuple(Field(name, kind) for name, kind in result.published.statistics.columns)
-    total = "rivet/rows_total" if result.partition_rows else "dagster/row_count"
     return metadata | {
-        total: result.rows.total,
+        ROWS_TOTAL if result.partition_rows else ROW_COUNT: result.rows.total,
         "rivet/rows_inserted": result.rows.inserted,
         "rivet/rows_updated": result.rows.updated,
         "rivet/rows_deleted": result.rows.deleted,

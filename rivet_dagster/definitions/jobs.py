@@ -17,7 +17,8 @@ def jobs_over_everything(
 ) -> list[dg.UnresolvedAssetJobDefinition]:
     """``all``, ``all_daily``, ... and ``all_daily_2`` where joints have other days: a run has partitions of one kind.
 
-    Each takes along the checks of the gated sources that its joints read.
+    Those of one type are numbered by start, end, time zone and values. Each takes along the checks of
+    the gated sources that its joints read.
     """
     parts = _parts(assembly)
     read = {name: _sources(assembly, joints) for name, joints in parts.items()}
@@ -40,7 +41,7 @@ def _parts(assembly: CompiledAssembly) -> Mapping[str, list[CompiledJoint]]:
     """The joints that are made, by the name of their job."""
     by_keys: dict[object, list[CompiledJoint]] = {}
     made = [joint for joint in assembly.joints if joint.type != SOURCE]
-    for joint in sorted(made, key=lambda joint: joint.partitions is not None):
+    for joint in sorted(made, key=lambda joint: str(joint.partitions.keys) if joint.partitions else ""):
         by_keys.setdefault(joint.partitions.keys if joint.partitions else None, []).append(joint)
     found: dict[str, list[CompiledJoint]] = {}
     for joints in by_keys.values():

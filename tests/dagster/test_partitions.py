@@ -128,8 +128,8 @@ def test_there_is_a_job_for_each_definition_of_partitions(folder):
     days = dg.DailyPartitionsDefinition("2024-01-01", "2024-01-11")
     assert found == {
         "all": ({"a", "more"}, None),
-        "all_daily": ({"other"}, dg.DailyPartitionsDefinition("2024-01-01", "2024-01-20")),
-        "all_daily_2": ({"totals", "report"}, days),
+        "all_daily": ({"totals", "report"}, days),
+        "all_daily_2": ({"other"}, dg.DailyPartitionsDefinition("2024-01-01", "2024-01-20")),
         "all_static": ({"regions"}, dg.StaticPartitionsDefinition(["eu", "us", "ap"])),
     }
 
@@ -167,6 +167,14 @@ def test_each_partition_tells_its_own_count(project, instance, monkeypatch):
         "2024-01-03": 5, "2024-01-04": 0,
     }  # fmt: skip
     assert [metadata["rivet/rows_total"] for metadata in report.values()] == [2, 2]
+
+
+def test_an_inner_joint_is_counted_in_its_window(project, instance):
+    sales = project(SALES)
+    one = run(sales.root, instance, selection=["totals"], first="2024-01-03")
+    assert materialized(one) == {("totals", "2024-01-03"): {"dagster/row_count": 1}}
+    two = run(sales.root, instance, selection=["totals"], first="2024-01-03", last="2024-01-04")
+    assert list(materialized(two).values()) == [{"rivet/rows_total": 2}] * 2
 
 
 def test_the_identity_of_a_run_names_its_partitions(project, instance):

@@ -477,6 +477,10 @@ JOINT_FILES = {
         RVT-323 joints/orders.sql:3: joint orders: the SQL uses :partition_end, but the joint has no `partitions`
             Give the joint `partitions`, or leave the parameter out.
     """),
+    "partitions: parameters of a source": source("filter: net > 0 AND :partition_start > '2024'\n", """
+        RVT-323 sources/raw.yaml:5: joint raw: `filter` uses :partition_start, which only SQL joints may
+            Give the source `partitions`: a run reads its window alone.
+    """),
     "partitions: parameters of time in static ones": sql(
         "-- rivet:partitions: {type: static, column: id, values: ['1']}\n"
         f"{QUERY}WHERE id > 1 AND :partition_start > array_max(:partition_keys)\n", """
