@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from random import Random
 from typing import Any
 
-from support.scd2_model import ZONE, Row, Scd2, instant
+from rivet_dagster.sql.write_strategies.duplicates import SHOWN
+from support.scd2_model import ZONE, Conflict, Key, Row, Scd2, instant
+from support.scd2_runs import DuckDb, Runs, Spark
 
 FIRST_DAY = datetime(2026, 3, 26)
 DAYS = 7
@@ -18,6 +21,9 @@ SKIPPED = datetime(2026, 3, 29, 2, 30)
 
 KINDS = (None, "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 """Of the time of effect; None for a strategy without."""
+
+ALL_SEEN = {"conflict", "repeated", "open", "closed", "adjacent", "gap", "NULL key"}
+"""What ``follow`` tells of enough histories."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +102,74 @@ def _time(random: Random, kind: str | None) -> Any:
     return random.choice([day, day, SKIPPED, SKIPPED + timedelta(hours=1)])
 
 
-def without_conflicts(strategy: Scd2, batch: list[Row], conflicts: set[tuple[Any, ...]], run: datetime) -> list[Row]:
-    """The batch but for the rows of those keys and times."""
-    times = 1 if strategy.effective_at else 0
+def follow(engine: Spark | DuckDb, found: Histories) -> set[str]:
+    """Run it, and compare with the model after each run; what has occurred, so that one sees that it has."""
+    strategy, runs = found.strategy, Runs(engine, found.strategy, found.types)
+    history: list[Row] = []
+    seen: set[str] = set()
+    for run in found.runs:
+        conflicts = conflicts_of(strategy, run)
+        shown = runs.conflicts(run.batch, run.started_at)
+        assert len(shown) == min(len(conflicts), SHOWN)
+        assert {_shown_key(row) for row in shown} <= conflicts
+        batch = [row for row in run.batch if _batch_key(strategy, row, run) not in conflicts]
 
-    def identity(row: Row) -> tuple[Any, ...]:
-        return (*strategy.key(row), *[strategy.at(row, run)][:times])
+        expected = strategy.run(history, batch, run.started_at)
+        outcome = runs.run(history, batch, run.started_at)
+        assert_same(strategy, outcome.rows, expected, batch, run)
+        assert (outcome.inserted, outcome.updated) == strategy.difference(history, expected)
+        seen |= assert_sound(strategy, expected)
+        if run.is_repeated and strategy.effective_at and not strategy.close_missing:
+            assert (outcome.inserted, outcome.updated) == (0, 0)
+            seen.add("repeated")
+        if conflicts:
+            seen.add("conflict")
+        history = expected
+    return seen
 
-    return [row for row in batch if identity(row) not in conflicts]
+
+def conflicts_of(strategy: Scd2, run: Run) -> set[Key]:
+    """The keys, with their times, that the batch repeats without an order."""
+    try:
+        strategy.latest(run.batch, run.started_at)
+    except Conflict as conflict:
+        return conflict.keys
+    return set()
+
+
+def _batch_key(strategy: Scd2, row: Row, run: Run) -> Key:
+    return (*strategy.key(row), strategy.at(row, run.started_at)) if strategy.effective_at else strategy.key(row)
+
+
+def _shown_key(row: Row) -> Key:
+    return tuple(row.values())
+
+
+def assert_same(strategy: Scd2, found: list[Row], expected: list[Row], batch: list[Row], run: Run) -> None:
+    """The same rows; where not, all about the first key that differs."""
+    different = [strategy.key(row) for row in expected if row not in found]
+    different += [strategy.key(row) for row in found if row not in expected]
+    if different or len(found) != len(expected):
+        key = different[0] if different else None
+        own = [[row for row in rows if strategy.key(row) == key] for rows in (batch, found, expected)]
+        raise AssertionError(f"{strategy} at {run.started_at}, batch, found, expected: {own}")
+
+
+def assert_sound(strategy: Scd2, history: list[Row]) -> set[str]:
+    """No versions of a key overlap, none has a gap after it or an end unless keys are closed, and one is current."""
+    keys: dict[Key, list[tuple[datetime, datetime | None]]] = {}
+    for row in history:
+        keys.setdefault(strategy.key(row), []).append((row[strategy.valid_from], row[strategy.valid_to]))
+        assert row[strategy.is_current] == (row[strategy.valid_to] is None)
+    seen = set()
+    for key, versions in keys.items():
+        versions.sort(key=lambda version: version[0])
+        for (begin, end), (following, _) in pairwise(versions):
+            assert end is not None
+            assert begin < end <= following
+            assert strategy.close_missing or end == following
+            seen.add("gap" if end < following else "adjacent")
+        end = versions[-1][1]
+        assert end is None or (strategy.close_missing and versions[-1][0] < end)
+        seen |= {"open" if end is None else "closed", *(["NULL key"] if None in key else [])}
+    return seen

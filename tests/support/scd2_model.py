@@ -115,6 +115,10 @@ class Scd2:
     def key(self, row: Row) -> Key:
         return tuple(row[name] for name in self.keys)
 
+    def identity(self, row: Row) -> Key:
+        """What a version of the history is known by."""
+        return (*self.key(row), row[self.valid_from])
+
     def order(self, row: Row) -> Key:
         return tuple(
             (row[name] is not None, row[name]) if row[name] is not None else (False,) for name in self.order_by
@@ -129,8 +133,8 @@ class Scd2:
 
     def difference(self, before: Sequence[Row], after: Sequence[Row]) -> tuple[int, int]:
         """How many versions are new, and how many are not as they were."""
-        known = {(*self.key(row), row[self.valid_from]): row for row in before}
-        found = {(*self.key(row), row[self.valid_from]): row for row in after}
+        known = {self.identity(row): row for row in before}
+        found = {self.identity(row): row for row in after}
         assert known.keys() <= found.keys(), "a version is gone"
         return len(found.keys() - known.keys()), sum(found[key] != row for key, row in known.items())
 

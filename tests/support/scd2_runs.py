@@ -1,18 +1,21 @@
-"""Runs of scd2 on Spark, applied as a write would: the target without what changes, and the changes."""
+"""Runs of scd2 on an engine, applied as a write would: the target without what changes, and the changes."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
+
+import duckdb
+from sqlglot import exp, parse_one
 
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.sql.write_strategies import scd2
 from support.scd2_model import Row, Scd2
 
 VERSION_TYPES = ("TIMESTAMP", "TIMESTAMP", "BOOLEAN")
+DUCKDB_TYPES = {"TIMESTAMP": "TIMESTAMPTZ", "TIMESTAMP_NTZ": "TIMESTAMP"}
 
 
 @dataclass(frozen=True)
@@ -24,45 +27,79 @@ class Outcome:
     updated: int
 
 
+class Spark:
+    """The engine that the queries are for."""
+
+    def __init__(self, session: PySparkSession) -> None:
+        self._session = session
+
+    def register(self, name: str, rows: Sequence[Row], types: Mapping[str, str]) -> None:
+        """A view with columns of Spark's types."""
+        schema = ", ".join(f"`{column}` {type_}" for column, type_ in types.items())
+        values: list[Any] = [tuple(row[column] for column in types) for row in rows]
+        self._session.register(name, self._session.spark.createDataFrame(values, schema))
+
+    def rows(self, sql: str, run: datetime) -> list[Row]:
+        """What a query gives for a run that started then."""
+        return self._session.rows(sql, {"run_started_at": run})
+
+
+class DuckDb:
+    """An engine without a JVM: it runs what sqlglot makes of the queries."""
+
+    def __init__(self) -> None:
+        self._connection = duckdb.connect(config={"threads": 1})
+        self._connection.execute("SET TimeZone = 'Europe/Berlin'")
+
+    def register(self, name: str, rows: Sequence[Row], types: Mapping[str, str]) -> None:
+        """A table with columns of Spark's types."""
+        columns = ", ".join(f'"{column}" {DUCKDB_TYPES.get(type_, type_)}' for column, type_ in types.items())
+        self._connection.execute(f'CREATE OR REPLACE TABLE "{name}" ({columns})')
+        if rows:
+            row_of_places = f"({', '.join('?' for _ in types)})"
+            places = ", ".join([row_of_places] * len(rows))
+            values = [row[column] for row in rows for column in types]
+            self._connection.execute(f'INSERT INTO "{name}" VALUES {places}', values)
+
+    def rows(self, sql: str, run: datetime) -> list[Row]:
+        """What a query gives for a run that started then."""
+        tree = parse_one(sql, read="databricks")
+        started_at = exp.cast(exp.Literal.string(run.isoformat()), "timestamptz")
+        for placeholder in list(tree.find_all(exp.Placeholder)):
+            placeholder.replace(started_at.copy())
+        cursor = self._connection.execute(tree.sql(dialect="duckdb"))
+        names = [column[0] for column in cursor.description or ()]
+        return [{name: _in_utc(value) for name, value in zip(names, row, strict=True)} for row in cursor.fetchall()]
+
+
+def _in_utc(value: Any) -> Any:
+    return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo else value
+
+
 @dataclass(frozen=True)
 class Runs:
-    """Runs of one strategy; ``types`` are Spark's, one for each column of the batch."""
+    """Runs of one strategy on an engine; ``types`` are Spark's, one for each column of the batch."""
 
-    session: PySparkSession
+    engine: Spark | DuckDb
     strategy: Scd2
     types: Mapping[str, str]
 
     def run(self, history: Sequence[Row], batch: Sequence[Row], run: datetime) -> Outcome:
         """Apply a batch that has no conflicts to ``history``."""
-        self.register(history, batch)
-        found = self.session.rows(applied(self.strategy), {"run_started_at": run})
-        kinds = Counter(row.pop(scd2.CHANGE) for row in found)
-        return Outcome(found, kinds[scd2.INSERT], kinds[scd2.UPDATE])
+        self._register(history, batch)
+        found = self.engine.rows(scd2.changes(self.strategy.history_columns, self.strategy.options), run)
+        kinds = [row.pop(scd2.CHANGE) for row in found]
+        updated = {self.strategy.identity(row) for row, kind in zip(found, kinds, strict=True) if kind == scd2.UPDATE}
+        rows = [row for row in history if self.strategy.identity(row) not in updated] + found
+        assert len(rows) == len(history) + kinds.count(scd2.INSERT), "an update of what is not there"
+        return Outcome(rows, kinds.count(scd2.INSERT), kinds.count(scd2.UPDATE))
 
     def conflicts(self, batch: Sequence[Row], run: datetime) -> list[Row]:
-        """The keys that repeat without an order."""
-        self.register([], batch)
-        return self.session.rows(scd2.conflicts(self.strategy.history_columns, self.strategy.options))
+        """The keys that repeat without an order, as far as they are shown."""
+        self._register([], batch)
+        return self.engine.rows(scd2.conflicts(self.strategy.history_columns, self.strategy.options), run)
 
-    def register(self, history: Sequence[Row], batch: Sequence[Row]) -> None:
-        """The views that the queries read."""
+    def _register(self, history: Sequence[Row], batch: Sequence[Row]) -> None:
         own = (self.strategy.valid_from, self.strategy.valid_to, self.strategy.is_current)
-        self._view("batch", batch, self.types)
-        self._view("target", history, {**self.types, **dict(zip(own, VERSION_TYPES, strict=True))})
-
-    def _view(self, name: str, rows: Sequence[Row], types: Mapping[str, str]) -> None:
-        schema = ", ".join(f"`{column}` {type_}" for column, type_ in types.items())
-        values: list[tuple[Any, ...]] = [tuple(row[column] for column in types) for row in rows]
-        self.session.register(name, self.session.spark.createDataFrame(values, schema))
-
-
-def applied(strategy: Scd2) -> str:
-    """The target's rows after the batch, each with what became of it."""
-    identity = " AND ".join(f"t.`{c}` <=> u.`{c}`" for c in (*strategy.keys, strategy.valid_from))
-    columns = ", ".join(f"`{c}`" for c in strategy.history_columns)
-    return f"""
-        WITH changes AS ({scd2.changes(strategy.history_columns, strategy.options)})
-        SELECT {columns}, 'kept' AS rivet_change FROM target AS t
-        LEFT ANTI JOIN (SELECT * FROM changes WHERE rivet_change = 'update') AS u ON {identity}
-        UNION ALL SELECT {columns}, rivet_change FROM changes
-    """
+        self.engine.register("batch", batch, self.types)
+        self.engine.register("target", history, {**self.types, **dict(zip(own, VERSION_TYPES, strict=True))})

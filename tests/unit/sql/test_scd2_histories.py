@@ -1,0 +1,16 @@
+"""scd2 on random histories equals the plain model after each run, on an engine that needs no JVM."""
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.scd2_histories import KINDS, follow, histories
+from support.scd2_runs import DuckDb
+
+KEYS = 12
+
+
+@settings(max_examples=60, derandomize=True, deadline=None, database=None)
+@given(st.integers(0, 2**32), st.sampled_from(KINDS))
+def test_each_run_leaves_what_the_model_says(seed, kind):
+    follow(DuckDb(), histories(Random(seed), kind, KEYS))
