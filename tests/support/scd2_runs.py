@@ -20,11 +20,15 @@ DUCKDB_TYPES = {"TIMESTAMP": "TIMESTAMPTZ", "TIMESTAMP_NTZ": "TIMESTAMP"}
 
 @dataclass(frozen=True)
 class Outcome:
-    """The target's rows after a run, and how many versions are new and changed."""
+    """The target's rows after a run, and those of them that are new or changed."""
 
     rows: list[Row]
-    inserted: int
-    updated: int
+    inserted: list[Row]
+    updated: list[Row]
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return len(self.inserted), len(self.updated)
 
 
 class Spark:
@@ -88,11 +92,13 @@ class Runs:
         """Apply a batch that has no conflicts to ``history``."""
         self._register(history, batch)
         found = self.engine.rows(scd2.changes(self.strategy.history_columns, self.strategy.options), run)
-        kinds = [row.pop(scd2.CHANGE) for row in found]
-        updated = {self.strategy.identity(row) for row, kind in zip(found, kinds, strict=True) if kind == scd2.UPDATE}
+        kinds: dict[str, list[Row]] = {scd2.INSERT: [], scd2.UPDATE: []}
+        for row in found:
+            kinds[row.pop(scd2.CHANGE)].append(row)
+        updated = [self.strategy.identity(row) for row in kinds[scd2.UPDATE]]
         rows = [row for row in history if self.strategy.identity(row) not in updated] + found
-        assert len(rows) == len(history) + kinds.count(scd2.INSERT), "an update of what is not there"
-        return Outcome(rows, kinds.count(scd2.INSERT), kinds.count(scd2.UPDATE))
+        assert len(rows) == len(history) + len(kinds[scd2.INSERT]), "an update of what is not there"
+        return Outcome(rows, kinds[scd2.INSERT], kinds[scd2.UPDATE])
 
     def conflicts(self, batch: Sequence[Row], run: datetime) -> list[Row]:
         """The keys that repeat without an order, as far as they are shown."""

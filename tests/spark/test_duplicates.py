@@ -1,0 +1,67 @@
+"""Rows of a batch that share a key: which one counts, and when none does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rivet_dagster.engines.pyspark.session import PySparkSession
+from rivet_dagster.sql.write_strategies.duplicates import conflicts, latest, order_of
+from rivet_dagster.sql.write_strategies.trees import column, text
+
+COLUMNS = ("id", "place", "row")
+"""A key, an order and a value, called as the queries call things of their own."""
+
+CASES: list[tuple[str, tuple[str, ...], list[tuple[Any, Any]], Any]] = [
+    ("a row alone counts", (), [(1, "a")], "a"),
+    ("rows that are equal are one", (), [(1, "a"), (1, "a")], "a"),
+    ("NULL equals NULL", (), [(None, None), (None, None)], None),
+    ("unequal rows without an order are a conflict", (), [(1, "a"), (2, "a")], ...),
+    ("the greatest order counts", ("place",), [(1, "a"), (3, "b"), (2, "c")], "b"),
+    ("NULL is the least order", ("place",), [(None, "a"), (-5, "b")], "b"),
+    ("NULL alone is an order", ("place",), [(None, "a"), (None, "a")], "a"),
+    ("a tie for the greatest is a conflict", ("place",), [(2, "a"), (2, "b"), (1, "c")], ...),
+    ("a tie of equal rows is none", ("place",), [(2, "a"), (2, "a"), (1, "c")], "a"),
+    ("a tie below the greatest is none", ("place",), [(2, "a"), (1, "b"), (1, "c")], "a"),
+    ("a tie of NULL orders is a conflict", ("place",), [(None, "a"), (None, "b")], ...),
+    ("the next column decides a tie", ("place", "row"), [(2, "a"), (2, "b"), (1, "z")], "b"),
+    ("the next column may be NULL", ("place", "row"), [(2, None), (2, "a")], "a"),
+]
+
+
+@pytest.fixture
+def batch(session: PySparkSession):
+    """A batch of rows."""
+
+    def register(rows: list[tuple[Any, ...]]) -> None:
+        session.register("batch", session.spark.createDataFrame(rows, "id STRING, place INT, row STRING"))
+
+    return register
+
+
+@pytest.mark.parametrize("order_by", [(), ("place",), ("place", "row")], ids=" ".join)
+def test_one_row_counts_or_the_key_is_shown(session: PySparkSession, batch, order_by: tuple[str, ...]) -> None:
+    cases = {name: (rows, winner) for name, order, rows, winner in CASES if order == order_by}
+    null_key: list[tuple[Any, ...]] = [(None, 7, "n"), (None, 7, "n")]
+    batch([*null_key, *[(name, *row) for name, (rows, _) in cases.items() for row in rows]])
+    shown = session.rows(text(conflicts("batch", [column("id")], order_by, COLUMNS)))
+    assert {row["id"] for row in shown} == {name for name, (_, winner) in cases.items() if winner is ...}
+    found = session.rows(text(latest("batch", [column("id")], order_by, COLUMNS)))
+    assert len(found) == len(cases) + 1
+    decided = {row["id"]: row["row"] for row in found if row["id"] not in {row["id"] for row in shown}}
+    assert decided == {None: "n"} | {name: winner for name, (_, winner) in cases.items() if winner is not ...}
+
+
+def test_null_keys_conflict_and_ten_are_shown(session: PySparkSession, batch) -> None:
+    batch([(None, 1, "a"), (None, 1, "b")])
+    assert session.rows(text(conflicts("batch", [column("id")], (), COLUMNS))) == [{"id": None}]
+    batch([(str(n), 1, value) for n in range(12) for value in "ab"])
+    shown = session.rows(text(conflicts("batch", [column("id")], (), COLUMNS)))
+    assert len({row["id"] for row in shown}) == len(shown) == 10
+
+
+def test_the_watermark_is_the_order_where_none_is_given():
+    assert order_of({"watermark_column": "at"}) == ("at",)
+    assert order_of({"watermark_column": "at", "order_by": ("seq", "at")}) == ("seq", "at")
+    assert order_of({}) == ()

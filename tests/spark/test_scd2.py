@@ -1,0 +1,194 @@
+"""scd2 row by row: what each batch leaves of a history."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from support.scd2_cases import (
+    CASES_CLOSING,
+    CASES_KEPT,
+    CLOSING,
+    COLUMNS,
+    KEPT,
+    TYPES,
+    Case,
+    hour,
+    of_case,
+    played,
+    started_at,
+)
+from support.scd2_model import Row, Scd2
+from support.scd2_runs import Outcome, Runs, Spark
+
+from rivet_dagster.engines.pyspark import PySparkEngine
+from rivet_dagster.engines.pyspark.session import PySparkSession
+from rivet_dagster.errors import RivetError
+from rivet_dagster.sql.write_strategies import scd2
+
+CASES = [(KEPT, case) for case in CASES_KEPT] + [(CLOSING, case) for case in CASES_CLOSING]
+
+
+@pytest.fixture(scope="module")
+def outcomes(engine: PySparkEngine) -> Iterator[dict[Scd2, list[Outcome]]]:
+    """All cases of a strategy are keys of the same runs."""
+    session = engine.session()
+    groups = ((KEPT, CASES_KEPT), (CLOSING, CASES_CLOSING))
+    yield {strategy: played(Runs(Spark(session), strategy, TYPES), cases) for strategy, cases in groups}
+    session.close()
+
+
+@pytest.mark.parametrize(("strategy", "case"), CASES, ids=[case.name for _, case in CASES])
+def test_case(outcomes: dict[Scd2, list[Outcome]], strategy: Scd2, case: Case) -> None:
+    outcome = of_case(case, outcomes[strategy])
+    assert outcome.rows == case.expected()
+    assert outcome.counts == case.changed
+
+
+def runs(session: PySparkSession, types: dict[str, str], **options: Any) -> Runs:
+    """Runs over columns of Spark's types; the key is ``id`` unless said otherwise."""
+    return Runs(Spark(session), Scd2(tuple(types), **{"keys": ("id",), **options}), types)
+
+
+def spans(rows: list[Row]) -> list[tuple[Any, ...]]:
+    return sorted((row["id"], row["valid_from"], row["valid_to"]) for row in rows)
+
+
+def test_without_a_time_of_effect_it_is_the_start_of_the_run(session: PySparkSession) -> None:
+    prices = runs(session, {"id": "INT", "price": "INT"})
+    first = prices.run([], [{"id": 1, "price": 1}, {"id": 2, "price": 1}], hour(100))
+    second = prices.run(first.rows, [{"id": 1, "price": 2}, {"id": 2, "price": 1}], hour(200))
+    assert spans(second.rows) == [(1, hour(100), hour(200)), (1, hour(200), None), (2, hour(100), None)]
+    assert second.counts == (1, 1)
+    # A run of the same moment has the last word on it.
+    third = prices.run(second.rows, [{"id": 1, "price": 3}], hour(200))
+    assert [row["price"] for row in third.rows if row["is_current"] and row["id"] == 1] == [3]
+    assert third.counts == (0, 1)
+
+
+def test_keys_are_null_safe_and_closed_alike(session: PySparkSession) -> None:
+    prices = runs(session, {"id": "INT", "part": "INT", "price": "INT"}, keys=("id", "part"), close_missing=True)
+    keys = [(None, None), (None, 1), (1, None), (1, 1)]
+    first = prices.run([], [{"id": i, "part": p, "price": 1} for i, p in keys], hour(100))
+    assert first.counts == (4, 0)
+    second = prices.run(first.rows, [{"id": i, "part": p, "price": 1} for i, p in keys[1:]], hour(200))
+    assert [(row["id"], row["part"], row["valid_to"]) for row in second.updated] == [(None, None, hour(200))]
+    assert second.counts == (0, 1)
+    third = prices.run(second.rows, [{"id": i, "part": p, "price": 1} for i, p in keys], hour(300))
+    assert [(row["id"], row["part"], row["valid_from"]) for row in third.inserted] == [(None, None, hour(300))]
+
+
+@pytest.mark.parametrize(
+    ("type_", "at"), [("DATE", date(2026, 7, 1)), ("TIMESTAMP_NTZ", datetime(2026, 7, 1))]
+)  # fmt: skip
+def test_dates_and_times_without_a_zone_are_the_sessions(session: PySparkSession, type_: str, at: Any) -> None:
+    prices = runs(session, {"id": "INT", "at": type_, "price": "INT"}, effective_at="at")
+    (row,) = prices.run([], [{"id": 1, "at": at, "price": 1}], hour(100)).rows
+    assert (row["at"], row["valid_from"]) == (at, datetime(2026, 6, 30, 22, tzinfo=UTC))
+    assert prices.run([row], [{"id": 1, "at": at, "price": 1}], hour(100)).counts == (0, 0)
+    later = prices.run([row], [{"id": 1, "at": at + timedelta(days=1), "price": 2}], hour(100))
+    assert spans(later.updated) == [(1, row["valid_from"], row["valid_from"] + timedelta(days=1))]
+
+
+def test_columns_may_be_called_as_ours_are_and_written_in_any_case(session: PySparkSession) -> None:
+    taken = ("ROW", "at", "is_new", "until", "bound", "begin", "end", "number", "first", "key_0", "found", "target")
+    types = {"place": "INT", **dict.fromkeys(taken, "INT"), "present": "TIMESTAMP"}
+    own = {"valid_from": "previous_at", "valid_to": "Closed to", "is_current": "newest"}
+    known = runs(session, types, keys=("place",), effective_at="present", track_columns=("ROW",), **own)
+    row = {**dict.fromkeys(types, 1), "present": hour(10)}
+    first = known.run([], [row, {**row, "present": hour(20), "ROW": 2}], hour(100))
+    last = known.run(first.rows, [{**row, "present": hour(30), "ROW": 2, "end": 5}], hour(200))
+    assert last.counts == (0, 1)
+    assert [(v["ROW"], v["end"], v["previous_at"], v["Closed to"], v["newest"]) for v in last.rows] == [
+        (1, 1, hour(10), hour(20), False),
+        (2, 5, hour(20), None, True),
+    ]
+    as_written = {"key_columns": ("PLACE",), "effective_at": "Present", "track_columns": ("row",)}
+    as_written |= {name: column.upper() for name, column in own.items()}
+    assert scd2.changes(known.strategy.history_columns, as_written) == scd2.changes(
+        known.strategy.history_columns, known.strategy.options
+    )
+
+
+def test_values_of_any_type_that_spark_compares(session: PySparkSession) -> None:
+    types = {"id": "INT", "tags": "ARRAY<STRING>", "place": "STRUCT<a: INT, b: ARRAY<INT>>", "rate": "DOUBLE"}
+    items = runs(session, {**types, "raw": "BINARY", "net": "DECIMAL(9, 2)"})
+    row = {"tags": ["a", None], "place": (1, [None, 2]), "rate": math.nan, "raw": b"\0", "net": None}
+    others = {"tags": ["a"], "place": (1, [3, 2]), "rate": 1.0, "raw": b"\1", "net": Decimal(0)}
+    first = items.run([], [{**row, "id": key} for key in (0, 0, *range(1, 6))], hour(100))
+    assert first.counts == (6, 0)
+    history = [{**version, "place": row["place"]} for version in first.rows]  # a struct is written as a tuple
+    changed = [{**row, "id": key, name: value} for key, (name, value) in enumerate(others.items(), 1)]
+    second = items.run(history, [{**row, "id": 0}, *changed], hour(200))
+    assert second.counts == (5, 5)
+    assert {version["id"] for version in second.updated} == {1, 2, 3, 4, 5}
+
+
+def test_a_map_is_refused_before_anything_runs(session: PySparkSession) -> None:
+    items = runs(session, {"id": "INT", "labels": "MAP<STRING, INT>"})
+    with pytest.raises(RivetError, match="MAP<STRING, INT>") as caught:
+        items.run([], [{"id": 1, "labels": {"a": 1}}], hour(100))
+    assert caught.value.code == "RVT-503"
+
+
+def test_a_batch_of_many_columns(session: PySparkSession) -> None:
+    types = {"id": "INT", **{f"c{n}": "INT" for n in range(150)}}
+    wide = runs(session, types)
+    row = dict.fromkeys(types, 1)
+    first = wide.run([], [row], hour(100))
+    assert wide.run(first.rows, [{**row, "c149": None}], hour(200)).counts == (1, 1)
+
+
+def test_a_batch_of_keys_alone(session: PySparkSession) -> None:
+    keys = runs(session, {"id": "INT"}, close_missing=True)
+    first = keys.run([], [{"id": 1}, {"id": 2}, {"id": 2}], hour(100))
+    second = keys.run(first.rows, [{"id": 2}, {"id": 3}], hour(200))
+    assert spans(second.rows) == [(1, hour(100), hour(200)), (2, hour(100), None), (3, hour(200), None)]
+
+
+def test_rows_of_one_batch_mean_what_they_mean_in_runs_of_their_own(session: PySparkSession) -> None:
+    known = Runs(Spark(session), KEPT, TYPES)
+    start = known.run([], [row for case in CASES_KEPT for row in case.batch(0)], started_at(0)).rows
+    batches = [sorted(case.batch(1), key=lambda row: row["at"]) for case in CASES_KEPT]
+    at_once = known.run(start, [row for batch in batches for row in batch], started_at(1))
+    history, inserted = start, 0
+    for position in range(max(map(len, batches))):
+        outcome = known.run(history, [batch[position] for batch in batches if position < len(batch)], started_at(1))
+        history, inserted = outcome.rows, inserted + len(outcome.inserted)
+
+    def in_order(rows: list[Row]) -> list[Row]:
+        return sorted(rows, key=KEPT.identity)
+
+    assert in_order(history) == in_order(at_once.rows)
+    assert inserted == len(at_once.inserted)
+
+
+def test_the_target_is_read_once_and_only_what_is_concerned_is_sorted(session: PySparkSession, tmp_path) -> None:
+    spark = session.spark
+    batch = "SELECT * FROM VALUES ('a', TIMESTAMP '2026-01-01', 1, 'x') AS batch (id, at, price, note)"
+    session.register("batch", spark.sql(batch))
+    version = "CAST(id AS STRING) AS id, TIMESTAMP '2025-01-01' AS at, 1 AS price, '' AS note"
+    ends = "TIMESTAMP '2025-01-01' AS valid_from, CAST(NULL AS TIMESTAMP) AS valid_to, true AS is_current"
+    spark.sql(f"SELECT {version}, {ends} FROM range(10)").write.parquet(str(tmp_path / "history"))
+    session.register("target", spark.read.parquet(str(tmp_path / "history")))
+    for strategy in (KEPT, CLOSING):
+        frame = session.query(scd2.changes(strategy.history_columns, strategy.options), {"run_started_at": hour(100)})
+        plan = frame._jdf.queryExecution().executedPlan().toString()
+        assert plan.count("FileScan parquet") == 1
+        below_the_sweep = plan[plan.index("Union") :]
+        assert "BroadcastHashJoin" in below_the_sweep
+        assert below_the_sweep.index("BroadcastHashJoin") < below_the_sweep.index("FileScan parquet")
+
+
+def test_rows_without_a_time_are_counted(session: PySparkSession) -> None:
+    known = Runs(Spark(session), KEPT, TYPES)
+    rows = [dict(zip(COLUMNS, ("a", at, 1, "x"), strict=True)) for at in (None, hour(1))]
+    known.engine.register("batch", rows, TYPES)
+    counted = scd2.unplaced(KEPT.options)
+    assert counted is not None
+    assert session.rows(counted) == [{"rows": 1}]
+    assert scd2.unplaced({"key_columns": ("id",)}) is None
