@@ -5,6 +5,9 @@ stands in the target never moves: its versions only end sooner, or take new valu
 mean one by one, in order of time, and that is what ``changes`` computes for all of them in one sweep over the keys that
 the batch holds: the versions of a key and its new rows in order of time, cut wherever a version begins.
 
+What is not tracked is overwritten in the current version alone, also by a row for the very time at which a version
+begins: else the same batch again could undo in a version of the past what its own later rows had overwritten.
+
 Spark compares no maps: a batch with such a column is refused when the query is analyzed.
 """
 
@@ -66,7 +69,8 @@ def changes(columns: Sequence[str], options: Mapping[str, Any]) -> str:
 def _moments(names: History) -> exp.Query:
     """The versions and new rows of the keys concerned: ``key_<n>``, their time ``at``, ``is_new``, and the ``row``.
 
-    A version brings its end, ``until``, and the end that it will have if nothing new cuts it, ``bound``.
+    A version brings its end, ``until``, and ``bound``, the end that it will have if nothing new cuts it; a bound before
+    its beginning is none.
     """
     # As a struct, so that whatever the columns of a row are called, all other names are ours.
     known = exp.select(
@@ -84,7 +88,8 @@ def _moments(names: History) -> exp.Query:
     side = "LEFT" if names.close_missing else "INNER"
     known = known.from_(relation(TARGET)).join(present.subquery("present"), on=same_key, join_type=side)
     if names.close_missing:
-        known = known.where(exp.or_(column("found", "present"), _closes(names)))
+        is_open = exp.Is(this=column(names.valid_to, TARGET), expression=exp.Null())
+        known = known.where(exp.or_(column("found", "present"), is_open))
     incoming = exp.select(
         *_as_keys(map(column, names.keys)),
         named(_effective(names), "at"),
@@ -94,12 +99,6 @@ def _moments(names: History) -> exp.Query:
         named(row_of(names.values), "row"),
     ).from_(duplicates.latest(BATCH, _identity(names), names.order_by, names.values).subquery("incoming"))
     return exp.union(known, incoming, distinct=False)
-
-
-def _closes(names: History) -> exp.Expr:
-    """Whether a version of a key that the batch lacks ends with the run."""
-    current = exp.Is(this=column(names.valid_to, TARGET), expression=exp.Null())
-    return exp.and_(current, exp.LT(this=column(names.valid_from, TARGET), expression=_run_started_at()))
 
 
 def _bound(names: History) -> exp.Expr:
@@ -211,10 +210,11 @@ def _placed(versions: exp.Select, names: History) -> exp.Select:
 
 def _settled(versions: exp.Select, names: History) -> exp.Select:
     """Each version with its final ``row``: of the newest the untracked columns are those of the last row that came."""
-    base, last = "base", exp.If(this=column("newest"), true=column("last"), false=column("base"))
-    values = [named(column(name, "current" if name in names.untracked else base), name) for name in names.values]
+    overwritten = set(names.untracked)
+    current = exp.If(this=column("newest"), true=column("last"), false=column("base"))
+    chosen = exp.select("*", named(current, "current")).from_(versions.subquery("placed"))
+    values = [named(column(name, "current" if name in overwritten else "base"), name) for name in names.values]
     kept = [column(name) for name in ("begin", "end", "is_known", "until", "first")]
-    chosen = exp.select("*", named(last, "current")).from_(versions.subquery("placed"))
     return exp.select(*kept, named(exp.Struct(expressions=values), "row")).from_(chosen.subquery("chosen"))
 
 
