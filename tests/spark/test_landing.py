@@ -1,8 +1,11 @@
 """Landing zones read by Spark: exactly the new files, their columns, and what is archived when they are published."""
 
 import os
+import random
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pandas as pd
 import pyarrow as pa
@@ -11,7 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from support.folders import ProjectFolder, sink
 
+from rivet_dagster import compile_directory
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution import transaction
 from rivet_dagster.execution.judging import check_source
 from rivet_dagster.execution.reading import data_version, reference
 
@@ -267,6 +274,68 @@ def test_two_readers_each_read_all_files_and_the_last_archives(project):
     assert (rows(drop), zone_files(drop)) == ([(3,)], [])
 
 
+def writing(strategy: dict[str, Any], **source: Any) -> dict[str, Any]:
+    """A zone, and a sink that adds its new rows by a strategy."""
+    return {"source": zone(**source), "sinks/out.yaml": sink("out", "orders", write_strategy=strategy)}
+
+
+def test_what_comes_is_appended_once_whatever_happens_in_between(project):
+    """Twenty runs by chance, some of which fail at the gate or after publishing, against a plain count."""
+    gate = [{"type": "expression", "sql": "id >= 0", "name": "positive"}]
+    out = sink("out", "orders", assertions=gate, write_strategy={"mode": "append", "on_empty": "skip"})
+    drop = landing(project, zone(archive=True, options={"schema": "id INT"}), **{"sinks/out.yaml": out})
+    chance, number, expected = random.Random(7), 0, []
+    for _ in range(20):
+        for _ in range(chance.randint(0, 2)):
+            number += 1
+            put(drop, f"{number % 5}-{number}.csv", f"id\n{number}\n")
+            expected.append(number)
+        bad = put(drop, "bad.csv", "id\n-1\n") if chance.random() < 0.2 else None
+        identity = f"{number}-{chance.random()}"
+        killed = patch.object(FilesystemLandingZone, "archive", side_effect=KeyboardInterrupt)
+        with suppress(KeyboardInterrupt), killed if chance.random() < 0.3 else nullcontext():
+            drop.run("out", identity=identity)
+        if bad:
+            bad.unlink()
+        drop.run("out", identity=identity)
+        assert [row["id"] for row in drop.table("out").sort_by("id").to_pylist()] == expected
+    drop.run("out")
+    assert zone_files(drop) == []
+
+
+def test_changed_files_are_merged(project):
+    files = writing({"mode": "merge", "key_columns": ["id"]}, options={"schema": "id INT, name STRING"})
+    drop = landing(project, files.pop("source"), **files)
+    put(drop, "a.csv", "id,name\n1,x\n2,y\n")
+    drop.run("out")
+    put(drop, "a.csv", "id,name\n1,x\n2,yy\n3,z\n")
+    result = drop.run("out")
+    assert rows(drop) == [(1, "x"), (2, "yy"), (3, "z")]
+    assert vars(result.rows) == {"inserted": 1, "updated": 1, "deleted": 0, "total": 3}
+    result = drop.run("out")
+    assert vars(result.rows) == {"inserted": 0, "updated": 0, "deleted": 0, "total": 3}
+
+
+def test_a_run_that_was_overtaken_appends_nothing_twice(project, monkeypatch):
+    monkeypatch.setattr(transaction, "PAUSES", (0.0, 0.0, 0.0))
+    files = writing({"mode": "append"}, options={"schema": "id INT"})
+    drop = landing(project, files.pop("source"), **files)
+    put(drop, "a.csv", "id\n1\n")
+    publish, left = FilesystemCatalog.publish, [2]
+
+    def overtaken(*arguments):
+        if left[0]:
+            left[0] -= 1
+            put(drop, f"{left[0]}.csv", f"id\n{left[0] + 5}\n")
+            with patch.object(FilesystemCatalog, "publish", publish):
+                drop.run("out")
+        return publish(*arguments)
+
+    with patch.object(FilesystemCatalog, "publish", overtaken):
+        drop.run("out")
+    assert rows(drop) == [(1,), (5,), (6,)]
+
+
 def test_outside_of_a_run_all_files_that_are_there_are_read(project):
     gated = zone(quality={"assertions": [{"type": "row_count", "min": 1}, {"type": "not_null", "columns": ["id"]}]})
     drop = landing(project, gated)
@@ -299,8 +368,6 @@ def test_the_data_version_follows_the_files_without_spark(project):
 
 
 def test_introspection_tells_the_columns_of_a_zone(project):
-    from rivet_dagster import compile_directory
-
     drop = landing(project, zone())
     put(drop, "a.csv", "id,name\n1,x\n")
     schema = compile_directory(drop.root, introspect=True).joint("out").schema

@@ -187,14 +187,14 @@ def test_a_run_that_was_overtaken_looks_again(tmp_path):
     publish = FilesystemCatalog.publish
     left = [1]
 
-    def overtaken(self, staged, identity):
+    def overtaken(*arguments):
         if left[0]:
             left[0] -= 1
             put(tmp_path, "b.csv", 2)
             with patch.object(FilesystemCatalog, "publish", publish):
                 read(tmp_path)
             put(tmp_path, "c.csv", 3)
-        return publish(self, staged, identity)
+        return publish(*arguments)
 
     with patch.object(FilesystemCatalog, "publish", overtaken):
         result = read(tmp_path)
