@@ -40,6 +40,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-209": "Write a check as `-- rivet:assert: not_null(id)`, or in YAML as `{type: not_null, columns: [id]}`.",
     "RVT-210": "Correct the Python file; it must define the joint's function at its top level.",
     "RVT-211": "Save the file as UTF-8 text.",
+    "RVT-212": "Correct the template; braces between {% raw %} and {% endraw %} stay as they are.",
     "RVT-213": "Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.",
     "RVT-298": "Remove the option: this release does not have it yet.",
     # 3xx: the assembly of joints
@@ -61,6 +62,8 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-316": "Give each output column a name of its own, with AS.",
     "RVT-317": "Give the joints that one sink writes the same columns, of the same types.",
     "RVT-318": "Correct the source's `table` or its catalog, or give its `schema`; the plan holds without it.",
+    "RVT-319": "Name a source with `options: {landing: true}`; every other joint is read as ref('joint').",
+    "RVT-320": "Say which sink it is about, and ask only under {% if is_incremental() %} for what a first run has not.",
     "RVT-321": "Correct the source's `options`: `landing` and `archive` are for a source on a directory or a glob that "
     "the catalog can list.",
     "RVT-322": "Name a column of the joint's own rows: a DATE, TIMESTAMP, TIMESTAMP_NTZ or a STRING like 2024-01-31; "
@@ -76,6 +79,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-406": "Run it again: this run was silent for so long that others had to take it for dead.",
     "RVT-407": "Run it again; if that does not help, look at the disk, and at who else writes to its `.rivet`.",
     "RVT-408": "Name one that `rivet-dagster versions list JOINT` shows.",
+    "RVT-409": "Give a value of the column's type; `rivet-dagster watermark list` shows columns and types.",
     "RVT-410": "Give this user the right to move files there, then run it again: nothing is read or published twice.",
     # 5xx: engines and runs
     "RVT-501": "Give `concurrency_limit` a whole number of at least 1, or leave it out.",
@@ -88,6 +92,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-508": "Look why the query gives no rows, or set `on_empty` to write or skip.",
     "RVT-509": "Annotate the input as MaterializedRef, pyarrow.Table, or a pandas, polars or Spark DataFrame.",
     "RVT-510": "Run it again; `options: {retries: 3, retry_delay: 30s}` on the joint does so by itself.",
+    "RVT-511": "Correct `watermark_column` or `lookback` of the sink's `write_strategy`.",
     "RVT-513": "Give the batch these columns, or correct the options of `write_strategy`.",
     "RVT-514": "Have the query give the table's columns and types, or set `on_schema_change` to add or ignore.",
     "RVT-515": "Have the query give one row a key, or name in `order_by` what decides which row counts.",

@@ -50,7 +50,8 @@ def _node(joint: CompiledJoint, ids: dict[str, str]) -> str:
     place = f"{joint.catalog}.{joint.table}" if joint.type in (SOURCE, SINK) else ""
     parts = f"{joint.partitions.type} by {joint.partitions.column}" if joint.partitions else ""
     gate = f"{len(joint.checks)} check{'s' if len(joint.checks) > 1 else ''}" if joint.checks else ""
-    label = "<br/>".join(_text(line) for line in (joint.name, place, parts, gate) if line)
+    later = "incremental" if joint.sql_incremental is not None else ""
+    label = "<br/>".join(_text(line) for line in (joint.name, place, parts, later, gate) if line)
     return f'{ids[joint.name]}{left}"{label}"{right}:::{joint.type}'
 
 

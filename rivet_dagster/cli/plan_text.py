@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import Partitions
 
@@ -53,6 +53,9 @@ def _group(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:
     if group.inputs:
         lines.append(f"    reads   {', '.join(group.inputs)}")
     lines.append(f"    {'calls ' if exit_joint.type == 'python' else 'fuses '}  {' -> '.join(group.joints)}")
+    later = [name for name in group.joints if assembly.joint(name).sql_incremental is not None]
+    if later:
+        lines.append(f"    later   incremental: {', '.join(_incremental(assembly.joint(name)) for name in later)}")
     if exit_joint.checks:
         verdicts = [check.name + ("" if check.blocking else " (warns)") for check in exit_joint.checks]
         others = f"  (with {', '.join(group.judged_with)})" if group.judged_with else ""
@@ -70,6 +73,13 @@ def _of_source(assembly: CompiledAssembly, group: FusedGroup) -> str:
 
 def _parts(partitions: Partitions) -> str:
     return f"{partitions} by {partitions.column}"
+
+
+def _incremental(joint: CompiledJoint) -> str:
+    """A joint that reads less from the second run on, and what tells it how much less."""
+    assert joint.template is not None
+    uses = ["watermark"] * joint.template.watermark + ["rows"] * joint.template.this
+    return f"{joint.name} (by the {' and '.join(uses)} of {joint.template.sink})" if uses else joint.name
 
 
 def _place(assembly: CompiledAssembly, name: str) -> str:

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import Any
 
+from rivet_dagster.compiler.plan import TemplateNeeds
 from rivet_dagster.model.joint import PYTHON, SINK, Joint
 from rivet_dagster.model.project import PythonFunction
 from rivet_dagster.sql.known_query import KnownQuery
 
 
 def code_version(
-    joint: Joint, upstream: tuple[str, ...], query: KnownQuery | None, function: PythonFunction | None
+    joint: Joint,
+    upstream: tuple[str, ...],
+    query: KnownQuery | None,
+    function: PythonFunction | None,
+    later: KnownQuery | None = None,
+    template: TemplateNeeds | None = None,
 ) -> str:
-    """16 hexadecimal digits; comments, white space, description, group, owners, engine and place do not count."""
-    logic = {
+    """16 hexadecimal digits; comments, white space, description, group, owners, engine and place do not count.
+
+    ``later`` is the query of a template for later runs, where it is another one.
+    """
+    logic: dict[str, Any] = {
         "type": joint.type,
         "sql": query.fingerprint if query else None,
         "function": function.tree if function else None,
@@ -27,6 +37,8 @@ def code_version(
     }
     if joint.partitions is not None:  # so that joints without keep the version they had
         logic["partitions"] = vars(joint.partitions)
+    if later is not None and template is not None:
+        logic["sql_incremental"] = later.fingerprint, template.sink
     return hashlib.sha256(_JSON.encode(logic).encode()).hexdigest()[:16]
 
 

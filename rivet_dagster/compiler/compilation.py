@@ -96,7 +96,7 @@ def _compiled_joints(
     compiled = []
     for name in sorted(graph.joints):
         joint = graph.joints[name]
-        query = graph.queries.get(name)
+        query, later, template = graph.queries.get(name), graph.incremental.get(name), graph.templates.get(name)
         function = project.functions.get(name)
         catalog, table = joint.catalog, joint.table
         step, options = step_options(joint.options)
@@ -111,8 +111,10 @@ def _compiled_joints(
                 upstream=graph.upstream[name],
                 group=fusion.groups[name],
                 asset_group=joint.group or project.asset_groups.get(name, "default"),
-                code_version=code_version(joint, graph.upstream[name], query, function),
+                code_version=code_version(joint, graph.upstream[name], query, function, later, template),
                 sql=joint_sql(name, graph),
+                sql_incremental=later.text if later is not None else None,
+                template=template,
                 columns=joint.columns,
                 filter=joint.filter,
                 limit=joint.limit,
@@ -145,6 +147,7 @@ def _group(name: str, members: tuple[str, ...], graph: Graph, engines: Mapping[s
     inside = set(members)
     inputs = {u for member in members for u in graph.upstream[member]} - inside
     judged_with = {read for member in members for read in graph.judged_with.get(member, ())} - inputs - inside
+    later = {member: graph.incremental[member] for member in members if member in graph.incremental}
     return FusedGroup(
         name=name,
         engine=engines[name],
@@ -153,4 +156,5 @@ def _group(name: str, members: tuple[str, ...], graph: Graph, engines: Mapping[s
         inputs=tuple(sorted(inputs)),
         judged_with=tuple(sorted(judged_with)),
         sql=group_sql(name, members, graph),
+        sql_incremental=group_sql(name, members, graph, later) if later else None,
     )

@@ -23,17 +23,24 @@ class Diagnostics:
         found = joint.origin.diagnostic(code, message, joint=joint.name, key=key, remediation=remediation)
         self.errors.append(found)
 
-    def warning(self, joint: Joint, code: str, message: str, key: str | None = None) -> None:
+    def warning(
+        self, joint: Joint, code: str, message: str, key: str | None = None, remediation: str | None = None
+    ) -> None:
         """A warning at ``key`` of the joint's declaration."""
-        self.warnings.append(joint.origin.diagnostic(code, message, joint=joint.name, key=key))
+        found = joint.origin.diagnostic(code, message, joint=joint.name, key=key, remediation=remediation)
+        self.warnings.append(found)
 
     def sql_error(self, joint: Joint, code: str, error: SqlError) -> None:
         """An error at a line of the joint's SQL."""
-        self.errors.append(_in_sql(joint, code, f"the SQL {error}", error))
+        self.in_sql(joint, code, f"the SQL {error}", error.line)
 
     def sql_warning(self, joint: Joint, code: str, message: str, error: SqlError) -> None:
         """A warning at a line of the joint's SQL; ``message`` says what follows from the error."""
-        self.warnings.append(_in_sql(joint, code, f"the SQL {error}; {message}", error))
+        self.warnings.append(_in_sql(joint, code, f"the SQL {error}; {message}", error.line))
+
+    def in_sql(self, joint: Joint, code: str, message: str, line: int | None, remediation: str | None = None) -> None:
+        """An error at a line, counted from 1, of the joint's SQL."""
+        self.errors.append(_in_sql(joint, code, message, line, remediation))
 
     def sorted_errors(self) -> tuple[Diagnostic, ...]:
         """By file and line, each once."""
@@ -41,7 +48,7 @@ class Diagnostics:
         return tuple(sorted(unique, key=lambda d: (d.file or "", d.line or 0, d.joint or "", d.code, d.message)))
 
 
-def _in_sql(joint: Joint, code: str, message: str, error: SqlError) -> Diagnostic:
+def _in_sql(joint: Joint, code: str, message: str, line: int | None, remediation: str | None = None) -> Diagnostic:
     start = joint.origin.lines.get("sql")
-    line = start + error.line - 1 if start is not None and error.line is not None else joint.origin.line_of("sql")
-    return Diagnostic(code, message, joint.name, joint.origin.file, line)
+    placed = start + line - 1 if start is not None and line is not None else joint.origin.line_of("sql")
+    return Diagnostic(code, message, joint.name, joint.origin.file, placed, remediation)

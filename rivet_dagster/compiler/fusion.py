@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rivet_dagster.compiler.graph import Graph, levels, topological
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
 from rivet_dagster.sql.fuse import fuse, union_by_name
+from rivet_dagster.sql.known_query import KnownQuery
 from rivet_dagster.sql.projection import projection
 
 EAGER = "eager"
@@ -82,14 +83,17 @@ def subset_queries(
     return tuple(FusedQuery(r, tuple((n, texts[n]) for n in needed[r] if n in texts)) for r in results)
 
 
-def group_sql(exit_name: str, members: tuple[str, ...], graph: Graph) -> str | None:
-    """The group's query as the plan shows it."""
+def group_sql(
+    exit_name: str, members: tuple[str, ...], graph: Graph, later: Mapping[str, KnownQuery] | None = None
+) -> str | None:
+    """The group's query as the plan shows it; ``later`` are the queries of joints that have others than at first."""
     joint = graph.joints[exit_name]
     if joint.type == PYTHON:
         return None
     if joint.type == SOURCE:
         return joint_sql(exit_name, graph)
-    texts = {name: graph.queries[name].text for name in members if name in graph.queries}
+    queries = {**graph.queries, **(later or {})}
+    texts = {name: queries[name].text for name in members if name in queries}
     return union_by_name([query.sql for query in subset_queries(exit_name, members, graph.upstream, texts)])
 
 
@@ -124,15 +128,15 @@ def _boundaries(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str
                     reasons[upstream] = reason
         fused = [u for u in graph.upstream[name] if graph.joints[u].type == SQL and u not in reasons]
         if joint.type == SQL:
-            query = graph.queries[name]
-            own = 1 + query.ctes
+            renderings = graph.renderings(name)
+            own = 1 + max(query.ctes for query in renderings)
             limit = max_depth[engines[name]]
             for upstream in fused:
                 if own + depth[upstream] > limit:
                     reasons[upstream] = DEPTH
             fused = [u for u in fused if u not in reasons]
             depth[name] = own + max((depth[u] for u in fused), default=0)
-            repeatable[name] = query.deterministic and all(repeatable[u] for u in fused)
+            repeatable[name] = all(query.deterministic for query in renderings) and all(repeatable[u] for u in fused)
             repeatable[name] &= not any(graph.joints[u].limit is not None for u in graph.upstream[name])
     return reasons
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from rivet_dagster.compiler.plan import TemplateNeeds
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.sql.known_query import KnownQuery
 
@@ -15,13 +16,21 @@ from rivet_dagster.sql.known_query import KnownQuery
 class Graph:
     """Joints by name with their resolved upstream.
 
-    ``queries`` holds the SQL joints' queries; ``reads`` how often each joint's query evaluates each upstream.
+    ``queries`` holds the SQL joints' queries, ``incremental`` those of templates for later runs where they are others,
+    and ``templates`` what templates need; ``reads`` how often each joint's query evaluates each upstream, at most.
     """
 
     joints: Mapping[str, Joint]
     upstream: Mapping[str, tuple[str, ...]]
     queries: Mapping[str, KnownQuery]
     reads: Mapping[str, Mapping[str, int]]
+    incremental: Mapping[str, KnownQuery] = field(default_factory=dict)
+    templates: Mapping[str, TemplateNeeds] = field(default_factory=dict)
+
+    def renderings(self, name: str) -> tuple[KnownQuery, ...]:
+        """The queries that a SQL joint may be."""
+        later = self.incremental.get(name)
+        return (self.queries[name],) if later is None else (self.queries[name], later)
 
     @cached_property
     def consumers(self) -> dict[str, tuple[str, ...]]:

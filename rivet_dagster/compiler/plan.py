@@ -40,11 +40,27 @@ class ColumnLineage:
     sources: tuple[ColumnReference, ...] | None
 
 
+@dataclass(frozen=True, slots=True)
+class TemplateNeeds:
+    """What the texts of a template need of a run.
+
+    ``sink`` is the one whose state decides between the two texts, None where there is one alone; ``watermark`` and
+    ``this`` say whether the incremental text uses that sink's watermark and its published rows, ``run_started_at``
+    whether either text uses the time at which the run began.
+    """
+
+    sink: str | None = None
+    watermark: bool = False
+    this: bool = False
+    run_started_at: bool = False
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledJoint:
     """One joint, resolved.
 
-    ``sql`` is a SQL joint's own text, which begins on ``sql_line`` of its file, or a source's projection. ``group`` is
+    ``sql`` is a SQL joint's own text, which begins on ``sql_line`` of its file, or a source's projection; of a template
+    what a first run gets, and ``sql_incremental`` what later ones do, None where that is the same. ``group`` is
     its fused group, ``asset_group`` its group in Dagster. ``catalog`` and ``table`` say where a source lies or a stored
     result goes; both are None for a joint that is not stored. ``options`` are those of its storage, ``step``
     those of the step that runs its group, ``landing`` those of a source that is a landing zone. ``schema`` is None
@@ -59,6 +75,8 @@ class CompiledJoint:
     asset_group: str
     code_version: str
     sql: str | None = None
+    sql_incremental: str | None = None
+    template: TemplateNeeds | None = None
     columns: tuple[tuple[str, str | None], ...] = ()
     filter: str | None = None
     limit: int | None = None
@@ -89,7 +107,7 @@ class FusedGroup:
     """Joints that run as one query; ``inputs`` are the joints outside it that it reads.
 
     ``judged_with`` are those that only its checks read. ``sql`` is the query without the write; None for a Python
-    joint.
+    joint. ``sql_incremental`` is the query when all its templates are incremental, None where that is the same.
     """
 
     name: str
@@ -99,6 +117,7 @@ class FusedGroup:
     inputs: tuple[str, ...]
     judged_with: tuple[str, ...] = ()
     sql: str | None
+    sql_incremental: str | None = None
 
     @property
     def before(self) -> tuple[str, ...]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache, partial
 from pathlib import PurePosixPath
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.compiler.plan import TemplateNeeds
+from rivet_dagster.compiler.templates import Know, Rendered, render_templates
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import PYTHON, SINK, SQL, Joint
 from rivet_dagster.model.memo import Memo
@@ -27,30 +30,40 @@ def build_graph(project: Project, found: Diagnostics, memo: Memo) -> Graph:
             joints[joint.name] = joint
 
     queries: dict[str, KnownQuery] = {}
+    incremental: dict[str, KnownQuery] = {}
+    needs: dict[str, TemplateNeeds] = {}
     counted: dict[str, Counter[str]] = {}
     upstream: dict[str, tuple[str, ...]] = {}
     broken, near = broken_names(project), NearNames(joints)
+    know = cache(partial(know_query, memo=memo))
+    templates = render_templates(joints, project, know, broken, found)
     for joint in joints.values():
         if joint.type == SQL:
-            query = _query(joint, found, memo)
-            if query is None:
-                upstream[joint.name] = ()
+            rendered = templates.get(joint.name) or Rendered(joint.sql)
+            query = _query(joint, rendered.full, know, found)
+            later = _query(joint, rendered.incremental, know, found)
+            if query is None or (later is None and rendered.incremental is not None):
+                upstream[joint.name] = rendered.possible
                 continue
             queries[joint.name] = query
-            counted[joint.name] = _reads(joint, query, joints)
-            upstream[joint.name] = _sql_upstream(joint, query, counted[joint.name], joints, near, found)
+            incremental |= {joint.name: later} if later is not None else {}
+            needs |= {joint.name: rendered.needs} if rendered.needs is not None else {}
+            renderings = [query] if later is None else [query, later]
+            counted[joint.name] = _reads(joint, renderings, joints)
+            upstream[joint.name] = _sql_upstream(joint, renderings, counted[joint.name], joints, near, found)
         elif joint.type == PYTHON:
             upstream[joint.name] = _python_upstream(joint, project, found)
         else:  # what a source declares is refused later, and no edge
             upstream[joint.name] = (joint.upstream or ()) if joint.type == SINK else ()
         upstream[joint.name] = _known(joint, upstream[joint.name], project, joints, broken, near, found)
-    return Graph(joints, upstream, queries, counted)
+    return Graph(joints, upstream, queries, counted, incremental, needs)
 
 
-def _query(joint: Joint, found: Diagnostics, memo: Memo) -> KnownQuery | None:
-    assert joint.sql is not None
+def _query(joint: Joint, sql: str | None, know: Know, found: Diagnostics) -> KnownQuery | None:
+    if sql is None:
+        return None
     try:
-        query = know_query(joint.sql, memo)
+        query = know(sql)
     except SqlError as error:
         found.sql_error(joint, "RVT-207", error)
         return None
@@ -62,19 +75,24 @@ def _query(joint: Joint, found: Diagnostics, memo: Memo) -> KnownQuery | None:
     return query
 
 
-def _reads(joint: Joint, query: KnownQuery, joints: dict[str, Joint]) -> Counter[str]:
+def _reads(joint: Joint, renderings: list[KnownQuery], joints: dict[str, Joint]) -> Counter[str]:
     """How often each joint is evaluated; a query that cannot be read may evaluate each twice.
 
     A joint that names itself means the engine's table of that name.
     """
-    if query.unreadable is not None:
-        return Counter(dict.fromkeys(joint.upstream or (), 2))
-    return Counter({name: n for name, n in query.reads.items() if name in joints and name != joint.name})
+    counted: Counter[str] = Counter()
+    for query in renderings:
+        if query.unreadable is not None:
+            return Counter(dict.fromkeys(joint.upstream or (), 2))
+        for name, times in query.reads.items():
+            if name in joints and name != joint.name:
+                counted[name] = max(counted[name], times)
+    return counted
 
 
 def _sql_upstream(
     joint: Joint,
-    query: KnownQuery,
+    renderings: list[KnownQuery],
     counted: Counter[str],
     joints: dict[str, Joint],
     near: NearNames,
@@ -85,7 +103,7 @@ def _sql_upstream(
             message = f"the query reads joint '{name}', which `upstream` does not name"
             found.error(joint, "RVT-313", message, key="upstream")
         return joint.upstream
-    for name in sorted(name for name in query.reads if name not in joints):
+    for name in sorted({name for query in renderings for name in query.reads if name not in joints}):
         hint = near.hint(name, but=joint.name, listed=False)
         if hint:
             message = f"'{name}' is no joint and is left to the engine{hint}"

@@ -17,7 +17,10 @@ from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.schema import INFERRED, INTROSPECTED, NONE, PARTIAL, Field, Schema
 from rivet_dagster.sql.columns import output_columns, passes_on
 from rivet_dagster.sql.dialect import SqlError, read_query
+from rivet_dagster.sql.known_query import KnownQuery
 from rivet_dagster.sql.type_names import parse_ddl
+
+_SAME_COLUMNS = "Give the template the same columns, of the same types, in each of its cases."
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,8 @@ def _known(
     columns: KnownColumns,
     tables: Mapping[str, Schema],
 ) -> Known:
-    if joint.type == PYTHON or (joint.type == SQL and graph.queries[joint.name].unreadable is not None):
+    renderings = graph.renderings(joint.name) if joint.type == SQL else ()
+    if joint.type == PYTHON or any(query.unreadable is not None for query in renderings):
         return Known()
     if joint.type == SOURCE:
         table = tables.get(joint.name)
@@ -66,14 +70,23 @@ def _known(
         upstream = {name: known[name] for name in graph.upstream[joint.name]}
     if joint.type == SINK:
         return _sink(joint, upstream, columns, found)
-    return columns.of(joint, joint_sql(joint.name, graph), upstream, lambda: _inferred(joint, graph, upstream))
+    query, later = graph.queries.get(joint.name), graph.incremental.get(joint.name)
+    first = columns.of(joint, joint_sql(joint.name, graph), upstream, lambda: _inferred(joint, query, graph, upstream))
+    if later is None:
+        return first
+    incremental = columns.of(joint, later.text, upstream, lambda: _inferred(joint, later, graph, upstream))
+    conflict = _conflict(("the first run", "a later one"), [_kinds(first.schema), _kinds(incremental.schema)])
+    if None in (first.schema, incremental.schema) or conflict is None:
+        return first
+    found.warning(joint, "RVT-317", conflict, key="sql", remediation=_SAME_COLUMNS)
+    return Known()
 
 
-def _inferred(joint: Joint, graph: Graph, known: Mapping[str, Known]) -> Inferred:
+def _inferred(joint: Joint, query: KnownQuery | None, graph: Graph, known: Mapping[str, Known]) -> Inferred:
     upstream = {name: one.schema for name, one in known.items()}
     if joint.type == SOURCE:
         return _source_schema(joint, joint_sql(joint.name, graph), upstream[joint.name]), (), None
-    tree = graph.queries[joint.name].tree
+    tree = query.tree if query is not None else None
     if tree is None:
         return None, (), None
     columns = output_columns(tree, upstream)
@@ -107,7 +120,7 @@ def _sink(joint: Joint, upstream: Mapping[str, Known], columns: KnownColumns, fo
         return Known(None, JointColumns(passes_on=names[0]))
     if len(schemas) < len(names):
         return Known()
-    kinds = [{field.name.lower(): field.type for field in schema} for schema in schemas]
+    kinds = [_kinds(schema) for schema in schemas]
     conflict = _conflict(names, kinds)
     if conflict is not None:
         found.warning(joint, "RVT-317", conflict, key="upstream")
@@ -117,6 +130,10 @@ def _sink(joint: Joint, upstream: Mapping[str, Known], columns: KnownColumns, fo
         (f.name, sorted((u, s[f.name.lower()]) for u, s in zip(names, spelled, strict=True))) for f in schemas[0]
     ]
     return columns.made_of(schema_text(tuple(Field(f.name, _agreed(f, kinds)) for f in schemas[0])), origins)
+
+
+def _kinds(schema: Schema | None) -> dict[str, str | None]:
+    return {field.name.lower(): field.type for field in schema or ()}
 
 
 def _agreed(field: Field, kinds: list[dict[str, str | None]]) -> str | None:

@@ -104,10 +104,11 @@ def _kinds(joint: CompiledJoint, assembly: CompiledAssembly) -> set[str]:
 def _metadata(joint: CompiledJoint, assembly: CompiledAssembly, project_dir: Path) -> Mapping[str, Any]:
     group = assembly.group(joint.group)
     found: dict[str, Any] = {"rivet/joint": joint.name, "rivet/fused_group": joint.group}
-    if joint.sql is not None:
-        found["rivet/sql"] = sql_markdown(joint.sql)
-    if group.sql is not None and (len(group.sql) <= FUSED_SQL_LIMIT or joint.name == group.exit):
-        found["rivet/fused_sql"] = sql_markdown(group.sql)
+    own = {"rivet/sql": joint.sql, "rivet/sql_incremental": joint.sql_incremental}
+    fused = {"rivet/fused_sql": group.sql, "rivet/fused_sql_incremental": group.sql_incremental}
+    for key, sql in {**own, **fused}.items():
+        if sql is not None and (key in own or len(sql) <= FUSED_SQL_LIMIT or joint.name == group.exit):
+            found[key] = sql_markdown(sql)
     if joint.schema is not None:
         found["dagster/column_schema"] = column_schema(joint.schema)
     if joint.catalog is not None:

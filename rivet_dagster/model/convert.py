@@ -121,6 +121,21 @@ def seconds(value: Any) -> float:
     return float(match[1]) * SECONDS[match[2]]
 
 
+def lookback(value: Any) -> str | int | float:
+    """How far a watermark goes back: a duration as written, or a number.
+
+    >>> lookback("3d"), lookback(1000)
+    ('3d', 1000)
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
+        return value
+    try:
+        seconds(value)
+    except ValueError:
+        raise ValueError(f"must be a duration like 2h or 3d, or a number above 0, not {show(value)}") from None
+    return str(value)
+
+
 def show(value: Any) -> str:
     """A value in a message: short, and YAML's words for YAML's values."""
     if value is None:

@@ -47,6 +47,9 @@ MODES: dict[str, tuple[tuple[tuple[str, ...], ...], frozenset[str]]] = {
 }
 """Each mode with the options it needs, one of each group, and those that it can do without besides ``on_empty``."""
 
+ALWAYS_WHOLE = frozenset({"replace", "truncate_insert"})
+"""The modes of which every run gives the target all of its rows."""
+
 
 @dataclass(frozen=True)
 class WriteStrategy:
@@ -158,5 +161,5 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "valid_to": convert.text,
     "is_current": convert.text,
     "close_missing": convert.boolean,
-    "lookback": convert.text,
+    "lookback": convert.lookback,
 }

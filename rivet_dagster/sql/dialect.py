@@ -77,7 +77,7 @@ def read_query(sql: str) -> Query:
         raise SqlError("holds no query")
     template = _template(tokens)
     if template is not None:
-        raise SqlError("uses templating ({{ }}, {% %}), which is not available yet", template.line)
+        raise SqlError("uses a template ({{ }}, {% %}), which only the SQL of a joint can", template.line)
     text = sql.rstrip()
     try:
         try:

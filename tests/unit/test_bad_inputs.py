@@ -523,9 +523,53 @@ JOINT_FILES = {
         RVT-207 joints/orders.sql:1: joint orders: the SQL is not a query (SELECT, FROM, VALUES or TABLE)
             Correct the SQL; a joint is exactly one query.
     """),
-    "SQL: templating": sql("SELECT *\nFROM {{ ref('raw') }}\n", """
-        RVT-207 joints/orders.sql:2: joint orders: the SQL uses templating ({{ }}, {% %}), which is not available yet
-            Correct the SQL; a joint is exactly one query.
+    "SQL: template: a loop": sql("SELECT id, net\n{% for x in range(9) %}\n, {{ x }}{% endfor %}\nFROM raw\n", """
+        RVT-212 joints/orders.sql:2: joint orders: the template holds a loop; it can hold {% if %} and {{ }} with
+        is_incremental, is_scd2, watermark_value, this, run_started_at, ref, landing_zone
+            Correct the template; braces between {% raw %} and {% endraw %} stay as they are.
+    """),
+    "SQL: template: open condition": sql("-- rivet:tags: [new]\nSELECT *\nFROM raw\n{% if is_incremental() %}\n", """
+        RVT-212 joints/orders.sql:4: joint orders: the template cannot be read: Unexpected end of template. Jinja was
+        looking for the following tags: 'elif' or 'else' or 'endif'. The innermost block that needs to be closed is 'if'.
+            Correct the template; braces between {% raw %} and {% endraw %} stay as they are.
+    """),
+    "SQL: template: unknown word and joint": sql("SELECT *\nFROM {{ ref('rwa') }}\nWHERE net > {{ watermark }}\n", """
+        RVT-302 joints/orders.sql:2: joint orders: ref('rwa') names no joint; did you mean 'raw'?
+            Correct the name, or declare the missing joint.
+        RVT-212 joints/orders.sql:3: joint orders: the template does not know 'watermark'; did you mean
+        'watermark_value'?
+            Correct the template; braces between {% raw %} and {% endraw %} stay as they are.
+    """),
+    "SQL: template: value within quotes": sql("SELECT *\nFROM raw\nWHERE net > '{{ run_started_at }}'\n", """
+        RVT-212 joints/orders.sql:3: joint orders: the template puts a value within quotes, which would make the text
+        ':run_started_at' of it
+            Leave the quotes out: a value is bound with its own type.
+    """),
+    "SQL: template: no landing zone": sql("SELECT *\nFROM {{ landing_zone('raw') }}\n", """
+        RVT-319 joints/orders.sql:2: joint orders: landing_zone('raw') needs a landing source, 'raw' is a source without
+        `landing: true`
+            Name a source with `options: {landing: true}`; every other joint is read as ref('joint').
+    """),
+    "SQL: template: a target that is replaced": sql("SELECT *\nFROM raw\nWHERE net > {{ watermark_value }}\n", """
+        RVT-320 joints/orders.sql:3: joint orders: the template uses watermark_value, but every run writes 'report' anew
+        (replace)
+            Put it under {% if is_incremental() %}, or give the sink another `write_strategy`.
+    """),
+    "SQL: template: not that sink": sql("SELECT *\nFROM raw\n{% if is_incremental('reports') %}{% endif %}\n", """
+        RVT-320 joints/orders.sql:3: joint orders: the template asks for is_incremental('reports'), but this joint leads
+        to report
+            Name one of them.
+    """),
+    "SQL: template: in a check": sql("-- rivet:assert: custom(sql='SELECT {{ ref(1) }} FROM orders')\nSELECT * FROM raw\n", """
+        RVT-209 joints/orders.sql:1: joint orders: check custom: its SQL uses a template ({{ }}, {% %}), which only the
+        SQL of a joint can
+            Correct the check's SQL.
+    """),
+    "sink: lookback that is none": sink(
+        "write_strategy: {mode: merge, key_columns: id, watermark_column: at, lookback: soon}\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has a wrong `lookback`: it must be a duration like 2h
+        or 3d, or a number above 0, not 'soon'
+            Correct the value.
     """),
     "SQL: syntax error": sql("-- rivet:eager: true\n\nSELECT id,\n  net\nFORM raw\nWHERE net > 0\n", """
         RVT-315 joints/orders.sql:5: joint orders: the SQL could not be read near 'FORM raw'

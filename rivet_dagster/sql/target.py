@@ -1,0 +1,43 @@
+"""How a query names what a run gives it: its start, a sink's published rows and its watermark."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.dialects.databricks import Databricks
+
+RUN_STARTED_AT = "run_started_at"
+"""The parameter that is bound to the time at which the run began."""
+
+
+def watermark_of(sink: str) -> str:
+    """The parameter that is bound to the watermark of a sink.
+
+    >>> parameter(watermark_of("orders"))
+    ':watermark_of_orders'
+    """
+    return f"watermark_of_{sink}"
+
+
+def target_view(sink: str) -> str:
+    """The relation that holds a sink's published rows; no joint can have that name.
+
+    >>> target_view("orders")
+    '_rivet_this_orders'
+    """
+    return f"_rivet_this_{sink}"
+
+
+def parameter(name: str) -> str:
+    """A parameter as a query writes it."""
+    return f":{name}"
+
+
+def greatest_query(relation: str, column: str) -> str:
+    """The greatest value of a column of ``relation``, as ``greatest``.
+
+    >>> greatest_query("_rivet_this_orders", "at")
+    'SELECT MAX(`at`) AS `greatest` FROM `_rivet_this_orders`'
+    """
+    value = exp.alias_(exp.Max(this=exp.column(column, quoted=True)), "greatest", quoted=True)
+    table = exp.Table(this=exp.to_identifier(relation, quoted=True))
+    return exp.select(value).from_(table).sql(dialect=Databricks)
