@@ -34,6 +34,7 @@ from one_session import ENGINE, cpu_seconds, load, shared_session, start_spark
 from rivet_dagster import Joint, compile_directory
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.reading import frames
+from rivet_dagster.execution.rendering import render_whole
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
 
@@ -228,7 +229,7 @@ def same_plans(runtime: Runtime, spark: Any, sources: Mapping[str, Path]) -> str
     group = runtime.assembly.group(GROUP)
     session = runtime.engine(ENGINE).session()
     try:
-        fused_plan = optimized_plan(frames(runtime, group, GROUP, session, {})[0])
+        fused_plan = optimized_plan(frames(runtime, render_whole(runtime.assembly, group, GROUP), session, {})[0])
     finally:
         session.close()
     open_sources(spark, sources)

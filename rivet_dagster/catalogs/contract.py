@@ -19,6 +19,7 @@ from rivet_dagster.model.storage import (
     Touched,
     Version,
 )
+from rivet_dagster.model.watermark import Override
 
 DEAD_AFTER = 60.0
 """Seconds without a sign of life after which nobody works on a staged version any more."""
@@ -101,6 +102,21 @@ class Catalog(Protocol):
 
     def read(self, published: Published) -> Relation:
         """How an engine reads exactly that version. Raises RVT-401 where it has been expired."""
+
+    def statistics(self, published: Published) -> Statistics:
+        """What storage tells of that version without reading its rows, bounds of columns too. Raises RVT-401."""
+
+    def greatest(self, published: Published, column: str) -> Any:
+        """The greatest value of a column of that version, read without an engine; None where all are NULL.
+
+        NaN is greater than all others; a TIMESTAMP has a time zone, a TIMESTAMP_NTZ none. Raises RVT-401, RVT-407.
+        """
+
+    def watermark_override(self, published: Published) -> Override | None:
+        """What a person set in place of the watermark of that version."""
+
+    def override_watermark(self, published: Published, override: Override) -> None:
+        """Set it, to hold until another version is published. Raises RVT-404, and RVT-405 where one has been."""
 
     def stage(self, table: str, options: Mapping[str, Any]) -> Staged:
         """Begin a new version that no reader sees. Raises RVT-402, RVT-404."""

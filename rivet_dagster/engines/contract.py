@@ -14,6 +14,14 @@ Frame = Any
 
 
 @dataclass(frozen=True)
+class Typed:
+    """The value of a parameter that is bound with this type, written as Spark's SQL does."""
+
+    value: Any
+    type: str
+
+
+@dataclass(frozen=True)
 class Progress:
     """How far a write has come. Stages and tasks are those that the engine has begun, so their totals may grow.
 
@@ -44,8 +52,9 @@ class EngineSession(Protocol):
         """Give ``frame`` a name that queries of this session can use."""
 
     def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Frame:
-        """The lazy result of one query, as written.
+        """The lazy result of one query, as written; ``:name`` in it stands for a value of ``parameters``.
 
+        A value that is ``Typed`` is bound as what it says, any other as what the engine takes it for.
         Raises RVT-503 with the engine's own message and, as ``line``, the line of ``sql`` that it means.
         """
 

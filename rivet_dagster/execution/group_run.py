@@ -54,7 +54,7 @@ def run_group(
                     with clock.phase(CLEAN_UP):
                         result = replace(result, not_archived=archive_read_files(runtime, group))
             else:
-                counted[exit_name] = _count_inner(runtime, group, exit_name, given, clock, window)
+                counted[exit_name] = _count_inner(runtime, group, exit_name, given, clock, started, window)
     return replace(result, phases=clock.seconds, counted=counted)
 
 
@@ -87,6 +87,7 @@ def _count_inner(
     exit_name: str,
     given: Mapping[str, MaterializedRef],
     clock: PhaseClock,
+    started: datetime,
     window: Window | None,
 ) -> int:
     """Compute an inner joint that a partial run ends with, count its rows, and keep none of them."""
@@ -95,7 +96,7 @@ def _count_inner(
         staged = catalog.stage(exit_name, {})
     try:
         with kept_alive(catalog, staged):
-            write_joint(runtime, group, exit_name, staged, given, clock, window=window)
+            write_joint(runtime, group, exit_name, staged, given, clock, started, window=window)
         return catalog.audit(staged)[1].rows
     finally:
         with clock.phase(CLEAN_UP):

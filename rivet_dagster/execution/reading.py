@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from rivet_dagster.compiler.fusion import FusedQuery, subset_queries
-from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
+from rivet_dagster.compiler.fusion import FusedQuery
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, is_configuration
 from rivet_dagster.execution.landing import all_files, landing_zone, version_of
 from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.rendering import Rendered, render_whole
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.windows import bound, within
-from rivet_dagster.model.joint import SOURCE, SQL
+from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Projection, Published
 from rivet_dagster.sql.fuse import locate
@@ -91,34 +92,27 @@ def inputs(
 
 def frames(
     runtime: Runtime,
-    group: FusedGroup,
-    exit_name: str,
+    rendered: Rendered,
     session: EngineSession,
     given: Mapping[str, MaterializedRef],
     window: Window | None = None,
 ) -> list[Frame]:
-    """The lazy frames whose union by name is ``exit_name``; the views they need are registered in ``session``.
+    """The lazy frames of the queries; the views they need are registered in ``session``.
 
     ``given`` are handles on joints outside the group; ``window`` is what a run of partitions covers.
     """
-    queries = queries_of(runtime.assembly, group, exit_name)
-    values = bound(runtime.assembly, [cte for query in queries for cte in query.ctes], window)
-    for name, ref in inputs(runtime, _outside(runtime.assembly, queries), given, window).items():
+    values = bound(runtime.assembly, [cte for query in rendered.queries for cte in query.ctes], window)
+    for name, ref in inputs(runtime, _outside(runtime.assembly, rendered.queries), given, window).items():
         session.register(name, ref.frame_in(session))
+    for name, published in rendered.targets.items():
+        session.register(name, session.load(runtime.catalog(published.catalog).read(published)))
     found = []
-    for query in queries:
+    for query in rendered.queries:
         try:
-            found.append(session.query(query.sql, values))
+            found.append(session.query(query.sql, {**values, **rendered.parameters}))
         except RivetError as error:
             raise at_line(error, query, runtime.assembly) from error.__cause__
     return found
-
-
-def queries_of(assembly: CompiledAssembly, group: FusedGroup, exit_name: str) -> tuple[FusedQuery, ...]:
-    """The queries of one joint of a group, put together from the plan's texts."""
-    joints = [assembly.joint(name) for name in group.joints]
-    texts = {joint.name: joint.sql for joint in joints if joint.type == SQL and joint.sql is not None}
-    return subset_queries(exit_name, group.joints, {joint.name: joint.upstream for joint in joints}, texts)
 
 
 def at_line(error: RivetError, query: FusedQuery, assembly: CompiledAssembly) -> RivetError:
@@ -162,7 +156,7 @@ def _outside(assembly: CompiledAssembly, queries: Iterable[FusedQuery]) -> list[
 
 def _view(runtime: Runtime, joint: CompiledJoint, session: EngineSession, window: Window | None) -> Frame:
     group = runtime.assembly.group(joint.group)
-    return frames(runtime, group, joint.name, session, {}, window)[0]
+    return frames(runtime, render_whole(runtime.assembly, group, joint.name), session, {}, window)[0]
 
 
 def _not_there(joint: CompiledJoint) -> Frame:

@@ -145,7 +145,9 @@ def _record(mode: str, came: int, gone: int) -> Record:
 def _compute(write: ExitWrite, staged: Staged, fit: Fit = as_it_is, split_by: Sequence[str] = ()) -> None:
     """Write what the joint gives in the window to ``staged``."""
     name = write.joint.name
-    write_joint(write.runtime, write.group, name, staged, write.given, write.clock, fit, split_by, write.window)
+    write_joint(
+        write.runtime, write.group, name, staged, write.given, write.clock, write.started, fit, split_by, write.window
+    )
 
 
 def _came(write: ExitWrite) -> Written:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.phases import CONFIG, WRITE, PhaseClock
 from rivet_dagster.execution.python_joint import call, load_function
-from rivet_dagster.execution.reading import at_line, frames, inputs, queries_of
+from rivet_dagster.execution.reading import at_line, frames, inputs
 from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.rendering import Rendered, render_for_run
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import PYTHON
 from rivet_dagster.model.partitions import Window
@@ -32,29 +34,31 @@ def write_joint(
     staged: Staged,
     given: Mapping[str, MaterializedRef],
     clock: PhaseClock,
+    started: datetime,
     fit: Fit = as_it_is,
     split_by: Sequence[str] = (),
     window: Window | None = None,
 ) -> None:
     """Write the rows of ``exit_name`` to ``staged``; ``given`` are handles on joints of other groups.
 
-    With a ``window`` of partitions, what is read has the rows of these partitions alone.
-    ``split_by`` are columns that no file has more than one combination of values of.
+    ``started`` is when the run of the group began. With a ``window`` of partitions, what is read has the rows of these
+    partitions alone. ``split_by`` are columns that no file has more than one combination of values of.
     """
     session = runtime.engine(group.engine).session()
     try:
         with clock.phase(CONFIG):
-            frame = fit(session, _result(runtime, group, exit_name, session, given, window))
+            rendered = render_for_run(runtime, group, exit_name, started, session)
+            frame = fit(session, _result(runtime, exit_name, rendered, session, given, window))
         with clock.phase(WRITE):
-            _write_frame(runtime, group, exit_name, session, frame, staged, split_by)
+            _write_frame(runtime, exit_name, rendered, session, frame, staged, split_by)
     finally:
         session.close()
 
 
 def _write_frame(
     runtime: Runtime,
-    group: FusedGroup,
     exit_name: str,
+    rendered: Rendered,
     session: EngineSession,
     frame: Frame,
     staged: Staged,
@@ -67,7 +71,7 @@ def _write_frame(
             session.register("rivet_result", frame)
             session.write(session.query("SELECT * FROM rivet_result LIMIT 0"), staged.target)
     except RivetError as error:
-        queries = queries_of(runtime.assembly, group, exit_name)
+        queries = rendered.queries
         if len(queries) == 1 and runtime.assembly.joint(exit_name).type != PYTHON:
             raise at_line(error, queries[0], runtime.assembly) from error.__cause__
         raise
@@ -75,8 +79,8 @@ def _write_frame(
 
 def _result(
     runtime: Runtime,
-    group: FusedGroup,
     exit_name: str,
+    rendered: Rendered,
     session: EngineSession,
     given: Mapping[str, MaterializedRef],
     window: Window | None,
@@ -90,5 +94,5 @@ def _result(
         finally:
             for handle in handles.values():
                 handle.end()
-    parts = frames(runtime, group, exit_name, session, given, window)
+    parts = frames(runtime, rendered, session, given, window)
     return parts[0] if len(parts) == 1 else session.union_by_name(parts)

@@ -57,6 +57,11 @@ class Statistics:
     columns: tuple[tuple[str, str], ...] = ()
     values: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
+    def tells_greatest(self, column: str) -> bool:
+        """Whether ``values`` tells the greatest value of a column, or that it has none."""
+        found = self.values.get(column.lower())
+        return found is not None and (found.greatest is not None or found.nulls == self.rows)
+
 
 @dataclass(frozen=True, order=True)
 class LandedFile:

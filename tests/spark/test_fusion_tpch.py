@@ -16,6 +16,7 @@ from support.tpch import QUERIES, TABLES
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.execution.reading import frames
 from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.rendering import render_whole
 
 OTHER_PLANS = {
     1: "the joint computes the net price once, the hand-written query once for each sum",
@@ -71,7 +72,7 @@ def test_the_joints_are_one_query_with_the_rows_and_the_plan_of_the_hand_written
     runtime = both.runtime(plan)
     session = runtime.engine("spark").session()
     handles = {table: handle(table, data) for table in TABLES}
-    (fused,) = frames(runtime, plan.group(query.result), query.result, session, handles)
+    (fused,) = frames(runtime, render_whole(plan, plan.group(query.result), query.result), session, handles)
     for table in TABLES:
         session.register(table, session.spark.read.parquet(f"{data}/{table}.parquet"))
     plain = session.query(query.plain)

@@ -11,6 +11,7 @@ from typing import Any
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.execution.reading import frames
 from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.rendering import render_whole
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
 from support.projects import compile_joints
@@ -106,7 +107,7 @@ class Both:
             session = runtime.engine(group.engine).session()
             outside = {*group.inputs, *(n for n in group.joints if plan.joint(n).type == SOURCE)}
             handles = {name: _handle(name, stored[name]) for name in outside}
-            found = frames(runtime, group, group.exit, session, handles)
+            found = frames(runtime, render_whole(runtime.assembly, group, group.exit), session, handles)
             stored[group.exit] = Table.of(found[0] if len(found) == 1 else session.union_by_name(found))
             session.close()
         return stored

@@ -27,6 +27,7 @@ from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
 from rivet_dagster.catalogs.filesystem.sweep import building, sweep
+from rivet_dagster.catalogs.filesystem.watermark import greatest, read_override, write_override
 from rivet_dagster.catalogs.filesystem.writing import writing
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
@@ -34,6 +35,7 @@ from rivet_dagster.model.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import Files, Published, Record, Rest, Staged, Statistics, Touched, Version
+from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_strategy import MODES
 
 
@@ -131,11 +133,25 @@ class FilesystemCatalog(Catalog):
 
     def read(self, published: Published) -> Files:
         """The version's own folder: a query planned on it finishes even when another version is published."""
-        folder = self._layout(published.table).data(published.version)
-        if not folder.is_dir():
-            message = f"the version {published.version} of '{published.table}' has been removed"
-            raise RivetError("RVT-401", message)
-        return Files("parquet", (str(folder),))
+        return Files("parquet", (str(versions.folder(self._layout(published.table), published.version)),))
+
+    def statistics(self, published: Published) -> Statistics:
+        """What the footers of its files tell."""
+        return read_statistics(parquet_files(versions.folder(self._layout(published.table), published.version)))
+
+    def greatest(self, published: Published, column: str) -> Any:
+        """The column is read through this process."""
+        return greatest(versions.folder(self._layout(published.table), published.version), column)
+
+    def watermark_override(self, published: Published) -> Override | None:
+        """A file beside the version."""
+        return read_override(self._layout(published.table), published.version)
+
+    def override_watermark(self, published: Published, override: Override) -> None:
+        """A file beside the version, which thereby ends with it."""
+        layout = self._layout(published.table)
+        with writing(layout.home):
+            write_override(layout, published.version, override)
 
     def stage(self, table: str, options: Mapping[str, Any]) -> Staged:
         """An empty folder beside the published ones; ``options`` are the engine's Parquet writer options."""

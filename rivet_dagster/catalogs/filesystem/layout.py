@@ -7,6 +7,7 @@
     <path>/.rivet/orders/00000001-5be2f7c3.json
     <path>/.rivet/orders/00000002-9c41d0aa/
     <path>/.rivet/orders/00000002-9c41d0aa.json
+    <path>/.rivet/orders/00000002-9c41d0aa.watermark  set by hand for the run that follows
     <path>/.rivet/orders/00000003-07fe3b1d/      being built
     <path>/.rivet/orders/00000003-07fe3b1d.alive
     <path>/.rivet/orders/00000004-e0a95c2f/      kept back
@@ -31,7 +32,7 @@ from rivet_dagster.model.convert import show
 
 _NAME = re.compile(r"^\w[\w.-]*$")
 _VERSION = re.compile(r"^(\d{8,})-[0-9a-f]{8}$")
-_SUFFIXES = (".json", ".alive", ".kept", ".removed")
+_SUFFIXES = (".json", ".alive", ".kept", ".removed", ".watermark")
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,10 @@ class TableLayout:
     def kept(self, version: str) -> Path:
         """The file that marks a version as kept back."""
         return self.home / f"{version}.kept"
+
+    def watermark(self, version: str) -> Path:
+        """The file with what a person set in place of the watermark of a version."""
+        return self.home / f"{version}.watermark"
 
     def removed(self, version: str) -> Path:
         """Where a version's folder goes while its files are removed one by one."""

@@ -8,7 +8,7 @@ from rivet_dagster.catalogs.contract import DEAD_AFTER
 from rivet_dagster.catalogs.filesystem import heartbeat, versions
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 
-_PROBE = re.compile(r"^\.(link|clock|kept)-[0-9a-f]{8}$")
+_PROBE = re.compile(r"^\.(link|clock|kept|watermark)-[0-9a-f]{8}$")
 
 
 def building(table: TableLayout) -> list[str]:

@@ -65,6 +65,14 @@ def manifest_of(table: TableLayout, version: str) -> Manifest | None:
     return read_manifest(table.manifest(version)) or Manifest.now(version, None, "", read_statistics(files))
 
 
+def folder(table: TableLayout, version: str) -> Path:
+    """The folder of a published version's files. Raises RVT-401 where it is gone."""
+    found = table.data(version)
+    if not found.is_dir():
+        raise RivetError("RVT-401", f"the version {version} of '{table.name}' has been removed")
+    return found
+
+
 def current(table: TableLayout) -> Manifest | None:
     """The manifest of the version that readers see, None where there is none. Raises RVT-404."""
     while True:
@@ -127,7 +135,7 @@ def expire(table: TableLayout, keep: int) -> None:
 
 
 def remove(table: TableLayout, version: str) -> None:
-    """Remove a version's folder, manifest, mark and sign of life, as far as they are there."""
+    """Remove a version's folder and all files beside it, as far as they are there."""
     data, removed = table.data(version), table.removed(version)
     # Canceled tasks of the engine may go on writing for a moment.
     for _ in range(10):
@@ -139,6 +147,7 @@ def remove(table: TableLayout, version: str) -> None:
         if not removed.exists() and not data.exists():
             table.manifest(version).unlink(missing_ok=True)
             table.kept(version).unlink(missing_ok=True)
+            table.watermark(version).unlink(missing_ok=True)
             heartbeat.end(table, version)
             return
         time.sleep(0.1)

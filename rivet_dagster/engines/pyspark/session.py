@@ -12,6 +12,7 @@ from rivet_dagster.engines.contract import EngineSession, Progress
 from rivet_dagster.engines.pyspark.files import read_files, write_files
 from rivet_dagster.engines.pyspark.jobs import is_connect, jobs_of
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
+from rivet_dagster.engines.pyspark.parameters import bound
 from rivet_dagster.engines.pyspark.progress import telling
 from rivet_dagster.engines.pyspark.rows import collected
 from rivet_dagster.engines.pyspark.values import adopted, frame_of
@@ -52,8 +53,8 @@ class PySparkSession(EngineSession):
         self._views.add(name)
 
     def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> DataFrame:
-        """The lazy result of ``sql``; ``:name`` in it stands for a value of ``parameters``."""
-        return self._run(lambda: self._analyzed(self.spark.sql(sql, args=dict(parameters) if parameters else None)))
+        """The lazy result of ``sql``."""
+        return self._run(lambda: self._analyzed(self.spark.sql(sql, args=bound(parameters))))
 
     def union_by_name(self, frames: Sequence[DataFrame]) -> DataFrame:
         """All rows of ``frames``, matched by column name in the order of the first."""
@@ -81,7 +82,7 @@ class PySparkSession(EngineSession):
         self, sql: str, parameters: Mapping[str, Any] | None = None, timeout: float | None = None
     ) -> list[dict[str, Any]]:
         """Rows as dictionaries; timestamps carry a time zone."""
-        return self._run(lambda: collected(self.spark.sql(sql, args=dict(parameters) if parameters else None)), timeout)
+        return self._run(lambda: collected(self.spark.sql(sql, args=bound(parameters))), timeout)
 
     def to_arrow(self, frame: DataFrame) -> Any:
         """All rows as a pyarrow.Table."""

@@ -21,8 +21,9 @@ WHERE at > {{ watermark_value }}
 @pytest.fixture(autouse=True)
 def every_strategy(monkeypatch):
     """A catalog that can do all of them."""
-    from rivet_dagster.model.plugins import CatalogTraits, Plugins
     from support import projects
+
+    from rivet_dagster.model.plugins import CatalogTraits, Plugins
 
     catalogs = {"filesystem": CatalogTraits(MODES, frozenset({"path"}))}
     monkeypatch.setattr(projects, "PLUGINS", Plugins(catalogs, projects.PLUGINS.engines))
@@ -138,7 +139,9 @@ def test_a_sink_is_named_where_there_are_several():
 
 
 def test_this_is_the_target_and_no_joint():
-    plan = template("SELECT id FROM raw {% if is_incremental() %}WHERE id NOT IN (SELECT id FROM {{ this }}){% endif %}")
+    plan = template(
+        "SELECT id FROM raw {% if is_incremental() %}WHERE id NOT IN (SELECT id FROM {{ this }}){% endif %}"
+    )
     assert texts(plan)[1].endswith("WHERE id NOT IN (SELECT id FROM _rivet_this_out)")
     assert plan.joint("rows").upstream == ("raw",)
     assert plan.joint("rows").template.this
@@ -163,7 +166,9 @@ def test_columns_that_differ_between_the_texts_are_a_warning():
     plan = template("SELECT id{% if not is_incremental() %}, at{% endif %} FROM raw")
     assert [(w.code, w.joint) for w in plan.warnings] == [("RVT-317", "rows")]
     assert plan.joint("rows").schema is None
-    plan = template("SELECT id, {{ 'at' if is_incremental() else 'at' }} FROM raw WHERE {{ 'id > 1' if is_incremental() else 'true' }}")
+    plan = template(
+        "SELECT id, {{ 'at' if is_incremental() else 'at' }} FROM raw WHERE {{ 'id > 1' if is_incremental() else 'true' }}"
+    )
     assert not plan.warnings
     assert [field.name for field in plan.joint("rows").schema] == ["id", "at"]
 

@@ -98,7 +98,12 @@ def test_all_else_is_refused(sql, words, line):
 
 
 def test_all_errors_at_once():
-    assert [line for _, line in wrong("{{ a }}\n{{ ref() }}{% if true %}{{ b }}{% else %}\n{{ c }}{% endif %}")] == [1, 2, 2, 3]
+    assert [line for _, line in wrong("{{ a }}\n{{ ref() }}{% if true %}{{ b }}{% else %}\n{{ c }}{% endif %}")] == [
+        1,
+        2,
+        2,
+        3,
+    ]
 
 
 def test_thousands_of_cases():

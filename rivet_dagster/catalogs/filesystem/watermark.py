@@ -1,0 +1,76 @@
+"""Watermarks: the greatest value of a column of a version, and what a person set in its place.
+
+The latter stands in a file beside the version that it was set upon, so the switch to another version ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.catalogs.filesystem import versions
+from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.watermark import Override
+
+
+def greatest(folder: Path, column: str) -> Any:
+    """The greatest value of a column of a version, None where there is none; NaN is greater than all others.
+
+    Where the footers do not tell it the column is read, a batch at a time. Raises RVT-407.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    files = parquet_files(folder)
+    statistics = read_statistics(files)
+    if statistics.tells_greatest(column):
+        return statistics.values[column.lower()].greatest
+    name, type_ = next(one for one in statistics.columns if one[0].lower() == column.lower())
+    # Spark stores a TIMESTAMP in a form whose unit and time zone readers have to know.
+    format = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
+    found = None
+    try:
+        for batch in ds.dataset([str(path) for path in files], format=format).to_batches(columns=[name]):
+            values = batch.column(0)
+            if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+                return math.nan
+            value = pc.max(values).as_py()
+            found = value if found is None or (value is not None and value > found) else found
+    except (OSError, pa.ArrowException) as error:
+        raise RivetError("RVT-407", f"the column '{column}' of {folder} cannot be read: {error}") from error
+    return found.replace(tzinfo=UTC) if type_ == "timestamp" and found is not None else found
+
+
+def read_override(table: TableLayout, version: str) -> Override | None:
+    """What was set upon a version."""
+    try:
+        return Override(json.loads(table.watermark(version).read_text("utf-8"))["value"])
+    except FileNotFoundError:
+        return None
+
+
+def write_override(table: TableLayout, version: str, override: Override) -> None:
+    """Set it, unless another version has been published by now. Raises RVT-405, OSError."""
+    with versions.locked(table):
+        if table.published() != version:
+            message = f"'{table.name}' is at {table.published() or 'nothing'} now, and was at {version} a moment ago"
+            raise RivetError("RVT-405", message, remediation="Set it again, upon what is published now.")
+        written = table.home / f".watermark-{secrets.token_hex(4)}"
+        try:
+            with open(written, "w", encoding="utf-8") as file:
+                json.dump({"value": override.value}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(written, table.watermark(version))
+        except BaseException:
+            written.unlink(missing_ok=True)
+            raise
+        versions.sync(table.home)

@@ -1,0 +1,80 @@
+"""The watermark of a sink: the greatest value of a column of its published rows, or what a person set in its place."""
+
+from __future__ import annotations
+
+from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.engines.contract import EngineSession, Typed
+from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.storage import Published
+from rivet_dagster.model.watermark import Value, earlier, is_watermark_type, parse
+from rivet_dagster.sql.target import greatest_query, target_view
+
+
+def watermark(runtime: Runtime, sink: CompiledJoint, published: Published, session: EngineSession) -> Typed | None:
+    """Where reading goes on; None where everything is to be read. Raises RVT-511.
+
+    What a person set counts as it is; a value of the target goes back by the sink's ``lookback``.
+    """
+    column, type_ = watermark_column(sink, published)
+    override = runtime.catalog(published.catalog).watermark_override(published)
+    if override is not None:
+        return None if override.value is None else Typed(_parsed(override.value, type_, sink), type_)
+    value = _greatest(runtime, sink, published, column, session)
+    if value is None:
+        return None
+    if value != value:
+        raise wrong_watermark(sink, f"the greatest value of '{column}' is NaN, which no other value is after")
+    return Typed(_moved_back(value, type_, sink), type_)
+
+
+def watermark_column(sink: CompiledJoint, published: Published) -> tuple[str, str]:
+    """The watermark column's name and type, as the published rows have them. Raises RVT-511."""
+    wanted = sink.write_strategy.watermark_column
+    assert wanted is not None
+    columns = {name.lower(): (name, type_) for name, type_ in published.statistics.columns}
+    found = columns.get(wanted.lower())
+    if found is None:
+        names = [name for name, _ in columns.values()]
+        raise wrong_watermark(sink, f"the target has no column '{wanted}'{nearest(wanted, names)}")
+    if not is_watermark_type(found[1]):
+        raise wrong_watermark(sink, f"the column '{wanted}' is of type {found[1]}, which no watermark can have")
+    return found
+
+
+def wrong_watermark(sink: CompiledJoint, message: str, remediation: str | None = None) -> RivetError:
+    """RVT-511 at the sink."""
+    return RivetError("RVT-511", message, joint=sink.name, file=sink.file, line=sink.line, remediation=remediation)
+
+
+def _greatest(
+    runtime: Runtime, sink: CompiledJoint, published: Published, column: str, session: EngineSession
+) -> Value | None:
+    catalog = runtime.catalog(published.catalog)
+    statistics = catalog.statistics(published)
+    if statistics.tells_greatest(column):
+        found: Value | None = statistics.values[column.lower()].greatest
+        return found
+    view = target_view(sink.name)
+    session.register(view, session.load(catalog.read(published)))
+    (row,) = session.rows(greatest_query(view, column))
+    found = row["greatest"]
+    return found
+
+
+def _moved_back(value: Value, type_: str, sink: CompiledJoint) -> Value:
+    lookback = sink.write_strategy.options.get("lookback")
+    if lookback is None:
+        return value
+    try:
+        return earlier(value, type_, lookback)
+    except ValueError as error:
+        raise wrong_watermark(sink, f"`lookback` does not fit the watermark: {error}") from None
+
+
+def _parsed(text: str, type_: str, sink: CompiledJoint) -> Value:
+    try:
+        return parse(text, type_)
+    except ValueError as error:
+        remedy = f"Set it again: `rivet-dagster watermark set {sink.name} VALUE`."
+        raise wrong_watermark(sink, f"the watermark that was set does not fit its column: {error}", remedy) from None

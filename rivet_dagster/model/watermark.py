@@ -1,0 +1,165 @@
+"""The values that a watermark can have, by the type of its column: read from a text, written as one, moved back."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+
+from rivet_dagster.model.convert import seconds, show
+
+Value = int | float | Decimal | date | datetime | str
+
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_DAY = 86400
+
+
+@dataclass(frozen=True)
+class Override:
+    """What a person set in place of a table's watermark, as text; None is NULL: the next run reads everything."""
+
+    value: str | None
+
+
+def is_watermark_type(type_: str) -> bool:
+    """Whether a column of a type, as Spark's SQL writes it, can be a watermark."""
+    return type_ in _BITS or type_ in _READERS or _DECIMAL.fullmatch(type_) is not None
+
+
+def parse(text: str, type_: str) -> Value:
+    """The value of that type which ``text`` means; raises ValueError with a sentence.
+
+    >>> parse("42", "bigint"), parse("2026-01-31", "date"), parse("1.50", "decimal(10,2)")
+    (42, datetime.date(2026, 1, 31), Decimal('1.50'))
+    """
+    if type_ in _BITS:
+        return _whole(text, type_)
+    if _DECIMAL.fullmatch(type_):
+        return _decimal(text, type_)
+    return _READERS[type_](text)
+
+
+def as_text(value: Value) -> str:
+    """What ``parse`` reads.
+
+    >>> as_text(datetime(2026, 1, 31, 12, 30)), as_text(Decimal("1E+3"))
+    ('2026-01-31 12:30:00', '1000')
+    """
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ")
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
+
+
+def earlier(value: Value, type_: str, lookback: str | int | float) -> Value:
+    """``value`` moved back by a duration or a number; raises ValueError where the column's type has none of that kind.
+
+    >>> earlier(date(2026, 3, 1), "date", "1d"), earlier(1000, "bigint", 100)
+    (datetime.date(2026, 2, 28), 900)
+    """
+    if isinstance(value, str):
+        raise ValueError("a text cannot be moved back")
+    try:
+        if isinstance(value, date):
+            return value - _duration(lookback, type_)
+        return _difference(value, type_, lookback)
+    except OverflowError:
+        raise ValueError(f"{as_text(value)} cannot be moved back that far") from None
+
+
+def _duration(lookback: str | int | float, type_: str) -> timedelta:
+    if not isinstance(lookback, str):
+        raise ValueError(f"a {type_} is moved back by a duration like 2h or 3d, not by {show(lookback)}")
+    found = seconds(lookback)
+    if type_ == "date" and found % _DAY:
+        raise ValueError(f"a date is moved back by whole days, not by {lookback}")
+    return timedelta(seconds=found)
+
+
+def _difference(value: int | float | Decimal, type_: str, lookback: str | int | float) -> Value:
+    if isinstance(lookback, str):
+        raise ValueError(f"a {type_} is moved back by a number, not by {lookback}")
+    if isinstance(value, Decimal):
+        return value - Decimal(str(lookback))
+    if isinstance(value, float):
+        return value - lookback
+    if lookback != int(lookback):
+        raise ValueError(f"a {type_} is moved back by a whole number, not by {lookback}")
+    moved = value - int(lookback)
+    if moved < -(2 ** (_BITS[type_] - 1)):
+        raise OverflowError
+    return moved
+
+
+def _whole(text: str, type_: str) -> int:
+    limit = 2 ** (_BITS[type_] - 1)
+    digits = text if _WHOLE.fullmatch(text) and len(text) <= 20 else ""
+    if not digits or not -limit <= int(digits) < limit:
+        raise ValueError(f"{show(text)} is no {type_} like 42")
+    return int(digits)
+
+
+def _decimal(text: str, type_: str) -> Decimal:
+    match = _DECIMAL.fullmatch(type_)
+    assert match is not None
+    precision, scale = int(match[1]), int(match[2])
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        value = Decimal("NaN")
+    fits = value.is_finite() and -int(value.as_tuple().exponent) <= scale
+    if not fits or (value and value.adjusted() >= precision - scale):
+        raise ValueError(f"{show(text)} is no {type_}")
+    return value
+
+
+def _double(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"{show(text)} is no number like 1.5")
+    return value
+
+
+def _date(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{show(text)} is no date like 2026-01-31") from None
+
+
+def _timestamp(text: str) -> datetime:
+    value = _time(text, "2026-01-31T12:30:00Z")
+    if value.tzinfo is None:
+        raise ValueError(f"{show(text)} has no offset from UTC, as in 2026-01-31T12:30:00Z")
+    return value
+
+
+def _timestamp_ntz(text: str) -> datetime:
+    value = _time(text, "2026-01-31T12:30:00")
+    if value.tzinfo is not None:
+        raise ValueError(f"{show(text)} has an offset, and the column's times have none")
+    return value
+
+
+def _time(text: str, example: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{show(text)} is no time like {example}") from None
+
+
+_READERS: dict[str, Callable[[str], Value]] = {
+    "float": _double,
+    "double": _double,
+    "date": _date,
+    "timestamp": _timestamp,
+    "timestamp_ntz": _timestamp_ntz,
+    "string": str,
+}
