@@ -43,6 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from rivet_dagster.cli.versions_command import versions_command
 
             return versions_command(options)
+        if options.command == "watermark":
+            from rivet_dagster.cli.watermark_command import watermark_command
+
+            return watermark_command(options)
         # A run that is asked to end takes back what it staged, whoever asks.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
         from rivet_dagster.cli.run_command import run_command
@@ -109,6 +113,12 @@ def _parser() -> argparse.ArgumentParser:
     versions.add_argument("joint", metavar="JOINT")
     versions.add_argument("version", nargs="?", metavar="VERSION", help="rollback: default the one before")
     _add_globals(versions)
+
+    watermark = commands.add_parser("watermark", help="how far sinks have read, and from where the next run reads on")
+    watermark.add_argument("action", choices=("list", "set", "reset"))
+    watermark.add_argument("sink", nargs="?", metavar="SINK", help="list: default all that have a watermark")
+    watermark.add_argument("value", nargs="?", metavar="VALUE", help="set: where the next run reads on")
+    _add_globals(watermark)
     return parser
 
 

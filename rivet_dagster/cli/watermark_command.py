@@ -1,0 +1,103 @@
+"""``rivet-dagster watermark``: how far sinks have read, and from where the next run reads on."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.registry import open_catalog
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.errors import Diagnostic, RivetError, nearest
+from rivet_dagster.execution.watermark import watermark_column
+from rivet_dagster.loading import compile_directory
+from rivet_dagster.model.joint import SINK
+from rivet_dagster.model.storage import Published
+from rivet_dagster.model.watermark import Override, as_text, parse
+
+
+def watermark_command(options: argparse.Namespace) -> int:
+    """List the watermarks, or set or reset one for the next run; no engine starts."""
+    _check_usage(options)
+    root = Path(options.project).resolve()
+    assembly = compile_directory(root, options.profile).raise_errors()
+    specs = {spec.name: spec for spec in assembly.catalogs}
+    sinks = {j.name: j for j in assembly.joints if j.type == SINK and "watermark_column" in j.write_strategy.options}
+    chosen = sinks if options.sink is None else {options.sink: _sink(options.sink, sinks, assembly)}
+    catalogs = {str(j.catalog): open_catalog(specs[str(j.catalog)], root, os.environ) for j in chosen.values()}
+    if options.action == "list":
+        _list(chosen, catalogs)
+    else:
+        (sink,) = chosen.values()
+        _override(sink, catalogs[str(sink.catalog)], None if options.action == "reset" else options.value)
+    return 0
+
+
+def _check_usage(options: argparse.Namespace) -> None:
+    needs = {"list": (), "set": ("SINK", "VALUE"), "reset": ("SINK",)}[options.action]
+    given = {"SINK": options.sink, "VALUE": options.value}
+    missing = [name for name in needs if given[name] is None]
+    if missing:
+        raise RivetError("RVT-110", f"watermark {options.action} needs {' and '.join(f'a {name}' for name in missing)}")
+    if options.value is not None and options.action != "set":
+        raise RivetError("RVT-110", f"watermark {options.action} takes no VALUE")
+
+
+def _sink(name: str, sinks: dict[str, CompiledJoint], assembly: CompiledAssembly) -> CompiledJoint:
+    if name in sinks:
+        return sinks[name]
+    types = {joint.name: joint.type for joint in assembly.joints}
+    why = "has no `watermark_column`" if types.get(name) == SINK else "is no sink"
+    why = f"'{name}' {why}" if name in types else f"no joint is named '{name}'"
+    raise RivetError("RVT-306", f"{why}{nearest(name, sinks)}", remediation="Name a sink with a `watermark_column`.")
+
+
+def _list(sinks: dict[str, CompiledJoint], catalogs: dict[str, Catalog]) -> None:
+    """A line for each sink; what is wrong with some is raised when all others have been told."""
+    wrong: list[Diagnostic] = []
+    if not sinks:
+        print("no sink has a `watermark_column`")
+    for name, sink in sinks.items():
+        catalog = catalogs[str(sink.catalog)]
+        published = catalog.current(str(sink.table))
+        try:
+            print(_line(sink, catalog, published) if published else f"{name}: nothing is published")
+        except RivetError as error:
+            wrong += error.diagnostics
+    if wrong:
+        raise RivetError.of(wrong)
+
+
+def _line(sink: CompiledJoint, catalog: Catalog, published: Published) -> str:
+    column, type_ = watermark_column(sink, published)
+    value, override = catalog.greatest(published, column), catalog.watermark_override(published)
+    lookback = sink.write_strategy.options.get("lookback")
+    parts = [f"{sink.name}: {column} {type_}", f"in the target {_shown(None if value is None else as_text(value))}"]
+    parts += [f"lookback {lookback}"] if lookback is not None else []
+    parts += [f"set for the next run {_shown(override.value)}"] if override is not None else []
+    return ", ".join(parts)
+
+
+def _override(sink: CompiledJoint, catalog: Catalog, text: str | None) -> None:
+    """Set what the next run reads from; None is everything. Raises RVT-409."""
+    published = catalog.current(str(sink.table))
+    if published is None:
+        remedy = "Run it: a first run reads everything."
+        raise _refused(sink, "nothing is published yet, so there is no watermark to replace", remedy)
+    column, type_ = watermark_column(sink, published)
+    try:
+        value = None if text is None else as_text(parse(text, type_))
+    except ValueError as error:
+        raise _refused(sink, f"the column '{column}' is of type {type_}: {error}") from None
+    catalog.override_watermark(published, Override(value))
+    reads = "reads everything" if value is None else f"reads on from {column} {value}"
+    print(f"{sink.name}: the next run {reads}; once it has published, the watermark is the target's own again")
+
+
+def _refused(sink: CompiledJoint, message: str, remediation: str | None = None) -> RivetError:
+    return RivetError("RVT-409", message, joint=sink.name, file=sink.file, line=sink.line, remediation=remediation)
+
+
+def _shown(value: str | None) -> str:
+    return "NULL" if value is None else value
