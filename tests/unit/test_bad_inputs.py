@@ -530,7 +530,8 @@ JOINT_FILES = {
     """),
     "SQL: template: open condition": sql("-- rivet:tags: [new]\nSELECT *\nFROM raw\n{% if is_incremental() %}\n", """
         RVT-212 joints/orders.sql:4: joint orders: the template cannot be read: Unexpected end of template. Jinja was
-        looking for the following tags: 'elif' or 'else' or 'endif'. The innermost block that needs to be closed is 'if'.
+        looking for the following tags: 'elif' or 'else' or 'endif'. The innermost block that needs to be closed is
+        'if'.
             Correct the template; braces between {% raw %} and {% endraw %} stay as they are.
     """),
     "SQL: template: unknown word and joint": sql("SELECT *\nFROM {{ ref('rwa') }}\nWHERE net > {{ watermark }}\n", """
@@ -560,15 +561,15 @@ JOINT_FILES = {
         to report
             Name one of them.
     """),
-    "SQL: template: in a check": sql("-- rivet:assert: custom(sql='SELECT {{ ref(1) }} FROM orders')\nSELECT * FROM raw\n", """
+    "SQL: template: in a check": sql("-- rivet:assert: custom(sql='SELECT {{ a }} FROM orders')\nFROM raw\n", """
         RVT-209 joints/orders.sql:1: joint orders: check custom: its SQL uses a template ({{ }}, {% %}), which only the
         SQL of a joint can
             Correct the check's SQL.
     """),
     "sink: lookback that is none": sink(
         "write_strategy: {mode: merge, key_columns: id, watermark_column: at, lookback: soon}\n", """
-        RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has a wrong `lookback`: it must be a duration like 2h
-        or 3d, or a number above 0, not 'soon'
+        RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has a wrong `lookback`: it must be a duration like
+        2h or 3d, or a number above 0, not 'soon'
             Correct the value.
     """),
     "SQL: syntax error": sql("-- rivet:eager: true\n\nSELECT id,\n  net\nFORM raw\nWHERE net > 0\n", """
