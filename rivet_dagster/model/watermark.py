@@ -73,22 +73,22 @@ def earlier(value: Value, type_: str, lookback: str | int | float) -> Value:
 
 def _duration(lookback: str | int | float, type_: str) -> timedelta:
     if not isinstance(lookback, str):
-        raise ValueError(f"a {type_} is moved back by a duration like 2h or 3d, not by {show(lookback)}")
+        raise ValueError(f"{type_} is moved back by a duration like 2h or 3d, not by {show(lookback)}")
     found = seconds(lookback)
     if type_ == "date" and found % _DAY:
-        raise ValueError(f"a date is moved back by whole days, not by {lookback}")
+        raise ValueError(f"date is moved back by whole days, not by {lookback}")
     return timedelta(seconds=found)
 
 
 def _difference(value: int | float | Decimal, type_: str, lookback: str | int | float) -> Value:
     if isinstance(lookback, str):
-        raise ValueError(f"a {type_} is moved back by a number, not by {lookback}")
+        raise ValueError(f"{type_} is moved back by a number, not by {lookback}")
     if isinstance(value, Decimal):
         return value - Decimal(str(lookback))
     if isinstance(value, float):
         return value - lookback
     if lookback != int(lookback):
-        raise ValueError(f"a {type_} is moved back by a whole number, not by {lookback}")
+        raise ValueError(f"{type_} is moved back by a whole number, not by {lookback}")
     moved = value - int(lookback)
     if moved < -(2 ** (_BITS[type_] - 1)):
         raise OverflowError
