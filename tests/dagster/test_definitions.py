@@ -127,6 +127,19 @@ def test_the_fused_query_stands_on_every_joint_of_a_group_and_on_the_exit_alone_
     assert {name for name, spec in found.items() if "rivet/fused_sql" in spec.metadata} == {"out"}
 
 
+def test_a_template_shows_both_of_its_texts(folder):
+    later = "SELECT id FROM orders{% if is_incremental() %} WHERE id > {{ watermark_value }}{% endif %}"
+    strategy = {"mode": "merge", "key_columns": ["id"], "watermark_column": "id"}
+    shop = folder(FUSED | {"joints/a.sql": later, "sinks/out.yaml": sink("out", "b", write_strategy=strategy)})
+    found = specs(load_definitions(shop.root))
+    shown = {key: text.md_str for key, text in found["a"].metadata.items() if "sql" in key}
+    assert shown["rivet/sql"] == "```sql\nSELECT id FROM orders\n```"
+    assert shown["rivet/sql_incremental"] == "```sql\nSELECT id FROM orders WHERE id > :watermark_of_out\n```"
+    assert "WHERE" not in shown["rivet/fused_sql"]
+    assert ":watermark_of_out" in shown["rivet/fused_sql_incremental"]
+    assert "rivet/sql_incremental" not in found["b"].metadata
+
+
 def test_sql_with_fences_in_it_is_still_one_block_of_code(folder):
     sales = folder({**FUSED, "joints/a.sql": "SELECT id, '```' AS fence FROM orders"})
     shown = specs(load_definitions(sales.root))["a"].metadata["rivet/sql"].md_str

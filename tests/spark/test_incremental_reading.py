@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from support.folders import WORKSPACE, Files, ProjectFolder, sink, source
 
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.cli.main import main
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading import reference
@@ -32,12 +31,6 @@ KINDS: dict[str, tuple[list[Any], Callable[[str], Any]]] = {
     "string": (["b", "it's", "ä"], str),
 }
 """Values of each type as CSV has them, in no order, and what makes them comparable."""
-
-
-@pytest.fixture(autouse=True)
-def every_strategy(monkeypatch):
-    modes = FilesystemCatalog.strategies | {"append", "merge", "delete_insert", "incremental_append"}
-    monkeypatch.setattr(FilesystemCatalog, "strategies", modes)
 
 
 def csv(values: list[str]) -> str:
@@ -140,7 +133,6 @@ def test_lookback_goes_back_from_the_targets_watermark(project, capsys, type_, v
         ("DATE", {"lookback": "2h"}, "date is moved back by whole days, not by 2h"),
         ("STRING", {"lookback": "2h"}, "a text cannot be moved back"),
         ("BOOLEAN", {}, "the column 'at' is of type boolean, which no watermark can have"),
-        ("INT", {"watermark_column": "ta"}, "the target has no column 'ta'; known: at, id"),
     ],
 )
 def test_what_is_no_watermark_publishes_nothing(project, type_, strategy, words):
@@ -154,6 +146,16 @@ def test_what_is_no_watermark_publishes_nothing(project, type_, strategy, words)
     assert words in str(error)
     assert folder.bytes_of("rows", WORKSPACE) == before
     assert len(folder.versions("rows", WORKSPACE)) == 2
+
+
+def test_a_target_that_lacks_the_column(project):
+    folder = project(reading("INT", ["1"], "SELECT id FROM raw", watermark_column="id"))
+    batch(folder)
+    folder.run("out")
+    folder.write(reading("INT", ["1"]))
+    error = failure(folder.run, "rows")
+    assert error.code == "RVT-511"
+    assert "the target has no column 'at'; known: id" in str(error)
 
 
 def test_nan_is_no_watermark(project):
@@ -228,7 +230,7 @@ def test_a_fused_template_is_incremental_alone_and_whole(project, sql_executions
 
 
 def test_what_footers_do_not_tell_is_asked_of_the_engine(project, sql_executions):
-    folder = project(reading("STRING", ["b", "a"]))
+    folder = project(reading("DOUBLE", ["1.0", "2.0"]))
     batch(folder)
     folder.run("out")
     sql_executions.since()

@@ -84,6 +84,17 @@ def test_mermaid_of_one_joint_shows_its_group_and_what_it_reads(project, capsys)
     assert out.count(":::") == 3
 
 
+def test_a_joint_that_reads_less_later(project, capsys):
+    sink = FILES["sinks/end.yaml"] + "write_strategy: {mode: merge, key_columns: twice, watermark_column: twice}\n"
+    guard = "{% if is_incremental() %} WHERE net > {{ watermark_value }} OR net NOT IN (FROM {{ this }}){% endif %}"
+    root = project(**{"joints/b.sql": FILES["joints/b.sql"] + guard, "sinks/end.yaml": sink})
+    assert "    later   incremental: b (by the watermark and rows of graph)\n" in run(capsys, "-p", root, "compile")[1]
+    assert '"b<br/>incremental"' in run(capsys, "-p", root, "compile", "--format", "mermaid")[1]
+    (_, group) = json.loads(run(capsys, "-p", root, "compile", "--format", "json")[1])["fused_groups"]
+    assert "watermark" not in group["sql"]
+    assert "net > :watermark_of_graph OR net NOT IN (FROM _rivet_this_graph)" in group["sql_incremental"]
+
+
 def test_diff(project, capsys, tmp_path):
     root = project()
     _, old, _ = run(capsys, "-p", root, "compile", "--format", "json")

@@ -52,7 +52,7 @@ def every_strategy(monkeypatch):
 def folder(tmp_path) -> ProjectFolder:
     strategy = {"mode": "merge", "key_columns": ["id"], "watermark_column": "At", "lookback": "3d"}
     files = {
-        "joints/numbers.sql": "SELECT 1 AS id, current_timestamp() AS at",
+        "joints/numbers.sql": "SELECT * FROM elsewhere.numbers",
         "sinks/out.yaml": sink("orders", "numbers", write_strategy=strategy),
         "sinks/plain.yaml": sink("plain", "numbers"),
     }

@@ -12,6 +12,7 @@ from rivet_dagster.model.plugins import CatalogTraits, Plugins
 
 MODES = frozenset({"replace", "truncate_insert", "append", "merge", "snapshot", "incremental_append", "scd2"})
 MERGE = {"mode": "merge", "key_columns": ["id"], "watermark_column": "at"}
+BY_ID = {"mode": "merge", "key_columns": ["id"]}
 SCD2 = {"mode": "scd2", "key_columns": ["id"]}
 RAW = source("raw", options={"schema": "id INT, at TIMESTAMP"})
 NEW = """SELECT id, at FROM raw
@@ -29,7 +30,7 @@ def every_strategy(monkeypatch):
 
 def template(text: str, mode="merge", **fields) -> CompiledAssembly:
     """A template before one sink."""
-    strategy = {"merge": MERGE, "scd2": SCD2}.get(mode, mode)
+    strategy = {"merge": MERGE if "watermark" in text else BY_ID, "scd2": SCD2}.get(mode, mode)
     return compile_joints(RAW, sql("rows", text, **fields), sink("out", "rows", write_strategy=strategy))
 
 
@@ -70,11 +71,11 @@ def test_one_text_where_both_are_the_same():
     [("merge", "m"), ("append", "m"), ("scd2", "ms"), ("replace", None), ("truncate_insert", None)],
 )
 def test_the_mode_decides(mode, later):
-    text = "SELECT 'm{% if is_scd2() %}s{% endif %}' AS x FROM {% if is_incremental() %}raw{% else %}raw r{% endif %}"
+    text = "SELECT 'm{% if is_scd2() %}s{% endif %}' AS id FROM {% if is_incremental() %}raw{% else %}raw r{% endif %}"
     first, incremental = texts(template(text, mode))
     scd2 = "s" if mode == "scd2" else ""
-    assert first == f"SELECT 'm{scd2}' AS x FROM raw r"
-    assert incremental == (later and f"SELECT '{later}' AS x FROM raw")
+    assert first == f"SELECT 'm{scd2}' AS id FROM raw r"
+    assert incremental == (later and f"SELECT '{later}' AS id FROM raw")
 
 
 def test_upstream_and_fusion_are_decided_over_both_texts():
@@ -85,7 +86,7 @@ def test_upstream_and_fusion_are_decided_over_both_texts():
         sql("rows", f"SELECT id {once_or_twice}"),
         source("late"),
         sql("more", "SELECT id FROM rows{% if is_incremental() %} WHERE id IN (SELECT id FROM late){% endif %}"),
-        sink("out", "more", write_strategy=MERGE),
+        sink("out", "more", write_strategy=BY_ID),
     ]
     plan = compile_joints(*joints)
     assert plan.joint("more").upstream == ("late", "rows")
@@ -100,18 +101,18 @@ def test_a_non_deterministic_later_text_is_not_evaluated_twice():
         RAW,
         sql("few", "SELECT id FROM raw{% if is_incremental() %} LIMIT 3{% endif %}"),
         sql("twice", "SELECT id FROM few JOIN few f USING (id)"),
-        sink("out", "twice", write_strategy=MERGE),
+        sink("out", "twice", write_strategy=BY_ID),
     ]
     assert reasons(compile_joints(*joints)) == {"few": "non_deterministic"}
     assert reasons(compile_joints(*joints[:3], sink("out", "twice"))) == {}
 
 
 def test_depth_counts_the_deeper_text():
-    deep = "WITH a AS (SELECT 1), b AS (SELECT 2), c AS (SELECT 3) "
+    deep = "WITH a AS (SELECT 1 AS id), b AS (SELECT 2), c AS (SELECT 3) "
     joints = [
         sql("one", "SELECT 1 AS id"),
         sql("two", "{% if is_incremental() %}" + deep + "{% endif %}SELECT id FROM one"),
-        sink("out", "two", write_strategy=MERGE),
+        sink("out", "two", write_strategy=BY_ID),
     ]
     assert reasons(compile_joints(*joints, max_fusion_depth=4)) == {"one": "depth"}
     assert reasons(compile_joints(*joints[:2], sink("out", "two"), max_fusion_depth=4)) == {}
@@ -153,7 +154,7 @@ def test_the_code_version_covers_both_texts_and_the_sink():
 
     assert version(NEW) == version(NEW.replace("\n", "\n\n").replace("{% if", "{# why #}{%- if"))
     assert len({version(t) for t in (NEW, NEW.replace(">", ">="), "SELECT id, at FROM raw")}) == 3
-    several = [sink(name, "rows", write_strategy=MERGE) for name in ("a", "b")]
+    several = [sink(name, "rows", write_strategy=BY_ID) for name in ("a", "b")]
     about = "SELECT id FROM raw{% if is_incremental('a') %} WHERE id > 1{% endif %}"
     assert version(about, *several) != version(about.replace("'a'", "'b'"), *several)
     changed = diff_plans(template(NEW), template(NEW.replace(">", ">=")))
