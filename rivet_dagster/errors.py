@@ -70,6 +70,7 @@ REMEDIATIONS: dict[str, str] = {
     "for hours one of the timestamps; for static partitions a STRING, a whole number, BOOLEAN or DATE.",
     "RVT-323": "Give the joint `partitions`, or leave the parameter out.",
     "RVT-324": "Give the query that column, or correct the options of `write_strategy`.",
+    "RVT-325": "Leave `partitions` out, or use merge or snapshot.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",
     "RVT-402": "Put the sink on an Iceberg catalog, or on a POSIX file system.",
@@ -93,6 +94,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-509": "Annotate the input as MaterializedRef, pyarrow.Table, or a pandas, polars or Spark DataFrame.",
     "RVT-510": "Run it again; `options: {retries: 3, retry_delay: 30s}` on the joint does so by itself.",
     "RVT-511": "Correct `watermark_column` or `lookback` of the sink's `write_strategy`.",
+    "RVT-512": "Have the query give rows of the run's partitions alone, or run the partitions that it gives rows of.",
     "RVT-513": "Give the batch these columns, or correct the options of `write_strategy`.",
     "RVT-514": "Have the query give the table's columns and types, or set `on_schema_change` to add or ignore.",
     "RVT-515": "Have the query give one row a key, or name in `order_by` what decides which row counts.",

@@ -13,8 +13,11 @@ from rivet_dagster.model.schema import Schema
 
 
 def check_strategies(graph: Graph, schemas: Mapping[str, JointSchema], found: Diagnostics) -> None:
-    """RVT-324 for columns that a sink's rows do not have, or must not have since its strategy adds them."""
+    """RVT-324 for columns that a sink's rows do not have, or must not have since its strategy adds them; RVT-325."""
     for name, joint in graph.joints.items():
+        if joint.write_strategy.mode == "scd2" and joint.partitions is not None:
+            message = "scd2 keeps a history of each key over all time, so its table has no `partitions`"
+            found.error(joint, "RVT-325", message, key="partitions")
         schema = schemas[name].schema
         if joint.type == SINK and schema is not None:
             _check(joint, schema, found)

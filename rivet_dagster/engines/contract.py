@@ -72,12 +72,12 @@ class EngineSession(Protocol):
         frame: Frame,
         target: Relation,
         progress: Callable[[Progress], None] | None = None,
-        split_by: Sequence[str] = (),
+        split_by: str | None = None,
     ) -> None:
         """Run the frame's query once and add its rows to ``target``, where no reader looks yet.
 
-        With ``split_by``, columns of the frame, no file holds rows of two different combinations of their values; a
-        frame without rows leaves no file then.
+        No file holds rows with two different values of ``split_by``, a column of the frame that is not stored; a frame
+        without rows leaves no file then.
         ``progress`` is called from this thread, about once a second as soon as tasks run; a write that is quicker never
         calls it, and one that called it calls it a last time with everything done. No number of a call is below that of
         the call before. What it raises stops the write. Raises RVT-503.

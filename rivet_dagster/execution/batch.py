@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -36,11 +36,17 @@ def fitted(joint: CompiledJoint, session: EngineSession, frame: Frame, base: Rel
 
 
 def incoming(
-    joint: CompiledJoint, session: EngineSession, batch: Relation, base: Relation | None, started: datetime
+    joint: CompiledJoint,
+    session: EngineSession,
+    batch: Relation,
+    base: Relation | None,
+    started: datetime,
+    within: Callable[[EngineSession, Frame], Frame],
 ) -> Frame:
     """The rows that are new to the table or take the place of others of it.
 
-    ``started`` is when the run began. Raises RVT-513 to RVT-516.
+    ``started`` is when the run began; ``within`` gives those of the table's rows that it is about. Raises RVT-513 to
+    RVT-516.
     """
     strategy = joint.write_strategy
     frame = session.load(batch)
@@ -54,7 +60,7 @@ def incoming(
         before = session.columns(session.load(base))
         columns = _table_columns(strategy, before, (*found, *own))
         session.register(_BEFORE, session.load(base))
-        session.register(TARGET, session.query(projection(columns, before, _BEFORE)))
+        session.register(TARGET, within(session, session.query(projection(columns, before, _BEFORE))))
     session.register(_CAME, frame)
     names = {name.lower() for name, _ in own}
     values = [(name, kind) for name, kind in columns if name.lower() not in names]
@@ -115,7 +121,7 @@ def _refuse_unknown_columns(strategy: WriteStrategy, found: Columns) -> None:
     missing = [(option, name) for option, name in strategy.columns if name.lower() not in there]
     if missing:
         named = "; ".join(f"`{option}` names {name}{nearest(name, there, listed=False)}" for option, name in missing)
-        raise RivetError("RVT-513", f"{named}. The batch has {', '.join(name for name, _ in found)}")
+        raise RivetError("RVT-513", f"the batch has no such column: {named}")
 
 
 def _table_columns(strategy: WriteStrategy, before: Columns, found: Columns) -> Columns:

@@ -37,7 +37,7 @@ def check_published(
     published.
     """
     joint = runtime.assembly.joint(name)
-    whole = joint.write_strategy.mode in ("replace", "truncate_insert")
+    whole = joint.write_strategy.replaces_all and joint.partitions is None
     there = [check for check in joint.checks if whole or check.phase == AUDIT]
     wanted = [check for check in there if checks is None or check.name in checks]
     if not wanted:

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
-from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.execution.batch import fitted, incoming
 from rivet_dagster.execution.heartbeat import kept_alive
 from rivet_dagster.execution.phases import WRITE, PhaseClock
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.touching import touched
-from rivet_dagster.execution.writing import Fit, as_it_is, write_joint
+from rivet_dagster.execution.window_write import WindowWrite
+from rivet_dagster.execution.writing import Fit, as_it_is, write_joint, write_rows
 from rivet_dagster.model.partitions import Window
-from rivet_dagster.model.storage import EVERYTHING, REPLACED, Record, Relation, Staged, Statistics
+from rivet_dagster.model.storage import EVERYTHING, NOTHING, REPLACED, Record, Relation, Staged, Statistics
 from rivet_dagster.sql.write_strategies.alignment import projection
+from rivet_dagster.sql.write_strategies.layout import PART, parted
 from rivet_dagster.sql.write_strategies.relations import INCOMING, REST, Columns, distinct_values
 from rivet_dagster.sql.write_strategies.survivors import survivors
 
 _APART = frozenset({"merge", "scd2", "incremental_append"})
 """Modes whose incoming rows are not the batch as it came: it is stored by itself first, so that it is computed once."""
 
-_BEFORE = "rivet_before"
+_BEFORE, _FITTED = "rivet_before", "rivet_fitted"
 
 
 @dataclass(frozen=True)
@@ -59,30 +62,31 @@ class Written:
 def written(write: ExitWrite) -> Iterator[Written]:
     """Write the exit's new version; the batch can be read until the block ends.
 
-    Raises RVT-405 where the version that it builds upon is gone, RVT-513 to 516 for a batch that does not fit, and what
-    ``write_joint`` raises.
+    Raises RVT-405 where the version that it builds upon is gone, RVT-322 and RVT-512 to 516 for a batch that does not
+    fit, and what ``write_joint`` raises.
     """
     mode = write.joint.write_strategy.mode
-    if mode == "replace":
+    if mode == "replace" and write.window is None:
         _compute(write, write.staged)
         yield _came(write)
     elif mode in _APART:
         with _apart(write) as batch:
-            yield Written(batch.batch, batch.statistics, _transformed(write, batch.batch))
+            yield Written(batch.batch, batch.statistics, _transformed(write, batch))
     else:
         yield _as_it_came(write)
 
 
 def _as_it_came(write: ExitWrite) -> Written:
     """The files of the batch are files of the new version."""
-    base = write.runtime.catalog(write.staged.catalog).base(write.staged)
-    _compute(
-        write,
-        write.staged,
-        lambda session, frame: fitted(write.joint, session, frame, base),
-        write.joint.write_strategy.partition_columns,
-    )
+    base = _catalog(write).base(write.staged)
+
+    def fit(session: EngineSession, frame: Frame) -> Frame:
+        return _laid_out(write, session, fitted(write.joint, session, frame, base))
+
+    _compute(write, write.staged, fit, _split_by(write))
     came = _came(write)
+    with _session(write) as session:
+        _refuse_others(write, session, came)
     return Written(came.batch, came.statistics, _with_the_rest(write, came, base))
 
 
@@ -99,12 +103,14 @@ def _apart(write: ExitWrite) -> Iterator[Written]:
         catalog.discard(place)
 
 
-def _transformed(write: ExitWrite, batch: Relation) -> Record:
+def _transformed(write: ExitWrite, batch: Written) -> Record:
     """What the strategy makes of the stored batch is written."""
-    base = write.runtime.catalog(write.staged.catalog).base(write.staged)
+    base = _catalog(write).base(write.staged)
     with _session(write) as session:
-        frame = incoming(write.joint, session, batch, base, write.started)
-        session.write(frame, write.staged.target, write.runtime.progress_of(write.joint.name))
+        window = _refuse_others(write, session, batch)
+        within = window.within if window is not None else as_it_is
+        frame = incoming(write.joint, session, batch.batch, base, write.started, within)
+        _write(write, session, frame)
     return _with_the_rest(write, _came(write), base)
 
 
@@ -112,28 +118,34 @@ def _with_the_rest(write: ExitWrite, came: Written, base: Relation | None) -> Re
     """Carry over, or write again, what stays of the version before; and tell what has changed."""
     if base is None:
         return Record(inserted=came.statistics.rows)
-    strategy, catalog = write.joint.write_strategy, write.runtime.catalog(write.staged.catalog)
+    strategy, columns = write.joint.write_strategy, came.statistics.columns
+    window = _window(write, columns)
     with _session(write) as session:
         session.register(INCOMING, session.load(came.batch))
+        before = session.columns(session.load(base))
         part = touched(strategy, came.statistics, lambda c, most: session.rows(distinct_values(c, INCOMING, most)))
-        columns, before = came.statistics.columns, session.columns(session.load(base))
+        if window is not None and part != NOTHING:
+            part = window.touched(wholly=part == REPLACED)
         if part != REPLACED and tuple(columns) != tuple(before):
             part = EVERYTHING
-        rest = catalog.carry(write.staged, part)
+        rest = _catalog(write).carry(write.staged, part)
         if rest.relation is not None:
-            _write_survivors(write, session, rest.relation, columns, before)
-    total = catalog.audit(write.staged)[1].rows
+            _write(write, session, _survivors(write, session, rest.relation, columns, before))
+    total = _catalog(write).audit(write.staged)[1].rows
     return _record(strategy.mode, came.statistics.rows, gone=rest.rows + came.statistics.rows - total)
 
 
-def _write_survivors(
-    write: ExitWrite, session: EngineSession, rest: Relation, columns: Columns, before: Columns
-) -> None:
-    strategy = write.joint.write_strategy
+def _survivors(write: ExitWrite, session: EngineSession, rest: Relation, columns: Columns, before: Columns) -> Frame:
+    """Those rows of ``rest`` that stay: all outside of the run's window, and within it what nothing replaces."""
+    strategy, window = write.joint.write_strategy, _window(write, columns)
     session.register(_BEFORE, session.load(rest))
-    session.register(REST, session.query(projection(columns, before, _BEFORE)))
+    frame = session.query(projection(columns, before, _BEFORE))
+    session.register(REST, frame if window is None else window.within(session, frame))
     stay = session.query(survivors(columns, strategy.identity, equal_stay=strategy.mode == "merge"))
-    session.write(stay, write.staged.target, write.runtime.progress_of(write.joint.name), strategy.partition_columns)
+    if window is None:
+        return stay
+    others = window.outside(session, frame)
+    return others if strategy.replaces_all else session.union_by_name([stay, others])
 
 
 def _record(mode: str, came: int, gone: int) -> Record:
@@ -142,7 +154,7 @@ def _record(mode: str, came: int, gone: int) -> Record:
     return Record(inserted=came, deleted=gone)
 
 
-def _compute(write: ExitWrite, staged: Staged, fit: Fit = as_it_is, split_by: Sequence[str] = ()) -> None:
+def _compute(write: ExitWrite, staged: Staged, fit: Fit = as_it_is, split_by: str | None = None) -> None:
     """Write what the joint gives in the window to ``staged``."""
     name = write.joint.name
     write_joint(
@@ -150,10 +162,46 @@ def _compute(write: ExitWrite, staged: Staged, fit: Fit = as_it_is, split_by: Se
     )
 
 
+def _write(write: ExitWrite, session: EngineSession, frame: Frame) -> None:
+    """Add rows to the new version."""
+    frame = _laid_out(write, session, frame)
+    write_rows(write.runtime, write.joint.name, session, frame, write.staged, _split_by(write))
+
+
+def _split_by(write: ExitWrite) -> str | None:
+    several = write.window is not None and len(write.window.keys) > 1
+    return PART if several or write.joint.write_strategy.partition_columns else None
+
+
+def _laid_out(write: ExitWrite, session: EngineSession, frame: Frame) -> Frame:
+    """``frame`` with the column that it is split by, if any."""
+    if _split_by(write) is None:
+        return frame
+    columns = write.joint.write_strategy.partition_columns
+    window = None if columns else _window(write, session.columns(frame))
+    session.register(_FITTED, frame)
+    return session.query(*(parted(_FITTED, columns) if window is None else window.parted(_FITTED)))
+
+
+def _window(write: ExitWrite, columns: Columns) -> WindowWrite | None:
+    return None if write.window is None else WindowWrite(write.joint, write.window, columns)
+
+
+def _refuse_others(write: ExitWrite, session: EngineSession, came: Written) -> WindowWrite | None:
+    """The run's window; raises RVT-512 where rows have come that lie outside of it."""
+    window = _window(write, came.statistics.columns)
+    if window is not None:
+        window.refuse_others(session, session.load(came.batch), came.statistics)
+    return window
+
+
 def _came(write: ExitWrite) -> Written:
     """What has been written so far."""
-    catalog = write.runtime.catalog(write.staged.catalog)
-    return Written(*(catalog.written(write.staged) or catalog.audit(write.staged)))
+    return Written(*(_catalog(write).written(write.staged) or _catalog(write).audit(write.staged)))
+
+
+def _catalog(write: ExitWrite) -> Catalog:
+    return write.runtime.catalog(write.staged.catalog)
 
 
 @contextmanager

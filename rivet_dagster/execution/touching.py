@@ -19,7 +19,7 @@ def touched(strategy: WriteStrategy, incoming: Statistics, distinct: Distinct) -
     """What the ``incoming`` rows may replace in a table whose columns stay as they are."""
     if strategy.mode in ("append", "incremental_append"):
         return NOTHING
-    if strategy.mode in ("replace", "truncate_insert"):
+    if strategy.replaces_all:
         return REPLACED
     if incoming.rows == 0:
         return NOTHING

@@ -19,6 +19,7 @@ from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import GroupResult, Rows
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.strategy import ExitWrite, written
+from rivet_dagster.execution.window_write import partition_rows
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Published, Record, Staged
 
@@ -59,7 +60,8 @@ def publish_exit(
         done = catalog.published_by(joint.table, identity)
         if done is not None:
             checks = check_published(runtime, joint.name, version=done)
-            return GroupResult(group.name, clock.seconds, checks, done, Rows.of(done))
+            counts = partition_rows(runtime, joint, (catalog.read(done), done.statistics), window)
+            return GroupResult(group.name, clock.seconds, checks, done, Rows.of(done), partition_rows=counts)
         try:
             with clock.phase(BRANCH):
                 staged = catalog.stage(joint.table, joint.options)
@@ -89,6 +91,7 @@ def _attempt(write: ExitWrite, catalog: Catalog, identity: str) -> GroupResult:
                     raise RivetError("RVT-508", "the batch is empty and `on_empty` is fail")
                 with clock.phase(QUALITY):
                     checks = check_staged(write.runtime, joint, staged, batch, write.given)
+                    counts = partition_rows(write.runtime, joint, catalog.audit(staged), write.window)
                 skips = empty and joint.write_strategy.on_empty == "skip"
                 if any(result.blocks for result in checks) or skips:
                     with clock.phase(CLEAN_UP):
@@ -96,7 +99,9 @@ def _attempt(write: ExitWrite, catalog: Catalog, identity: str) -> GroupResult:
                     return GroupResult(write.group.name, clock.seconds, checks, skipped_empty=skips)
                 with clock.phase(PUBLISH):
                     published = _published(catalog, staged, identity, batch.record)
-        return GroupResult(write.group.name, clock.seconds, checks, published, Rows.of(published))
+        return GroupResult(
+            write.group.name, clock.seconds, checks, published, Rows.of(published), partition_rows=counts
+        )
     except _Overtaken:
         raise
     except BaseException as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from rivet_dagster.compiler.plan import FusedGroup
@@ -17,6 +17,7 @@ from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import PYTHON
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Staged
+from rivet_dagster.sql.write_strategies.layout import nothing_of
 
 Fit = Callable[[EngineSession, Frame], Frame]
 """Gives a frame the columns of the table that it is written to."""
@@ -36,13 +37,13 @@ def write_joint(
     clock: PhaseClock,
     started: datetime,
     fit: Fit = as_it_is,
-    split_by: Sequence[str] = (),
+    split_by: str | None = None,
     window: Window | None = None,
 ) -> None:
     """Write the rows of ``exit_name`` to ``staged``; ``given`` are handles on joints of other groups.
 
     ``started`` is when the run of the group began. With a ``window`` of partitions, what is read has the rows of these
-    partitions alone. ``split_by`` are columns that no file has more than one combination of values of.
+    partitions alone. ``split_by`` is a column that ``fit`` adds, that no file has two values of and that none stores.
     """
     session = runtime.engine(group.engine).session()
     try:
@@ -62,19 +63,29 @@ def _write_frame(
     session: EngineSession,
     frame: Frame,
     staged: Staged,
-    split_by: Sequence[str],
+    split_by: str | None,
 ) -> None:
     try:
-        session.write(frame, staged.target, runtime.progress_of(exit_name), split_by)
-        if split_by and runtime.catalog(staged.catalog).written(staged) is None:
-            # The columns of a table without rows stand in a file all the same.
-            session.register("rivet_result", frame)
-            session.write(session.query("SELECT * FROM rivet_result LIMIT 0"), staged.target)
+        write_rows(runtime, exit_name, session, frame, staged, split_by)
     except RivetError as error:
         queries = rendered.queries
         if len(queries) == 1 and runtime.assembly.joint(exit_name).type != PYTHON:
             raise at_line(error, queries[0], runtime.assembly) from error.__cause__
         raise
+
+
+def write_rows(
+    runtime: Runtime, joint: str, session: EngineSession, frame: Frame, staged: Staged, split_by: str | None
+) -> None:
+    """Add the rows of ``frame`` to ``staged``, telling the runtime's watches how far that has come."""
+    session.write(frame, staged.target, runtime.progress_of(joint), split_by)
+    if split_by is not None and runtime.catalog(staged.catalog).written(staged) is None:
+        # The columns of a table without rows stand in a file all the same.
+        session.register(_RESULT, frame)
+        session.write(session.query(nothing_of(_RESULT)), staged.target)
+
+
+_RESULT = "rivet_result"
 
 
 def _result(

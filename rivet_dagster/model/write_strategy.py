@@ -60,6 +60,11 @@ class WriteStrategy:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def replaces_all(self) -> bool:
+        """Whether the batch is all that the table, or the run's partitions of it, then hold."""
+        return self.mode in ("replace", "truncate_insert")
+
+    @property
     def key_columns(self) -> tuple[str, ...]:
         """The columns that tell a row of the target; none in modes without."""
         return tuple(self.options.get("key_columns", ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -31,6 +32,19 @@ def rows_in_window(relation: str, partitions: Partitions, kind: str, window: Win
     return rows.sql(dialect=Databricks), values
 
 
+def rows_outside(relation: str, partitions: Partitions, kind: str, window: Window) -> tuple[str, Values]:
+    """The query of all other rows, those without a partition among them, and its parameters.
+
+    >>> regions = Partitions("static", "region", values=("eu", "us"))
+    >>> rows_outside("orders", regions, "string", Window(regions, ("eu",)))[0]
+    'SELECT * FROM `orders` WHERE NOT COALESCE(`region` IN (:rivet_key_0), FALSE)'
+    """
+    condition, values = in_window(partitions, kind, window)
+    outside = exp.Not(this=exp.Coalesce(this=condition, expressions=[exp.false()]))
+    rows = exp.select("*").from_(exp.Table(this=exp.to_identifier(relation, quoted=True))).where(outside)
+    return rows.sql(dialect=Databricks), values
+
+
 def in_window(partitions: Partitions, kind: str, window: Window) -> tuple[exp.Expr, Values]:
     """The condition alone: true of the rows within, false or NULL of all others.
 
@@ -49,6 +63,15 @@ def in_window(partitions: Partitions, kind: str, window: Window) -> tuple[exp.Ex
     }
     first, last = (_bound(name, kind) for name in values)
     return exp.and_(exp.GTE(this=column, expression=first), exp.LT(this=column.copy(), expression=last)), values
+
+
+def starts(partitions: Partitions, kind: str, moments: Sequence[datetime]) -> dict[str, tuple[exp.Expr, Any]]:
+    """For each of ``moments`` a parameter: as a value of a column of type ``kind``, and what is bound to it."""
+    zone = ZoneInfo(partitions.timezone)
+    names = [f"rivet_start_{number}" for number in range(len(moments))]
+    return {
+        name: (_bound(name, kind), lower_bound(moment, kind, zone)) for name, moment in zip(names, moments, strict=True)
+    }
 
 
 def lower_bound(start: datetime, kind: str, zone: ZoneInfo) -> Any:

@@ -276,10 +276,15 @@ class TestMerge:
         assert low < out.files
         assert out.rows == [A, (101, "X"), (102, "y"), B]
 
-    def test_a_key_that_the_batch_lacks_is_an_error(self, table):
-        error = table({"mode": "merge", "key_columns": ["idd"]}).refuse([A])
+    def test_a_key_that_the_batch_lacks_is_an_error(self, project):
+        merge = sink("out", "raw", write_strategy={"mode": "merge", "key_columns": ["idd"]})
+        raw = {"type": "source", "catalog": "raw", "table": "raw"}
+        folder = project({"data/raw.csv": "id,name\n1,a\n", "sources/raw.yaml": raw, "sinks/out.yaml": merge})
+        with pytest.raises(RivetError) as caught:
+            folder.run("out")
+        (error,) = caught.value.diagnostics
         assert (error.code, error.joint) == ("RVT-513", "out")
-        assert "`key_columns` names idd; did you mean 'id'?" in error.message
+        assert error.message == "the batch has no such column: `key_columns` names idd; did you mean 'id'?"
 
 
 class TestDeleteInsert:

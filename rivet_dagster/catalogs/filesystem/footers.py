@@ -13,7 +13,7 @@ Marks = dict[str, tuple[int, int]]
 """The size and time of each file by its name."""
 
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
-_EXACT = ("INT32", "INT64")
+_EXACT = ("INT32", "INT64", "BOOLEAN")
 _SHORT = 32
 _SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 

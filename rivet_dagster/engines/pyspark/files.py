@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.errors import RivetError
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_PART = "rivet_part"
 _GLOB_CHARACTERS = re.compile(r"([\\*?\[\]{}])")
 
 
@@ -47,10 +45,10 @@ def projected(frame: DataFrame, projection: Projection) -> DataFrame:
     return frame if projection.limit is None else frame.limit(projection.limit)
 
 
-def write_files(frame: DataFrame, target: Files, split_by: Sequence[str] = ()) -> None:
+def write_files(frame: DataFrame, target: Files, split_by: str | None = None) -> None:
     """Run the frame's query and add its rows to the one folder of ``target``. Raises RVT-316, RVT-503.
 
-    With ``split_by`` the rows of each combination of those columns' values go into a subfolder.
+    The rows of each value of ``split_by`` go into a subfolder, whose name alone holds that column.
     """
     refuse_repeated(frame.columns)
     untyped = [field.name for field in frame.schema.fields if "void" in _type_names(field.dataType)]
@@ -61,13 +59,11 @@ def write_files(frame: DataFrame, target: Files, split_by: Sequence[str] = ()) -
             f"{', '.join(untyped)}: a column that is nothing but NULL has no type, so it cannot be stored",
             remediation="Give it a type: CAST(NULL AS STRING), or a typed column in Python.",
         )
-    if split_by:
-        # By a hash beside the columns: they stay in the files, and no value has to be fit for the name of a folder.
-        values = ", ".join(quoted(name) for name in split_by)
-        frame = frame.selectExpr("*", f"xxhash64({values}) AS {_PART}").hint("rebalance", _PART)
+    if split_by is not None:
+        frame = frame.hint("rebalance", split_by)
     writer = frame.write.format(target.format).options(**target.options).mode("append")
-    if split_by:
-        writer = writer.partitionBy(_PART)
+    if split_by is not None:
+        writer = writer.partitionBy(split_by)
     writer.save(located(target.paths[0]))
 
 

@@ -73,7 +73,7 @@ class PySparkSession(EngineSession):
         frame: DataFrame,
         target: Relation,
         progress: Callable[[Progress], None] | None = None,
-        split_by: Sequence[str] = (),
+        split_by: str | None = None,
     ) -> None:
         """One Spark SQL execution; raises RVT-316 for columns of one name."""
         self._run(lambda: write_files(frame, target, split_by), progress=progress)

@@ -1,0 +1,136 @@
+"""What a window of partitions means for writing: which rows may come, which may go, and how many each partition has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.partitions import Partitions, Window
+from rivet_dagster.model.storage import Interval, Relation, Statistics, Touched
+from rivet_dagster.sql.partition_counts import rows_by_key, rows_by_moment
+from rivet_dagster.sql.partition_filter import lower_bound, rows_in_window, rows_outside, upper_bound
+from rivet_dagster.sql.write_strategies.layout import parted_by_window
+from rivet_dagster.sql.write_strategies.relations import Columns, distinct_values, row_count
+
+
+def partition_rows(
+    runtime: Runtime, joint: CompiledJoint, stored: tuple[Relation, Statistics], window: Window | None
+) -> dict[str, int]:
+    """How many rows each partition of a run has in what has been ``stored``; none where a run has no partitions."""
+    if window is None:
+        return {}
+    relation, statistics = stored
+    session = runtime.engine(joint.engine).session()
+    try:
+        write = WindowWrite(joint, window, statistics.columns)
+        return write.rows_of_partitions(session, session.load(relation))
+    finally:
+        session.close()
+
+
+_ROWS, _OTHERS = "rivet_window_rows", "rivet_others"
+
+
+class WindowWrite:
+    """The window of a run, seen by a joint whose rows have ``columns``. Raises RVT-322."""
+
+    def __init__(self, joint: CompiledJoint, window: Window, columns: Columns) -> None:
+        assert joint.partitions is not None
+        self._partitions: Partitions = joint.partitions
+        self._window = window
+        try:
+            kind = joint.partitions.type_in(columns)
+        except ValueError as error:
+            raise RivetError("RVT-322", str(error)) from error
+        assert kind is not None
+        self._kind: str = kind
+
+    def within(self, session: EngineSession, frame: Frame) -> Frame:
+        """The rows of ``frame`` that the run is about."""
+        session.register(_ROWS, frame)
+        return session.query(*rows_in_window(_ROWS, self._partitions, self._kind, self._window))
+
+    def outside(self, session: EngineSession, frame: Frame) -> Frame:
+        """All other rows of ``frame``, which the run must leave alone."""
+        session.register(_ROWS, frame)
+        return session.query(*rows_outside(_ROWS, self._partitions, self._kind, self._window))
+
+    def parted(self, name: str) -> tuple[str, Mapping[str, Any]]:
+        """The query that says of each row of a relation which part of the table it belongs to; its parameters."""
+        return parted_by_window(name, self._partitions, self._kind, self._window)
+
+    def refuse_others(self, session: EngineSession, frame: Frame, statistics: Statistics) -> None:
+        """Raise RVT-512 where a row of ``frame`` lies in none of the run's partitions."""
+        if self._bounds_are_exact and _proven(statistics, self._partitions.column, self._intervals()):
+            return
+        session.register(_OTHERS, self.outside(session, frame))
+        count = session.rows(row_count(_OTHERS))[0]["rows"]
+        if count:
+            column = self._partitions.column
+            some = session.rows(distinct_values([column], _OTHERS, 3))
+            shown = ", ".join("NULL" if row[column] is None else str(row[column]) for row in some)
+            message = f"{count} rows of the batch lie outside of {self._window}: their {column} is {shown}"
+            raise RivetError("RVT-512", message)
+
+    def touched(self, wholly: bool) -> Touched:
+        """What the run may change of the table; ``wholly`` where all of it goes."""
+        boxes = tuple((interval,) for interval in self._intervals())
+        return Touched((self._partitions.column,), boxes, wholly and self._bounds_are_exact)
+
+    def rows_of_partitions(self, session: EngineSession, frame: Frame) -> dict[str, int]:
+        """How many rows of ``frame`` each partition of the window has."""
+        session.register(_ROWS, frame)
+        found = session.rows(*rows_by_moment(_ROWS, self._partitions, self._kind, self._window))
+        return rows_by_key(found, self._kind, self._window)
+
+    @property
+    def _bounds_are_exact(self) -> bool:
+        """Of texts of dates the greatest within a window is not known, only the least beyond it."""
+        return not self._partitions.of_time or self._kind != "string"
+
+    def _intervals(self) -> list[Interval]:
+        if not self._partitions.of_time:
+            values = [_value(key, self._kind) for key in self._window.keys]
+            return [Interval(value, value) for value in values if value is not None]
+        zone = ZoneInfo(self._partitions.timezone)
+        first = _plain(lower_bound(self._window.bounds[0], self._kind, zone), self._kind)
+        beyond = _plain(upper_bound(self._window.bounds[-1], self._kind, zone), self._kind)
+        steps = {"date": timedelta(days=1), "string": None}
+        step = steps.get(self._kind, timedelta(microseconds=1))
+        return [Interval(first, beyond if step is None else beyond - step)]
+
+
+def _plain(bound: Any, kind: str) -> Any:
+    """A bound as the footers of files tell such values: a wall clock is bound as text."""
+    return datetime.fromisoformat(bound) if kind == "timestamp_ntz" else bound
+
+
+def _value(key: str, kind: str) -> Any:
+    """The value of a static partition's column; None where no value has that text."""
+    try:
+        return _VALUES.get(kind, int)(key)
+    except (ValueError, KeyError):
+        return None
+
+
+def _boolean(key: str) -> bool:
+    return {"true": True, "false": False}[key]
+
+
+_VALUES: Mapping[str, Callable[[str], Any]] = {"string": str, "boolean": _boolean, "date": date.fromisoformat}
+"""From the text of a key, by the type of the column; all other types are whole numbers."""
+
+
+def _proven(statistics: Statistics, column: str, allowed: list[Interval]) -> bool:
+    known = statistics.values.get(column.lower())
+    if statistics.rows == 0:
+        return True
+    if known is None or known.nulls != 0 or known.least is None:
+        return False
+    return any(interval.holds(Interval(known.least, known.greatest)) for interval in allowed)

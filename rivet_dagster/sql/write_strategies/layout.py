@@ -1,0 +1,59 @@
+"""Rows laid out so that a later write of one part leaves the files of the others alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from rivet_dagster.model.partitions import Partitions, Window
+from rivet_dagster.sql.partition_filter import Values, starts
+from rivet_dagster.sql.write_strategies.trees import column, named, relation, text
+
+PART = "rivet_part"
+"""The column that says which part a row belongs to; it is not stored."""
+
+MOST_PARTS = 200
+"""A window of more partitions is laid out in parts of several: a condition for each makes the query long."""
+
+
+def parted(name: str, columns: Sequence[str]) -> tuple[str, Values]:
+    """The rows of the relation ``name``, one part for each combination of values, and the query's parameters.
+
+    By a hash: whatever the values are, it is fit for the name of a folder, and two of them in one part do no harm.
+
+    >>> parted("batch", ["day"])
+    ('SELECT *, XXHASH64(`day`) AS `rivet_part` FROM `batch`', {})
+    """
+    part = exp.Anonymous(this="XXHASH64", expressions=[column(c) for c in columns])
+    return text(exp.select("*", named(part, PART)).from_(relation(name))), {}
+
+
+def parted_by_window(name: str, partitions: Partitions, kind: str, window: Window) -> tuple[str, Values]:
+    """The same with a part for each partition of ``window``; ``kind`` is the type of their column.
+
+    >>> regions = Partitions("static", "region", values=("eu", "us"))
+    >>> parted_by_window("batch", regions, "string", Window(regions, ("eu", "us")))
+    ('SELECT *, XXHASH64(`region`) AS `rivet_part` FROM `batch`', {})
+    """
+    if not partitions.of_time:
+        return parted(name, [partitions.column])
+    step = -(-len(window.keys) // MOST_PARTS)
+    bounds = starts(partitions, kind, window.bounds[step:-1:step])
+    moment = column(partitions.column)
+    begun = [exp.cast(exp.GTE(this=moment.copy(), expression=bound), "int") for bound, _ in bounds.values()]
+    part: exp.Expr = exp.Literal.number(0)
+    for one in begun:
+        part = exp.Add(this=part, expression=one)
+    values = {parameter: value for parameter, (_, value) in bounds.items()}
+    return text(exp.select("*", named(part, PART)).from_(relation(name))), values
+
+
+def nothing_of(name: str) -> str:
+    """The columns of a relation that has been parted, and no row.
+
+    >>> nothing_of("batch")
+    'SELECT * EXCEPT (`rivet_part`) FROM `batch` LIMIT 0'
+    """
+    columns = exp.Star(except_=[exp.to_identifier(PART, quoted=True)])
+    return text(exp.select(columns).from_(relation(name)).limit(0))
