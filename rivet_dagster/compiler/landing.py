@@ -10,9 +10,11 @@ from rivet_dagster.model.landing import Landing, landing_options
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 
+_WHOLE = "Leave `partitions` out: the write strategies append, merge and delete_insert take whatever comes."
+
 
 def check_landing_zones(graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
-    """RVT-321 for a zone that the catalog cannot list, and for files that are archived while others read them."""
+    """RVT-321 for a zone that the catalog cannot list, or of which a run reads a part, or that others lose files of."""
     sources = [joint for joint in graph.joints.values() if joint.type == SOURCE]
     for joint in sources:
         landing = _landing(joint)
@@ -23,6 +25,9 @@ def check_landing_zones(graph: Graph, profile: Profile, plugins: Plugins, found:
         why = traits.refuses_landing(spec.options, joint.table or "") if spec and traits else None
         if why:
             found.error(joint, "RVT-321", f"{joint.catalog}.{joint.table} cannot be a landing zone: {why}", "options")
+        if joint.partitions is not None:
+            message = "a landing zone has no `partitions`: what a run leaves out of a file would never be read"
+            found.error(joint, "RVT-321", message, "partitions", _WHOLE)
         others = [one.name for one in sources if one is not joint and _place(one) == _place(joint)]
         if landing.archive and others:
             message = f"the files that it archives are those of {' and '.join(others)}, too"
@@ -31,15 +36,18 @@ def check_landing_zones(graph: Graph, profile: Profile, plugins: Plugins, found:
 
 
 def check_landing_readers(graph: Graph, fusion: Fusion, found: Diagnostics) -> None:
-    """RVT-321 where what a reader has read would be forgotten with its rows."""
+    """RVT-321 where a run takes files for read whose rows it leaves out, or where what was read would be forgotten."""
     for joint in graph.joints.values():
         if joint.type != SOURCE or _landing(joint) is None:
             continue
         for exit_name in sorted({fusion.groups[reader] for reader in graph.consumers[joint.name]}):
-            if graph.joints[exit_name].retention == "run":
+            reader = graph.joints[exit_name]
+            if reader.retention == "run":
                 message = f"with `retention: run` it would forget which files of '{joint.name}' it has read"
-                remedy = "Leave `retention` out."
-                found.error(graph.joints[exit_name], "RVT-321", message, "retention", remedy)
+                found.error(reader, "RVT-321", message, "retention", "Leave `retention` out.")
+            if reader.partitions is not None:
+                message = f"a run of one partition would take the files of '{joint.name}' for read by all of them"
+                found.error(reader, "RVT-321", message, "partitions", _WHOLE)
 
 
 def _landing(joint: Joint) -> Landing | None:

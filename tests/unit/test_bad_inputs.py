@@ -386,6 +386,21 @@ JOINT_FILES = {
         RVT-321 sources/raw.yaml:4: joint raw: the files that it archives are those of all, too
             Let one source archive them, and all others read that one in a SQL joint.
     """),
+    "landing zone: in parts": Case({"sources/raw.yaml": SOURCE.replace("{schema", "{landing: true, schema")
+        + "partitions: {type: static, column: id, values: ['1', '2']}\n"}, """
+        RVT-321 sources/raw.yaml:5: joint raw: a landing zone has no `partitions`: what a run leaves out of a file would
+        never be read
+            Leave `partitions` out: the write strategies append, merge and delete_insert take whatever comes.
+    """),
+    "landing zone: a reader in parts": Case({
+        "sources/raw.yaml": SOURCE.replace("{schema", "{landing: true, schema"),
+        "sinks/report.yaml": SINK + "partitions: {type: static, column: id, values: ['1', '2']}\n",
+        "joints/orders.sql": f"-- rivet:partitions: {{type: static, column: id, values: ['1', '2']}}\n{QUERY}",
+    }, """
+        RVT-321 sinks/report.yaml:5: joint report: a run of one partition would take the files of 'raw' for read by all
+        of them
+            Leave `partitions` out: the write strategies append, merge and delete_insert take whatever comes.
+    """),
     "landing zone: a reader that forgets": Case({
         "sources/raw.yaml": SOURCE.replace("{schema", "{landing: true, schema"),
         "joints/orders.sql": f"-- rivet:retention: run\n-- rivet:eager: true\n{QUERY}",
