@@ -65,8 +65,9 @@ class RunReport:
         return bool(self.errors) or self.exit_code not in (1, 2)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as ``run --format json`` prints it."""
-        return asdict(self) | {"errors": [error.to_dict() for error in self.errors]}
+        """The report as ``run --format json`` prints it; without ``window`` where the run has none."""
+        report = asdict(self) | {"errors": [error.to_dict() for error in self.errors]}
+        return {key: value for key, value in report.items() if key != "window" or value is not None}
 
     @property
     def exit_code(self) -> int:
