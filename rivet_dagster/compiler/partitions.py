@@ -17,11 +17,11 @@ _PARAMETERS = (PARTITION_START, PARTITION_END, PARTITION_KEYS)
 
 def check_parameters(graph: Graph, found: Diagnostics) -> None:
     """RVT-323 for a parameter of partitions where a run has no value for it."""
-    for name, query in graph.queries.items():
-        if ":partition_" in query.text:
+    for name, text in ((joint, query.text) for joint in graph.queries for query in graph.renderings(joint)):
+        if ":partition_" in text:
             joint = graph.joints[name]
             allowed = joint.partitions.parameters if joint.partitions is not None else ()
-            for parameter, line in parameters(query.text).items():
+            for parameter, line in parameters(text).items():
                 if parameter in _PARAMETERS and parameter not in allowed:
                     found.sql_error(joint, "RVT-323", SqlError(_why(joint, parameter), line))
     for joint in graph.joints.values():

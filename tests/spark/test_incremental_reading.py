@@ -225,7 +225,8 @@ def test_a_fused_template_is_incremental_alone_and_whole(project, sql_executions
     assert sql_executions.since() == 1  # the footers tell the watermark
     # A view is no run: it has no sink to follow.
     assert reference(folder.runtime, "rows").to_arrow().num_rows == 4
-    folder.run("out")
+    assert vars(folder.run("out").rows) == {"inserted": 1, "updated": 0, "deleted": 0, "total": 4}
+    assert folder.rows("out") == [{"id": number, "at": number + 1} for number in range(4)]
     assert folder.run("out", ["rows"]).counted == {"rows": 0}
 
 

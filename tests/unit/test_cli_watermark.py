@@ -42,12 +42,6 @@ TYPES = {
 """By Spark's name: the name in Spark's schema, Arrow's type, rows, the greatest as text, another value."""
 
 
-@pytest.fixture(autouse=True)
-def every_strategy(monkeypatch):
-    modes = FilesystemCatalog.strategies | {"merge", "append", "incremental_append"}
-    monkeypatch.setattr(FilesystemCatalog, "strategies", modes)
-
-
 @pytest.fixture
 def folder(tmp_path) -> ProjectFolder:
     strategy = {"mode": "merge", "key_columns": ["id"], "watermark_column": "At", "lookback": "3d"}
@@ -98,7 +92,8 @@ def test_values_of_every_type(folder, lake, capsys, type_):
 
 @pytest.mark.parametrize("type_", ["timestamp", "timestamp_ntz"])
 def test_times_as_older_sparks_write_them(lake, type_):
-    *_, values, _, _ = TYPES[type_]
+    # Later than a reader that counts in nanoseconds could tell.
+    values = [value and value.replace(year=2300) for value in TYPES[type_][2]]
     published = publish(lake, type_, values, use_deprecated_int96_timestamps=True)
     assert lake.greatest(published, "AT") == values[0]
 

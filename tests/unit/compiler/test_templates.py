@@ -1,16 +1,13 @@
 """Templates in the plan: both texts, the sink they speak of, and all that is wrong with them at its line."""
 
 import pytest
-from support import projects
 from support.projects import compile_joints, groups, python, reasons, sink, source, sql
 
 from rivet_dagster.compiler.diff import diff_plans
 from rivet_dagster.compiler.plan import CompiledAssembly, TemplateNeeds
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.origin import Origin
-from rivet_dagster.model.plugins import CatalogTraits, Plugins
 
-MODES = frozenset({"replace", "truncate_insert", "append", "merge", "snapshot", "incremental_append", "scd2"})
 MERGE = {"mode": "merge", "key_columns": ["id"], "watermark_column": "at"}
 BY_ID = {"mode": "merge", "key_columns": ["id"]}
 SCD2 = {"mode": "scd2", "key_columns": ["id"]}
@@ -19,13 +16,6 @@ NEW = """SELECT id, at FROM raw
 {% if is_incremental() %}
 WHERE at > {{ watermark_value }}
 {% endif %}"""
-
-
-@pytest.fixture(autouse=True)
-def every_strategy(monkeypatch):
-    """A catalog that can do all of them."""
-    catalogs = {"filesystem": CatalogTraits(MODES, frozenset({"path"}))}
-    monkeypatch.setattr(projects, "PLUGINS", Plugins(catalogs, projects.PLUGINS.engines))
 
 
 def template(text: str, mode="merge", **fields) -> CompiledAssembly:
@@ -57,6 +47,15 @@ def test_a_plain_project_has_the_new_fields_alone():
     assert texts(plan) == ("SELECT '{' || id AS id FROM raw -- { { }", None)
     assert plan.joint("rows").template is None
     assert plan.fused_groups[0].sql_incremental is None
+
+
+def test_a_landing_zone_is_named_like_a_joint():
+    files = source("files", table="in", options={"landing": True, "schema": "id INT"})
+    plan = compile_joints(
+        files, sql("rows", "SELECT id FROM {{ landing_zone('files') }}"), sink("out", "rows", write_strategy=BY_ID)
+    )
+    assert texts(plan) == ("SELECT id FROM files", None)
+    assert plan.joint("rows").upstream == ("files",)
 
 
 def test_one_text_where_both_are_the_same():
@@ -203,6 +202,11 @@ OUT = sink("out", "rows", write_strategy=MERGE)
             "SELECT * FROM {{ landing_zone('other') }}",
             [OUT, sql("other", "SELECT 1 AS x")],
             ("RVT-319", 11, "'other' is of type sql"),
+        ),
+        (
+            "SELECT id FROM raw{% if is_incremental() %}\nWHERE at < :partition_end{% endif %}",
+            [OUT],
+            ("RVT-323", 12, ":partition_end, but the joint has no `partitions`"),
         ),
         ("SELECT 1\n{% if is_incremental() %} {% endif %}", [], ("RVT-320", 12, "leads to no sink")),
         (

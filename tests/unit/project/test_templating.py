@@ -41,6 +41,14 @@ def test_conditions_and_values(sql, first, later):
     assert both(sql) == (first, later)
 
 
+def test_two_conditions():
+    choice = "{{% if is_scd2() {} is_incremental() %}}yes{{% endif %}}"
+    for word, told in (("and", ["", "", "", "yes"]), ("or", ["", "yes", "yes", "yes"])):
+        template = read_template(choice.format(word))
+        cases = [{"is_scd2": scd2, "is_incremental": later} for scd2 in (False, True) for later in (False, True)]
+        assert [template.render(lambda word, case=case: case[word.name], str) for case in cases] == told
+
+
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 @pytest.mark.parametrize(
     "sql",
