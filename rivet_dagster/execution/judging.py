@@ -13,7 +13,7 @@ from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.strategy import Written
 from rivet_dagster.model.check import ASSERTION, AUDIT, Check
-from rivet_dagster.model.storage import Published, Relation, Staged, Statistics
+from rivet_dagster.model.storage import Published, Relation, Statistics
 
 
 def check_source(runtime: Runtime, name: str, checks: Container[str] | None = None) -> tuple[CheckResult, ...]:
@@ -53,10 +53,14 @@ def check_published(
 
 
 def check_staged(
-    runtime: Runtime, joint: CompiledJoint, staged: Staged, batch: Written, given: Mapping[str, MaterializedRef]
+    runtime: Runtime,
+    joint: CompiledJoint,
+    stored: tuple[Relation, Statistics],
+    batch: Written,
+    given: Mapping[str, MaterializedRef],
 ) -> tuple[CheckResult, ...]:
-    """Judge the rows that a joint computed by its assertions, and what is to be published by its audits."""
-    relation, statistics = runtime.catalog(staged.catalog).audit(staged)
+    """Judge the rows that a joint computed by its assertions, and what has been ``stored`` to be published by audits."""
+    relation, statistics = stored
     if batch.record is None:  # the one is the other, so one pass is enough
         return _judge_stored(runtime, joint, joint.checks, relation, statistics, given)
     assertions = tuple(check for check in joint.checks if check.phase == ASSERTION)

@@ -90,8 +90,9 @@ def _attempt(write: ExitWrite, catalog: Catalog, identity: str) -> GroupResult:
                 if empty and joint.write_strategy.on_empty == "fail":
                     raise RivetError("RVT-508", "the batch is empty and `on_empty` is fail")
                 with clock.phase(QUALITY):
-                    checks = check_staged(write.runtime, joint, staged, batch, write.given)
-                    counts = partition_rows(write.runtime, joint, catalog.audit(staged), write.window)
+                    stored = catalog.audit(staged)
+                    checks = check_staged(write.runtime, joint, stored, batch, write.given)
+                    counts = partition_rows(write.runtime, joint, stored, write.window)
                 skips = empty and joint.write_strategy.on_empty == "skip"
                 if any(result.blocks for result in checks) or skips:
                     with clock.phase(CLEAN_UP):

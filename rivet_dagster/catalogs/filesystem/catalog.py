@@ -17,15 +17,14 @@ from rivet_dagster.catalogs.filesystem.footers import (
     Marks,
     marks,
     parquet_files,
-    read_footer,
     read_statistics,
-    spark_schema,
 )
 from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
+from rivet_dagster.catalogs.filesystem.staging import base_folder, files_of, publish, staged_files
 from rivet_dagster.catalogs.filesystem.sweep import building, sweep
 from rivet_dagster.catalogs.filesystem.watermark import greatest, read_override, write_override
 from rivet_dagster.catalogs.filesystem.writing import writing
@@ -170,8 +169,8 @@ class FilesystemCatalog(Catalog):
 
     def base(self, staged: Staged) -> Files | None:
         """The base's own folder."""
-        folder = self._base_folder(staged)
-        return self._files([folder]) if folder else None
+        folder = base_folder(self._layout(staged.table), staged)
+        return files_of([folder]) if folder else None
 
     def written(self, staged: Staged) -> tuple[Files, Statistics] | None:
         """The files that are there, as a list: others may come beside them."""
@@ -179,29 +178,31 @@ class FilesystemCatalog(Catalog):
         with writing(folder):
             flatten(folder)
         files = parquet_files(folder)
-        return (self._files(files), read_statistics(files)) if files else None
+        return (files_of(files), read_statistics(files)) if files else None
 
     def carry(self, staged: Staged, touched: Touched) -> Rest:
         """Share the files whose footers tell that they hold nothing that is touched."""
-        folder, base = self._layout(staged.table).data(staged.version), self._base_folder(staged)
+        layout = self._layout(staged.table)
+        folder, base = layout.data(staged.version), base_folder(layout, staged)
         if base is None:
             return Rest(0, None)
         with writing(folder):
             untouched, mixed, rows = sorted_out(parquet_files(base), touched)
             for path in untouched:
                 share(path, folder)
-        return Rest(rows, self._files(mixed) if mixed else None)
+        return Rest(rows, files_of(mixed) if mixed else None)
 
     def audit(self, staged: Staged) -> tuple[Files, Statistics]:
         """What was staged, and what the footers of its files tell of it."""
-        folder, base = self._layout(staged.table).data(staged.version), self._base_folder(staged)
+        layout = self._layout(staged.table)
+        folder, base = layout.data(staged.version), base_folder(layout, staged)
         with writing(folder):
             flatten(folder)
             if base is not None:
                 keep_permissions(base, folder)
-        files = self._staged_files(folder)
+        files = staged_files(folder, self._place.shown(folder))
         self._audited[staged.version] = marks(files)
-        return self._files([folder]), read_statistics(files)
+        return files_of([folder]), read_statistics(files)
 
     def beat(self, staged: Staged) -> None:
         """A new time for the file beside the staged version."""
@@ -211,35 +212,9 @@ class FilesystemCatalog(Catalog):
         """Switch the link; publishing again what is published already changes nothing."""
         layout = self._layout(staged.table)
         with writing(layout.home):
-            return self._described(layout, self._publish(layout, staged, identity, record))
-
-    def _publish(self, layout: TableLayout, staged: Staged, identity: str, record: Record | None) -> Manifest:
-        files = self._staged_files(layout.data(staged.version))
-        statistics = read_statistics(files)
-        found = marks(files)
-        if self._audited.pop(staged.version, found) != found:
-            folder = self._place.shown(layout.data(staged.version))
-            raise RivetError("RVT-407", f"the files in {folder} have changed since they were judged")
-        versions.tidy(layout, staged.version)
-        for path in (*parquet_files(layout.data(staged.version)), layout.data(staged.version)):
-            versions.sync(path)
-        with versions.locked(layout):
-            version = layout.published()
-            current = versions.manifest_of(layout, version) if version else None
-            if current is not None and version == staged.version:
-                return current
-            heartbeat.beat(layout, staged.version)
-            if version != staged.base:
-                seen = version or "nothing"
-                message = f"'{staged.table}' was at {staged.base or 'nothing'} when this run began and is at {seen} now"
-                raise RivetError("RVT-405", message)
-            manifest = Manifest.now(staged.version, current, identity, statistics, record, staged.landed)
-            manifest.write(layout.manifest(staged.version))
-            versions.sync(layout.home)
-            versions.switch(layout, staged.version)
-            heartbeat.end(layout, staged.version)
-            versions.expire(layout, self._kept)
-        return manifest
+            audited = self._audited.pop(staged.version, None)
+            shown = self._place.shown(layout.data(staged.version))
+            return self._described(layout, publish(layout, staged, identity, record, audited, self._kept, shown))
 
     def discard(self, staged: Staged) -> None:
         """Remove what was staged unless it has been published; nothing happens where it is gone already.
@@ -325,31 +300,3 @@ class FilesystemCatalog(Catalog):
             manifest.record,
             manifest.landed,
         )
-
-    def _base_folder(self, staged: Staged) -> Path | None:
-        """Raises RVT-405 where so many others have published since that the base has been removed."""
-        if staged.base is None:
-            return None
-        folder = self._layout(staged.table).data(staged.base)
-        if not folder.is_dir():
-            message = f"the version {staged.base} of '{staged.table}', which this run began upon, has been removed"
-            raise RivetError("RVT-405", message)
-        return folder
-
-    @staticmethod
-    def _files(paths: list[Path]) -> Files:
-        """A version's folder, or some of its files, with the schema that the engine need not look for then."""
-        first = next(iter(parquet_files(paths[0]))) if paths[0].is_dir() else paths[0]
-        schema = spark_schema(read_footer(first))
-        return Files("parquet", tuple(str(path) for path in paths), {"schema": schema} if schema else {})
-
-    def _staged_files(self, folder: Path) -> list[Path]:
-        files = parquet_files(folder) if folder.is_dir() else []
-        if not files:
-            raise RivetError(
-                "RVT-402",
-                f"the engine has written no file to {self._place.shown(folder)}",
-                remediation="Engine and catalog must see one file system: mount the folder where the engine runs, or "
-                "put the sink on an Iceberg catalog.",
-            )
-        return files

@@ -1,0 +1,92 @@
+"""A version on its way to readers: what it builds upon, what has been written to it, and the switch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rivet_dagster.catalogs.filesystem import heartbeat, versions
+from rivet_dagster.catalogs.filesystem.footers import (
+    Marks,
+    marks,
+    parquet_files,
+    read_footer,
+    read_statistics,
+    spark_schema,
+)
+from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.manifest import Manifest
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.storage import Files, Record, Staged
+
+
+def base_folder(table: TableLayout, staged: Staged) -> Path | None:
+    """The folder of the version that ``staged`` builds upon; None where there is none, or a person removed its files.
+
+    Raises RVT-405 where so many others have published since that it has expired.
+    """
+    if staged.base is None:
+        return None
+    folder = table.data(staged.base)
+    if folder.is_dir() and parquet_files(folder):
+        return folder
+    if table.published() == staged.base:
+        return None
+    message = f"the version {staged.base} of '{staged.table}', which this run began upon, has been removed"
+    raise RivetError("RVT-405", message)
+
+
+def files_of(paths: list[Path]) -> Files:
+    """A version's folder, or some of its files, with the schema that the engine need not look for then."""
+    first = next(iter(parquet_files(paths[0]))) if paths[0].is_dir() else paths[0]
+    schema = spark_schema(read_footer(first))
+    return Files("parquet", tuple(str(path) for path in paths), {"schema": schema} if schema else {})
+
+
+def staged_files(folder: Path, shown: str) -> list[Path]:
+    """The files of a version, of which a message speaks as ``shown``. Raises RVT-402 where there are none."""
+    files = parquet_files(folder) if folder.is_dir() else []
+    if not files:
+        raise RivetError(
+            "RVT-402",
+            f"the engine has written no file to {shown}",
+            remediation="Engine and catalog must see one file system: mount the folder where the engine runs, or "
+            "put the sink on an Iceberg catalog.",
+        )
+    return files
+
+
+def publish(
+    table: TableLayout,
+    staged: Staged,
+    identity: str,
+    record: Record | None,
+    audited: Marks | None,
+    kept: int,
+    shown: str,
+) -> Manifest:
+    """Switch readers to ``staged``, of which ``kept`` versions stay; ``audited`` are its files as they were judged."""
+    folder = table.data(staged.version)
+    files = staged_files(folder, shown)
+    statistics = read_statistics(files)
+    if audited is not None and audited != marks(files):
+        raise RivetError("RVT-407", f"the files in {shown} have changed since they were judged")
+    versions.tidy(table, staged.version)
+    for path in (*parquet_files(folder), folder):
+        versions.sync(path)
+    with versions.locked(table):
+        version = table.published()
+        current = versions.manifest_of(table, version) if version else None
+        if current is not None and version == staged.version:
+            return current
+        heartbeat.beat(table, staged.version)
+        if version != staged.base:
+            seen = version or "nothing"
+            message = f"'{staged.table}' was at {staged.base or 'nothing'} when this run began and is at {seen} now"
+            raise RivetError("RVT-405", message)
+        manifest = Manifest.now(staged.version, current, identity, statistics, record, staged.landed)
+        manifest.write(table.manifest(staged.version))
+        versions.sync(table.home)
+        versions.switch(table, staged.version)
+        heartbeat.end(table, staged.version)
+        versions.expire(table, kept)
+    return manifest
