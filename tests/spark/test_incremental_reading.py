@@ -256,6 +256,16 @@ def test_every_joint_of_a_run_began_at_the_same_time(project):
     assert row["first"] < view < datetime.now(UTC) + timedelta(seconds=1)
 
 
+def test_the_strategy_and_the_query_know_one_start(project):
+    files = dict(reading("INT", ["1"], "SELECT id, {{ run_started_at }} AS seen FROM raw"))
+    files["joints/rows.sql"] = files["joints/rows.sql"].removeprefix(EAGER)
+    files["sinks/out.yaml"] = sink("out", "rows", write_strategy={"mode": "scd2", "key_columns": ["id"]})
+    folder = project(files)
+    folder.run("out")
+    (row,) = folder.rows("out")
+    assert row["valid_from"] == row["seen"]
+
+
 @pytest.mark.parametrize(
     ("values", "line"),
     [(["x"], 10), (["x", "y"], 6)],
