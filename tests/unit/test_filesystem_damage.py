@@ -107,7 +107,7 @@ def test_a_file_that_vanishes_while_it_is_looked_at(tmp_path, published, monkeyp
         files[0].unlink()
         return files
 
-    monkeypatch.setattr("rivet_dagster.catalogs.filesystem.staging.parquet_files", vanish)
+    monkeypatch.setattr("rivet_dagster.catalogs.filesystem.catalog.parquet_files", vanish)
     error = refused(run, tmp_path, NEW)
     assert error.code == "RVT-407"
     assert "part-00000-" in str(error)
