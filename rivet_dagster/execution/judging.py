@@ -59,7 +59,7 @@ def check_staged(
     batch: Written,
     given: Mapping[str, MaterializedRef],
 ) -> tuple[CheckResult, ...]:
-    """Judge the rows that a joint computed by its assertions, and what is ``stored``, to be published, by its audits."""
+    """Judge the rows that a joint computed by its assertions, and what is ``stored`` to be published by its audits."""
     relation, statistics = stored
     if batch.record is None:  # the one is the other, so one pass is enough
         return _judge_stored(runtime, joint, joint.checks, relation, statistics, given)
