@@ -16,6 +16,7 @@ from rivet_dagster.execution.reading import placed
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.transaction import publish_exit
 from rivet_dagster.execution.writing import write_joint
 from rivet_dagster.model.partitions import Window
@@ -39,8 +40,8 @@ def run_group(
     but a result.
     """
     group = runtime.assembly.group(group_name)
-    given = given or {}
-    clock, started = PhaseClock(), datetime.now(UTC)
+    clock = PhaseClock()
+    run = ThisRun(runtime, group, given or {}, clock, datetime.now(UTC), window)
     ends = exits(runtime, group, set(selected))
     read = reads(runtime.assembly, group, ends)
     _judge_sources(runtime, [name for name in unjudged_sources if name in read])
@@ -49,12 +50,12 @@ def run_group(
     for exit_name in ends:
         with placed(runtime.assembly.joint(exit_name)):
             if exit_name == group.exit:
-                result = publish_exit(runtime, group, identity, given, clock, started, window)
+                result = publish_exit(run, identity)
                 if not result.gate_failed:
                     with clock.phase(CLEAN_UP):
                         result = replace(result, not_archived=archive_read_files(runtime, group))
             else:
-                counted[exit_name] = _count_inner(runtime, group, exit_name, given, clock, started, window)
+                counted[exit_name] = _count_inner(run, exit_name)
     return replace(result, phases=clock.seconds, counted=counted)
 
 
@@ -81,25 +82,17 @@ def reads(assembly: CompiledAssembly, group: FusedGroup, names: Iterable[str]) -
     return (needed | judged_with) - set(group.joints)
 
 
-def _count_inner(
-    runtime: Runtime,
-    group: FusedGroup,
-    exit_name: str,
-    given: Mapping[str, MaterializedRef],
-    clock: PhaseClock,
-    started: datetime,
-    window: Window | None,
-) -> int:
+def _count_inner(run: ThisRun, exit_name: str) -> int:
     """Compute an inner joint that a partial run ends with, count its rows, and keep none of them."""
-    catalog = runtime.catalog(runtime.assembly.workspace)
-    with clock.phase(BRANCH):
+    catalog = run.runtime.catalog(run.runtime.assembly.workspace)
+    with run.clock.phase(BRANCH):
         staged = catalog.stage(exit_name, {})
     try:
         with kept_alive(catalog, staged):
-            write_joint(runtime, group, exit_name, staged, given, clock, started, window=window)
+            write_joint(run, exit_name, staged)
         return catalog.audit(staged)[1].rows
     finally:
-        with clock.phase(CLEAN_UP):
+        with run.clock.phase(CLEAN_UP):
             catalog.discard(staged)
 
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
+from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.execution.batch import fitted, incoming
 from rivet_dagster.execution.heartbeat import kept_alive
-from rivet_dagster.execution.phases import WRITE, PhaseClock
-from rivet_dagster.execution.refs import MaterializedRef
-from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.execution.phases import WRITE
+from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.touching import touched
 from rivet_dagster.execution.window_write import WindowWrite
 from rivet_dagster.execution.writing import Fit, as_it_is, write_joint, write_rows
-from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import EVERYTHING, NOTHING, REPLACED, Record, Relation, Staged, Statistics
 from rivet_dagster.sql.write_strategies.alignment import projection
 from rivet_dagster.sql.write_strategies.layout import PART, parted
@@ -33,20 +30,11 @@ _BEFORE, _FITTED = "rivet_before", "rivet_fitted"
 
 @dataclass(frozen=True)
 class ExitWrite:
-    """One attempt to write a group's exit: ``staged`` is the version that it becomes.
+    """One attempt of a run to write its group's exit: ``staged`` is the version that it becomes."""
 
-    ``given`` are handles on joints of other groups; ``started`` is when the run of the group began, ``window`` what a
-    run of partitions covers.
-    """
-
-    runtime: Runtime
-    group: FusedGroup
+    run: ThisRun
     joint: CompiledJoint
     staged: Staged
-    given: Mapping[str, MaterializedRef]
-    clock: PhaseClock
-    started: datetime
-    window: Window | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +54,7 @@ def written(write: ExitWrite) -> Iterator[Written]:
     fit, and what ``write_joint`` raises.
     """
     mode = write.joint.write_strategy.mode
-    if mode == "replace" and write.window is None:
+    if mode == "replace" and write.run.window is None:
         _compute(write, write.staged)
         yield _came(write)
     elif mode in _APART:
@@ -93,7 +81,7 @@ def _as_it_came(write: ExitWrite) -> Written:
 @contextmanager
 def _apart(write: ExitWrite) -> Iterator[Written]:
     """The batch, stored by itself until the block ends."""
-    catalog = write.runtime.catalog(write.runtime.assembly.workspace)
+    catalog = write.run.runtime.catalog(write.run.runtime.assembly.workspace)
     place = catalog.stage(write.joint.name, {})
     try:
         with kept_alive(catalog, place):
@@ -109,7 +97,7 @@ def _transformed(write: ExitWrite, batch: Written) -> Record:
     with _session(write) as session:
         window = _refuse_others(write, session, batch)
         within = window.within if window is not None else as_it_is
-        frame = incoming(write.joint, session, batch.batch, base, write.started, within)
+        frame = incoming(write.joint, session, batch.batch, base, write.run.started, within)
         _write(write, session, frame)
     return _with_the_rest(write, _came(write), base)
 
@@ -156,20 +144,17 @@ def _record(mode: str, came: int, gone: int) -> Record:
 
 def _compute(write: ExitWrite, staged: Staged, fit: Fit = as_it_is, split_by: str | None = None) -> None:
     """Write what the joint gives in the window to ``staged``."""
-    name = write.joint.name
-    write_joint(
-        write.runtime, write.group, name, staged, write.given, write.clock, write.started, fit, split_by, write.window
-    )
+    write_joint(write.run, write.joint.name, staged, fit, split_by)
 
 
 def _write(write: ExitWrite, session: EngineSession, frame: Frame) -> None:
     """Add rows to the new version."""
     frame = _laid_out(write, session, frame)
-    write_rows(write.runtime, write.joint.name, session, frame, write.staged, _split_by(write))
+    write_rows(write.run.runtime, write.joint.name, session, frame, write.staged, _split_by(write))
 
 
 def _split_by(write: ExitWrite) -> str | None:
-    several = write.window is not None and len(write.window.keys) > 1
+    several = write.run.window is not None and len(write.run.window.keys) > 1
     return PART if several or write.joint.write_strategy.partition_columns else None
 
 
@@ -184,7 +169,7 @@ def _laid_out(write: ExitWrite, session: EngineSession, frame: Frame) -> Frame:
 
 
 def _window(write: ExitWrite, columns: Columns) -> WindowWrite | None:
-    return None if write.window is None else WindowWrite(write.joint, write.window, columns)
+    return None if write.run.window is None else WindowWrite(write.joint, write.run.window, columns)
 
 
 def _refuse_others(write: ExitWrite, session: EngineSession, came: Written) -> WindowWrite | None:
@@ -201,15 +186,15 @@ def _came(write: ExitWrite) -> Written:
 
 
 def _catalog(write: ExitWrite) -> Catalog:
-    return write.runtime.catalog(write.staged.catalog)
+    return write.run.runtime.catalog(write.staged.catalog)
 
 
 @contextmanager
 def _session(write: ExitWrite) -> Iterator[EngineSession]:
     """A session without the views of the joint's own query, its time counted as writing."""
-    session = write.runtime.engine(write.joint.engine).session()
+    session = write.run.runtime.engine(write.joint.engine).session()
     try:
-        with write.clock.phase(WRITE):
+        with write.run.clock.phase(WRITE):
             yield session
     finally:
         session.close()

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
+from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.heartbeat import kept_alive
 from rivet_dagster.execution.judging import check_published, check_staged
 from rivet_dagster.execution.new_files import new_files, read_of, refs
-from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PUBLISH, QUALITY, PhaseClock
-from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PUBLISH, QUALITY
 from rivet_dagster.execution.results import GroupResult, Rows
-from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.strategy import ExitWrite, written
+from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.window_write import partition_rows
-from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Published, Record, Staged
 
 PAUSES = (1.0, 2.0, 4.0)
@@ -37,22 +33,13 @@ class _Overtaken(Exception):
         self.complete = complete
 
 
-def publish_exit(
-    runtime: Runtime,
-    group: FusedGroup,
-    identity: str,
-    given: Mapping[str, MaterializedRef],
-    clock: PhaseClock,
-    started: datetime,
-    window: Window | None = None,
-) -> GroupResult:
-    """Publish the group's exit, once for each ``identity``; ``started`` is when the run of the group began.
-
-    ``window`` is what a run of partitions covers.
+def publish_exit(run: ThisRun, identity: str) -> GroupResult:
+    """Publish the group's exit, once for each ``identity``.
 
     Where another run publishes in between it is computed anew on that; whoever is overtaken again and again keeps the
     last version back. Raises RVT-405 then, and RivetErrors of storage, engine and joints; nothing is left of them.
     """
+    runtime, group, clock = run.runtime, run.group, run.clock
     joint = runtime.assembly.joint(group.exit)
     assert joint.catalog is not None and joint.table is not None
     catalog = runtime.catalog(joint.catalog)
@@ -60,13 +47,12 @@ def publish_exit(
         done = catalog.published_by(joint.table, identity)
         if done is not None:
             checks = check_published(runtime, joint.name, version=done)
-            counts = partition_rows(runtime, joint, (catalog.read(done), done.statistics), window)
+            counts = partition_rows(runtime, joint, (catalog.read(done), done.statistics), run.window)
             return GroupResult(group.name, clock.seconds, checks, done, Rows.of(done), partition_rows=counts)
         try:
             with clock.phase(BRANCH):
                 staged = catalog.stage(joint.table, joint.options)
-            write = ExitWrite(runtime, group, joint, staged, given, clock, started, window)
-            return _attempt(write, catalog, identity)
+            return _attempt(ExitWrite(run, joint, staged), catalog, identity)
         except _Overtaken as overtaken:
             if pause is None and overtaken.complete:
                 catalog.keep_back(overtaken.staged)
@@ -80,29 +66,27 @@ def publish_exit(
 
 
 def _attempt(write: ExitWrite, catalog: Catalog, identity: str) -> GroupResult:
-    joint, staged, clock = write.joint, write.staged, write.clock
+    run, joint, staged, clock = write.run, write.joint, write.staged, write.run.clock
     try:
         with kept_alive(catalog, staged):
-            found = new_files(write.runtime, write.group)
-            with written(replace(write, given={**write.given, **refs(found)})) as batch:
+            found = new_files(run.runtime, run.group)
+            with written(replace(write, run=replace(run, given={**run.given, **refs(found)}))) as batch:
                 staged = replace(staged, landed=read_of(found))
                 empty = batch.statistics.rows == 0
                 if empty and joint.write_strategy.on_empty == "fail":
                     raise RivetError("RVT-508", "the batch is empty and `on_empty` is fail")
                 with clock.phase(QUALITY):
                     stored = catalog.audit(staged)
-                    checks = check_staged(write.runtime, joint, stored, batch, write.given)
-                    counts = partition_rows(write.runtime, joint, stored, write.window)
+                    checks = check_staged(run.runtime, joint, stored, batch, run.given)
+                    counts = partition_rows(run.runtime, joint, stored, run.window)
                 skips = empty and joint.write_strategy.on_empty == "skip"
                 if any(result.blocks for result in checks) or skips:
                     with clock.phase(CLEAN_UP):
                         catalog.discard(staged)
-                    return GroupResult(write.group.name, clock.seconds, checks, skipped_empty=skips)
+                    return GroupResult(run.group.name, clock.seconds, checks, skipped_empty=skips)
                 with clock.phase(PUBLISH):
                     published = _published(catalog, staged, identity, batch.record)
-        return GroupResult(
-            write.group.name, clock.seconds, checks, published, Rows.of(published), partition_rows=counts
-        )
+        return GroupResult(run.group.name, clock.seconds, checks, published, Rows.of(published), partition_rows=counts)
     except _Overtaken:
         raise
     except BaseException as error:

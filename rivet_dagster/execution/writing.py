@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable
 
-from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.phases import CONFIG, WRITE, PhaseClock
+from rivet_dagster.execution.phases import CONFIG, WRITE
 from rivet_dagster.execution.python_joint import call, load_function
 from rivet_dagster.execution.reading import at_line, frames, inputs
-from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.rendering import Rendered, render_for_run
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.model.joint import PYTHON
-from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Staged
 from rivet_dagster.sql.write_strategies.layout import nothing_of
 
@@ -28,30 +25,19 @@ def as_it_is(session: EngineSession, frame: Frame) -> Frame:
     return frame
 
 
-def write_joint(
-    runtime: Runtime,
-    group: FusedGroup,
-    exit_name: str,
-    staged: Staged,
-    given: Mapping[str, MaterializedRef],
-    clock: PhaseClock,
-    started: datetime,
-    fit: Fit = as_it_is,
-    split_by: str | None = None,
-    window: Window | None = None,
-) -> None:
-    """Write the rows of ``exit_name`` to ``staged``; ``given`` are handles on joints of other groups.
+def write_joint(run: ThisRun, exit_name: str, staged: Staged, fit: Fit = as_it_is, split_by: str | None = None) -> None:
+    """Write the rows of the joint ``exit_name`` to ``staged``.
 
-    ``started`` is when the run of the group began. With a ``window`` of partitions, what is read has the rows of these
-    partitions alone. ``split_by`` is a column that ``fit`` adds, that no file has two values of and that none stores.
+    With a window of partitions, what is read has the rows of these partitions alone. ``split_by`` is a column that
+    ``fit`` adds, that no file has two values of and that none stores.
     """
-    session = runtime.engine(group.engine).session()
+    session = run.runtime.engine(run.group.engine).session()
     try:
-        with clock.phase(CONFIG):
-            rendered = render_for_run(runtime, group, exit_name, started, session)
-            frame = fit(session, _result(runtime, exit_name, rendered, session, given, window))
-        with clock.phase(WRITE):
-            _write_frame(runtime, exit_name, rendered, session, frame, staged, split_by)
+        with run.clock.phase(CONFIG):
+            rendered = render_for_run(run.runtime, run.group, exit_name, run.started, session)
+            frame = fit(session, _result(run, exit_name, rendered, session))
+        with run.clock.phase(WRITE):
+            _write_frame(run.runtime, exit_name, rendered, session, frame, staged, split_by)
     finally:
         session.close()
 
@@ -88,14 +74,8 @@ def write_rows(
 _RESULT = "rivet_result"
 
 
-def _result(
-    runtime: Runtime,
-    exit_name: str,
-    rendered: Rendered,
-    session: EngineSession,
-    given: Mapping[str, MaterializedRef],
-    window: Window | None,
-) -> Frame:
+def _result(run: ThisRun, exit_name: str, rendered: Rendered, session: EngineSession) -> Frame:
+    runtime, given, window = run.runtime, run.given, run.window
     joint = runtime.assembly.joint(exit_name)
     if joint.type == PYTHON:
         found = inputs(runtime, joint.upstream, given, window)
