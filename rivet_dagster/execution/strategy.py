@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.compiler.plan import CompiledJoint
@@ -39,11 +39,15 @@ class ExitWrite:
 
 @dataclass(frozen=True)
 class Written:
-    """The rows that the joint computed, by themselves, and what they did to the table (None: they replaced all)."""
+    """The rows that the joint computed, by themselves, and what they did to the table (None: they replaced all).
+
+    ``partition_rows`` are those of each partition that the run covers.
+    """
 
     batch: Relation
     statistics: Statistics
     record: Record | None = None
+    partition_rows: Mapping[str, int] = field(default_factory=dict)
 
 
 @contextmanager
@@ -58,8 +62,9 @@ def written(write: ExitWrite) -> Iterator[Written]:
         _compute(write, write.staged)
         yield _came(write)
     elif mode in _APART:
-        with _apart(write) as batch:
-            yield Written(batch.batch, batch.statistics, _transformed(write, batch))
+        with _apart(write) as place:
+            batch = _counted(write, place)
+            yield replace(batch, record=_transformed(write, batch))
     else:
         yield _as_it_came(write)
 
@@ -72,10 +77,8 @@ def _as_it_came(write: ExitWrite) -> Written:
         return _laid_out(write, session, fitted(write.joint, session, frame, base))
 
     _compute(write, write.staged, fit, _split_by(write))
-    came = _came(write)
-    with _session(write) as session:
-        _refuse_others(write, session, came)
-    return Written(came.batch, came.statistics, _with_the_rest(write, came, base))
+    came = _counted(write, _came(write))
+    return replace(came, record=_with_the_rest(write, came, base))
 
 
 @contextmanager
@@ -95,7 +98,7 @@ def _transformed(write: ExitWrite, batch: Written) -> Record:
     """What the strategy makes of the stored batch is written."""
     base = _catalog(write).base(write.staged)
     with _session(write) as session:
-        window = _refuse_others(write, session, batch)
+        window = _window(write, batch.statistics.columns)
         within = window.within if window is not None else as_it_is
         frame = incoming(write.joint, session, batch.batch, base, write.run.started, within)
         _write(write, session, frame)
@@ -172,12 +175,13 @@ def _window(write: ExitWrite, columns: Columns) -> WindowWrite | None:
     return None if write.run.window is None else WindowWrite(write.joint, write.run.window, columns)
 
 
-def _refuse_others(write: ExitWrite, session: EngineSession, came: Written) -> WindowWrite | None:
-    """The run's window; raises RVT-512 where rows have come that lie outside of it."""
+def _counted(write: ExitWrite, came: Written) -> Written:
+    """The same with the rows of each partition; raises RVT-512 where some lie in none that the run covers."""
     window = _window(write, came.statistics.columns)
-    if window is not None:
-        window.refuse_others(session, session.load(came.batch), came.statistics)
-    return window
+    if window is None:
+        return came
+    with _session(write) as session:
+        return replace(came, partition_rows=window.counted(session, session.load(came.batch), came.statistics))
 
 
 def _came(write: ExitWrite) -> Written:

@@ -78,7 +78,9 @@ def _attempt(write: ExitWrite, catalog: Catalog, identity: str) -> GroupResult:
                 with clock.phase(QUALITY):
                     stored = catalog.audit(staged)
                     checks = check_staged(run.runtime, joint, stored, batch, run.given)
-                    counts = partition_rows(run.runtime, joint, stored, run.window)
+                    counts = batch.partition_rows
+                    if not joint.write_strategy.replaces_all:  # then there are rows besides those that came
+                        counts = partition_rows(run.runtime, joint, stored, run.window)
                 skips = empty and joint.write_strategy.on_empty == "skip"
                 if any(result.blocks for result in checks) or skips:
                     with clock.phase(CLEAN_UP):

@@ -16,7 +16,7 @@ from rivet_dagster.model.storage import Interval, Relation, Statistics, Touched
 from rivet_dagster.sql.partition_counts import rows_by_key, rows_by_moment
 from rivet_dagster.sql.partition_filter import lower_bound, rows_in_window, rows_outside, upper_bound
 from rivet_dagster.sql.write_strategies.layout import parted_by_window
-from rivet_dagster.sql.write_strategies.relations import Columns, distinct_values, row_count
+from rivet_dagster.sql.write_strategies.relations import Columns, distinct_values
 
 
 def partition_rows(
@@ -65,29 +65,40 @@ class WindowWrite:
         """The query that says of each row of a relation which part of the table it belongs to; its parameters."""
         return parted_by_window(name, self._partitions, self._kind, self._window)
 
-    def refuse_others(self, session: EngineSession, frame: Frame, statistics: Statistics) -> None:
-        """Raise RVT-512 where a row of ``frame`` lies in none of the run's partitions."""
-        if self._bounds_are_exact and _proven(statistics, self._partitions.column, self._intervals()):
-            return
+    def counted(self, session: EngineSession, frame: Frame, statistics: Statistics) -> dict[str, int]:
+        """How many rows of ``frame`` each partition has; raises RVT-512 where one lies in none of them.
+
+        Where the statistics prove that all lie in the only one nothing is read.
+        """
+        keys = self._window.keys
+        if len(keys) == 1 and self._bounds_are_exact and _proven(statistics, self._column, self._intervals()):
+            return {keys[0]: statistics.rows}
+        counts = self.rows_of_partitions(session, frame)
+        if sum(counts.values()) != statistics.rows:
+            raise self._others(session, frame, statistics.rows - sum(counts.values()))
+        return counts
+
+    def _others(self, session: EngineSession, frame: Frame, count: int) -> RivetError:
         session.register(_OTHERS, self.outside(session, frame))
-        count = session.rows(row_count(_OTHERS))[0]["rows"]
-        if count:
-            column = self._partitions.column
-            some = session.rows(distinct_values([column], _OTHERS, 3))
-            shown = ", ".join("NULL" if row[column] is None else str(row[column]) for row in some)
-            message = f"{count} rows of the batch lie outside of {self._window}: their {column} is {shown}"
-            raise RivetError("RVT-512", message)
+        some = session.rows(distinct_values([self._column], _OTHERS, 3))
+        shown = ", ".join("NULL" if row[self._column] is None else str(row[self._column]) for row in some)
+        message = f"{count} rows of the batch lie outside of {self._window}: their {self._column} is {shown}"
+        return RivetError("RVT-512", message)
 
     def touched(self, wholly: bool) -> Touched:
         """What the run may change of the table; ``wholly`` where all of it goes."""
         boxes = tuple((interval,) for interval in self._intervals())
-        return Touched((self._partitions.column,), boxes, wholly and self._bounds_are_exact)
+        return Touched((self._column,), boxes, wholly and self._bounds_are_exact)
 
     def rows_of_partitions(self, session: EngineSession, frame: Frame) -> dict[str, int]:
         """How many rows of ``frame`` each partition of the window has."""
         session.register(_ROWS, frame)
         found = session.rows(*rows_by_moment(_ROWS, self._partitions, self._kind, self._window))
         return rows_by_key(found, self._kind, self._window)
+
+    @property
+    def _column(self) -> str:
+        return self._partitions.column
 
     @property
     def _bounds_are_exact(self) -> bool:

@@ -51,15 +51,6 @@ def distinct_values(columns: Sequence[str], name: str, most: int) -> str:
     return text(exp.select(*values).distinct().from_(relation(name)).limit(most))
 
 
-def row_count(name: str) -> str:
-    """How many rows a relation has, as ``rows``.
-
-    >>> row_count("batch")
-    'SELECT COUNT(*) AS `rows` FROM `batch`'
-    """
-    return text(exp.select(named(count(), "rows")).from_(relation(name)))
-
-
 def without_value(column_name: str) -> str:
     """How many rows of ``batch`` have NULL in a column, as ``rows``.
 
