@@ -62,6 +62,23 @@ def test_a_run_that_was_overtaken_computes_anew(folder):
     assert {name.partition(".")[0] for name in folder.versions("out")} == set(names)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "rows"),
+    [
+        ("append", [0, 0, 1, 1, 2, 2]),
+        ({"mode": "merge", "key_columns": ["id"]}, [0, 1, 2]),
+        ({"mode": "delete_insert", "key_columns": ["id"]}, [0, 1, 2]),
+        ({"mode": "incremental_append", "watermark_column": "id"}, [0, 1, 2]),
+    ],
+)
+def test_what_was_overtaken_is_written_upon_what_the_other_published(folder, strategy, rows):
+    folder.write({"sinks/out.yaml": sink("out", "numbers", write_strategy=strategy)})
+    with overtaken(folder, 1):
+        result = folder.run("out", identity="mine")
+    assert [row["id"] for row in folder.rows("out")] == rows
+    assert result.rows.total == len(rows)
+
+
 def test_a_run_that_is_overtaken_for_ever_keeps_its_version_back(folder):
     with overtaken(folder, 4), pytest.raises(RivetError) as caught:
         folder.run("out", identity="mine")

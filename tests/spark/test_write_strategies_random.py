@@ -30,7 +30,7 @@ VALUES = {
     "val": st.sampled_from([None, "a", "b"]),
     "extra": st.sampled_from([None, 7]),
 }
-EXAMPLES = 25
+EXAMPLES = 15
 
 
 @st.composite
