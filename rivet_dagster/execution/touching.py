@@ -29,6 +29,9 @@ def touched(strategy: WriteStrategy, incoming: Statistics, distinct: Distinct) -
 
 
 def _values(columns: tuple[str, ...], incoming: Statistics, distinct: Distinct) -> Touched:
+    only = tuple(_bounds(incoming.values.get(column.lower(), ColumnStatistics()), incoming.rows) for column in columns)
+    if all(interval is not None and interval.is_point for interval in only):
+        return Touched(columns, (only,), wholly=True)
     found = distinct(columns, MOST_VALUES + 1)
     if len(found) > MOST_VALUES:
         return _range(columns, incoming)

@@ -117,6 +117,15 @@ class Interval:
     greatest: Any
     nulls: bool = False
 
+    @property
+    def is_point(self) -> bool:
+        """Whether it holds one value alone, or NULL alone.
+
+        >>> Interval(1, 1).is_point, Interval(1, 1, nulls=True).is_point, Interval(None, None, nulls=True).is_point
+        (True, False, True)
+        """
+        return self.least is None or (self.least == self.greatest and not self.nulls)
+
     def meets(self, other: Interval) -> bool:
         """Whether some value may lie in both; values that cannot be compared may.
 
