@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import (
+    Base,
     LandedFile,
     Published,
     Record,
@@ -121,8 +122,8 @@ class Catalog(Protocol):
     def stage(self, table: str, options: Mapping[str, Any]) -> Staged:
         """Begin a new version that no reader sees. Raises RVT-402, RVT-404."""
 
-    def base(self, staged: Staged) -> Relation | None:
-        """The version that ``staged`` builds upon; None where the table did not exist."""
+    def base(self, staged: Staged) -> Base | None:
+        """The version that ``staged`` builds upon; None where the table did not exist. Raises RVT-405."""
 
     def written(self, staged: Staged) -> tuple[Relation, Statistics] | None:
         """What the engine has written to ``staged`` so far, which stays readable; None where that is nothing.

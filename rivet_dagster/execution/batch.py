@@ -10,7 +10,7 @@ from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
-from rivet_dagster.model.storage import Relation
+from rivet_dagster.model.storage import Base, Relation
 from rivet_dagster.model.write_strategy import WriteStrategy
 from rivet_dagster.sql.write_strategies import scd2
 from rivet_dagster.sql.write_strategies.alignment import SchemaChange, aligned, projection, without_rows
@@ -24,13 +24,13 @@ _CAME, _BEFORE, _CHANGES = "rivet_came", "rivet_before", "rivet_changes"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
-def fitted(joint: CompiledJoint, session: EngineSession, frame: Frame, base: Relation | None) -> Frame:
+def fitted(joint: CompiledJoint, session: EngineSession, frame: Frame, base: Base | None) -> Frame:
     """``frame`` with the columns that the table will have. Raises RVT-513, RVT-514."""
     found = session.columns(frame)
     _refuse_unknown_columns(joint.write_strategy, found)
     if base is None:
         return frame
-    columns = _table_columns(joint.write_strategy, session.columns(session.load(base)), found)
+    columns = _table_columns(joint.write_strategy, base.columns, found)
     session.register(_CAME, frame)
     return session.query(projection(columns, found, _CAME))
 
@@ -39,7 +39,7 @@ def incoming(
     joint: CompiledJoint,
     session: EngineSession,
     batch: Relation,
-    base: Relation | None,
+    base: Base | None,
     started: datetime,
     within: Callable[[EngineSession, Frame], Frame],
 ) -> Frame:
@@ -57,10 +57,9 @@ def incoming(
         columns: Columns = (*found, *own)
         session.register(TARGET, session.query(without_rows(columns)))
     else:
-        before = session.columns(session.load(base))
-        columns = _table_columns(strategy, before, (*found, *own))
-        session.register(_BEFORE, session.load(base))
-        session.register(TARGET, within(session, session.query(projection(columns, before, _BEFORE))))
+        columns = _table_columns(strategy, base.columns, (*found, *own))
+        session.register(_BEFORE, session.load(base.relation))
+        session.register(TARGET, within(session, session.query(projection(columns, base.columns, _BEFORE))))
     session.register(_CAME, frame)
     names = {name.lower() for name, _ in own}
     values = [(name, kind) for name, kind in columns if name.lower() not in names]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.compiler.plan import CompiledJoint
@@ -16,7 +17,17 @@ from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.touching import touched
 from rivet_dagster.execution.window_write import WindowWrite
 from rivet_dagster.execution.writing import Fit, as_it_is, write_joint, write_rows
-from rivet_dagster.model.storage import EVERYTHING, NOTHING, REPLACED, Record, Relation, Staged, Statistics
+from rivet_dagster.model.storage import (
+    EVERYTHING,
+    NOTHING,
+    REPLACED,
+    Base,
+    Record,
+    Relation,
+    Staged,
+    Statistics,
+    Touched,
+)
 from rivet_dagster.sql.write_strategies.alignment import projection
 from rivet_dagster.sql.write_strategies.layout import PART, parted
 from rivet_dagster.sql.write_strategies.relations import INCOMING, REST, Columns, distinct_values
@@ -105,32 +116,41 @@ def _transformed(write: ExitWrite, batch: Written) -> Record:
     return _with_the_rest(write, _came(write), base)
 
 
-def _with_the_rest(write: ExitWrite, came: Written, base: Relation | None) -> Record:
+def _with_the_rest(write: ExitWrite, came: Written, base: Base | None) -> Record:
     """Carry over, or write again, what stays of the version before; and tell what has changed."""
     if base is None:
         return Record(inserted=came.statistics.rows)
+    rest = _catalog(write).carry(write.staged, _touched(write, came, base))
+    if rest.relation is not None:
+        with _session(write) as session:
+            _write(write, session, _survivors(write, session, rest.relation, came, base))
+    total = _catalog(write).audit(write.staged)[1].rows
+    mode = write.joint.write_strategy.mode
+    return _record(mode, came.statistics.rows, gone=rest.rows + came.statistics.rows - total)
+
+
+def _touched(write: ExitWrite, came: Written, base: Base) -> Touched:
+    """What the rows that came may change of the version before; all of it where its columns change."""
+
+    def distinct(names: Sequence[str], most: int) -> list[dict[str, Any]]:
+        with _session(write) as session:
+            session.register(INCOMING, session.load(came.batch))
+            return session.rows(distinct_values(names, INCOMING, most))
+
+    part = touched(write.joint.write_strategy, came.statistics, distinct)
+    window = _window(write, came.statistics.columns)
+    if window is not None and part != NOTHING:
+        part = window.touched(wholly=part == REPLACED)
+    return part if part == REPLACED or came.statistics.columns == base.columns else EVERYTHING
+
+
+def _survivors(write: ExitWrite, session: EngineSession, rest: Relation, came: Written, base: Base) -> Frame:
+    """Those rows of ``rest`` that stay: all outside of the run's window, and within it what nothing replaces."""
     strategy, columns = write.joint.write_strategy, came.statistics.columns
     window = _window(write, columns)
-    with _session(write) as session:
-        session.register(INCOMING, session.load(came.batch))
-        before = session.columns(session.load(base))
-        part = touched(strategy, came.statistics, lambda c, most: session.rows(distinct_values(c, INCOMING, most)))
-        if window is not None and part != NOTHING:
-            part = window.touched(wholly=part == REPLACED)
-        if part != REPLACED and tuple(columns) != tuple(before):
-            part = EVERYTHING
-        rest = _catalog(write).carry(write.staged, part)
-        if rest.relation is not None:
-            _write(write, session, _survivors(write, session, rest.relation, columns, before))
-    total = _catalog(write).audit(write.staged)[1].rows
-    return _record(strategy.mode, came.statistics.rows, gone=rest.rows + came.statistics.rows - total)
-
-
-def _survivors(write: ExitWrite, session: EngineSession, rest: Relation, columns: Columns, before: Columns) -> Frame:
-    """Those rows of ``rest`` that stay: all outside of the run's window, and within it what nothing replaces."""
-    strategy, window = write.joint.write_strategy, _window(write, columns)
+    session.register(INCOMING, session.load(came.batch))
     session.register(_BEFORE, session.load(rest))
-    frame = session.query(projection(columns, before, _BEFORE))
+    frame = session.query(projection(columns, base.columns, _BEFORE))
     session.register(REST, frame if window is None else window.within(session, frame))
     stay = session.query(survivors(columns, strategy.identity, equal_stay=strategy.mode == "merge"))
     if window is None:

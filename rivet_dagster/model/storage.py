@@ -175,6 +175,14 @@ EVERYTHING, NOTHING, REPLACED = Touched(), Touched(boxes=()), Touched(wholly=Tru
 
 
 @dataclass(frozen=True)
+class Base:
+    """The version that a new one builds upon; ``columns`` are (name, the engine's type) in order."""
+
+    relation: Relation
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
 class Rest:
     """How many rows the version before a write holds, and those of them that may, but need not, have to go.
 

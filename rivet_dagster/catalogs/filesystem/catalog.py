@@ -24,7 +24,7 @@ from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
-from rivet_dagster.catalogs.filesystem.staging import base_folder, files_of, publish, staged_files
+from rivet_dagster.catalogs.filesystem.staging import base_folder, base_of, files_of, publish, staged_files
 from rivet_dagster.catalogs.filesystem.sweep import building, sweep
 from rivet_dagster.catalogs.filesystem.watermark import greatest, read_override, write_override
 from rivet_dagster.catalogs.filesystem.writing import writing
@@ -33,7 +33,7 @@ from rivet_dagster.model.convert import show
 from rivet_dagster.model.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import Files, Published, Record, Rest, Staged, Statistics, Touched, Version
+from rivet_dagster.model.storage import Base, Files, Published, Record, Rest, Staged, Statistics, Touched, Version
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_strategy import MODES
 
@@ -167,10 +167,9 @@ class FilesystemCatalog(Catalog):
             version = versions.begin(layout)
         return self._staged(layout, version, base, writer_options)
 
-    def base(self, staged: Staged) -> Files | None:
-        """The base's own folder."""
-        folder = base_folder(self._layout(staged.table), staged)
-        return files_of([folder]) if folder else None
+    def base(self, staged: Staged) -> Base | None:
+        """The base's own folder, with the columns of its first file."""
+        return base_of(self._layout(staged.table), staged)
 
     def written(self, staged: Staged) -> tuple[Files, Statistics] | None:
         """The files that are there, as a list: others may come beside them."""

@@ -55,6 +55,11 @@ def read_footer(path: Path) -> Any:
         raise RivetError("RVT-407", f"the file {path}, as the engine wrote it, cannot be read: {why}") from error
 
 
+def columns_of(path: Path) -> tuple[tuple[str, str], ...]:
+    """The columns of a file, as (name, the engine's type). Raises RVT-407."""
+    return _columns(read_footer(path))
+
+
 def spark_schema(footer: Any) -> str | None:
     """The schema, as JSON, that Spark noted when it wrote the file; None in a file of another writer."""
     described = (footer.metadata or {}).get(_SPARK_SCHEMA)

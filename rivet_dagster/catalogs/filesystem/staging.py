@@ -7,6 +7,7 @@ from pathlib import Path
 from rivet_dagster.catalogs.filesystem import heartbeat, versions
 from rivet_dagster.catalogs.filesystem.footers import (
     Marks,
+    columns_of,
     marks,
     parquet_files,
     read_footer,
@@ -16,7 +17,7 @@ from rivet_dagster.catalogs.filesystem.footers import (
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.storage import Files, Record, Staged
+from rivet_dagster.model.storage import Base, Files, Record, Staged
 
 
 def base_folder(table: TableLayout, staged: Staged) -> Path | None:
@@ -33,6 +34,12 @@ def base_folder(table: TableLayout, staged: Staged) -> Path | None:
         return None
     message = f"the version {staged.base} of '{staged.table}', which this run began upon, has been removed"
     raise RivetError("RVT-405", message)
+
+
+def base_of(table: TableLayout, staged: Staged) -> Base | None:
+    """That version as an engine reads it, with the columns of its first file. Raises RVT-405."""
+    folder = base_folder(table, staged)
+    return Base(files_of([folder]), columns_of(parquet_files(folder)[0])) if folder else None
 
 
 def files_of(paths: list[Path]) -> Files:
