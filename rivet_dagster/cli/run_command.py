@@ -9,9 +9,8 @@ import os
 import sys
 import uuid
 import warnings
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 
 import dagster as dg
 
@@ -22,10 +21,9 @@ from rivet_dagster.cli.screen import Screen, screen_on
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.load import build_definitions
-from rivet_dagster.definitions.translator import DagsterRivetTranslator
+from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.group_run import reads
-from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SOURCE
 
 JOB = "rivet_dagster_run"
@@ -34,19 +32,18 @@ JOB = "rivet_dagster_run"
 def run_command(options: argparse.Namespace) -> int:
     """Materialize what was asked for and report it; the exit code says how it went."""
     warnings.filterwarnings("ignore", module="dagster")
-    root = Path(options.project).resolve()
-    assembly = compile_directory(root, options.profile).raise_errors()
+    project = RivetProject.load(options.project, options.profile)
     with closing(screen_on(sys.stderr)) as screen:
-        definitions = build_definitions(assembly, root, DagsterRivetTranslator(), [screen.show])
-        joints = _joints(options, assembly, definitions)
+        definitions = build_definitions(project, [screen.show])
+        joints = _joints(options, project, definitions)
         window = covered(options.partition, options.partition_range, joints)
         with stdout_kept_for_the_report():
-            selection = _selection(joints, assembly)
-            report = _run(assembly, definitions, selection, window, screen, fail_fast=not options.no_fail_fast)
+            selection = _selection(joints, project)
+            report = _run(project.assembly, definitions, selection, window, screen, fail_fast=not options.no_fail_fast)
     if options.format == "json":
         print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
     else:
-        print(report_text(report, assembly, root), file=sys.stderr)
+        print(report_text(report, project.assembly, project.root), file=sys.stderr)
     return report.exit_code
 
 
@@ -87,26 +84,24 @@ def _run(
         return report
 
 
-def _selection(joints: Iterable[CompiledJoint], assembly: CompiledAssembly) -> dg.AssetSelection:
+def _selection(joints: Sequence[CompiledJoint], project: RivetProject) -> dg.AssetSelection:
     """The joints, and the checks of the gated sources that they read."""
-    translator = DagsterRivetTranslator()
+    assembly = project.assembly
     by_group: dict[str, list[str]] = {}
     for joint in joints:
         by_group.setdefault(joint.group, []).append(joint.name)
     read = {name for group, names in by_group.items() for name in reads(assembly, assembly.group(group), names)}
     sources = [joint for name in sorted(read) if (joint := assembly.joint(name)).type == SOURCE]
-    gated = [translator.get_asset_key(joint, assembly) for joint in sources if joint.checks]
-    made = [translator.get_asset_key(joint, assembly) for joint in joints]
+    made, gated = (project.keys(names) for names in ((j.name for j in joints), (j.name for j in sources if j.checks)))
     return dg.AssetSelection.assets(*made) | dg.AssetSelection.checks_for_assets(*gated)
 
 
-def _joints(
-    options: argparse.Namespace, assembly: CompiledAssembly, definitions: dg.Definitions
-) -> list[CompiledJoint]:
+def _joints(options: argparse.Namespace, project: RivetProject, definitions: dg.Definitions) -> list[CompiledJoint]:
     """What was asked for, without sources: there is nothing to make of them. Raises RVT-110, RVT-306."""
+    assembly = project.assembly
     if options.joints or options.select is not None:
         names = {name for text in options.joints for name in _joints_of(text, assembly)}
-        names |= _selected(options.select, assembly, definitions) if options.select is not None else set()
+        names |= _selected(options.select, project, definitions) if options.select is not None else set()
     else:
         names = {joint.name for joint in assembly.joints}
     made = [joint for joint in assembly.joints if joint.name in names and joint.type != SOURCE]
@@ -116,14 +111,13 @@ def _joints(
     return made
 
 
-def _selected(text: str, assembly: CompiledAssembly, definitions: dg.Definitions) -> set[str]:
+def _selected(text: str, project: RivetProject, definitions: dg.Definitions) -> set[str]:
     """The joints that a selection in Dagster's syntax names."""
-    translator = DagsterRivetTranslator()
     try:
         keys = dg.AssetSelection.from_string(text).resolve(definitions.resolve_asset_graph())
     except dg.DagsterError as error:
         raise RivetError("RVT-110", f"--select: {error}") from error
-    return {joint.name for joint in assembly.joints if translator.get_asset_key(joint, assembly) in keys}
+    return {project.joints[key] for key in keys & project.joints.keys()}
 
 
 def _joints_of(text: str, assembly: CompiledAssembly) -> list[str]:

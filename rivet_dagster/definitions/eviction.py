@@ -6,30 +6,24 @@ from collections.abc import Callable, Mapping
 
 import dagster as dg
 
-from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.definitions.translator import DagsterRivetTranslator
+from rivet_dagster.definitions.project import RivetProject
 
 
-def read_since(
-    instance: dg.DagsterInstance, assembly: CompiledAssembly, translator: DagsterRivetTranslator
-) -> Callable[[str, str], bool]:
+def read_since(instance: dg.DagsterInstance, project: RivetProject) -> Callable[[str, str], bool]:
     """Whether the joint ``reader`` was last materialized after ``joint``, with all partitions that ``joint`` has.
 
     A reader whose own partitions are others never tells of its last one.
     """
 
-    def key(name: str) -> dg.AssetKey:
-        return translator.get_asset_key(assembly.joint(name), assembly)
-
     def last(name: str) -> float:
-        event = instance.get_latest_materialization_event(key(name))
+        event = instance.get_latest_materialization_event(project.key(name))
         return event.timestamp if event is not None else 0.0
 
     def by_partition(name: str) -> Mapping[str, int]:
-        return instance.get_latest_storage_id_by_partition(key(name), dg.DagsterEventType.ASSET_MATERIALIZATION)
+        return instance.get_latest_storage_id_by_partition(project.key(name), dg.DagsterEventType.ASSET_MATERIALIZATION)
 
     def is_newer(reader: str, joint: str) -> bool:
-        reading, read = assembly.joint(reader).partitions, assembly.joint(joint).partitions
+        reading, read = (project.assembly.joint(name).partitions for name in (reader, joint))
         if reading is None:
             return last(reader) > last(joint)
         if read is None or read.keys != reading.keys:

@@ -3,20 +3,20 @@
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
+from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
 from rivet_dagster.definitions.check_results import asset_check_result
 from rivet_dagster.definitions.eviction import read_since
 from rivet_dagster.definitions.failure import failure, rivet_failures, step_failures
 from rivet_dagster.definitions.identity import run_identity
 from rivet_dagster.definitions.names import step_name
 from rivet_dagster.definitions.partitions import run_window
+from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, open_runtime
-from rivet_dagster.definitions.translator import DagsterRivetTranslator, column_schema
+from rivet_dagster.definitions.translator import column_schema
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.eviction import evict
 from rivet_dagster.execution.group_run import run_group
@@ -36,30 +36,25 @@ ROW_COUNT, ROWS_TOTAL = "dagster/row_count", "rivet/rows_total"
 """The second takes the place of the first where that is one partition's."""
 
 
-def group_assets(
-    group: FusedGroup,
-    assembly: CompiledAssembly,
-    translator: DagsterRivetTranslator,
-    root: Path,
-    watches: Sequence[Watch] = (),
-) -> dg.AssetsDefinition:
+def group_assets(project: RivetProject, group: FusedGroup, watches: Sequence[Watch] = ()) -> dg.AssetsDefinition:
     """The multi-asset of a group: its joints but for the sources, which are assets of their own.
 
     ``watches`` hear of a write's progress besides the run's log.
     """
-    joints = [assembly.joint(name) for name in group.joints if assembly.joint(name).type != SOURCE]
-    keys = {joint.name: translator.get_asset_key(joint, assembly) for joint in joints}
+    assembly = project.assembly
+    joints = [joint for name in group.joints if (joint := assembly.joint(name)).type != SOURCE]
+    keys = {joint.name: project.key(joint.name) for joint in joints}
     stored = [name for name in group.before if assembly.joint(name).type != SOURCE]
     # Dagster wants an input's name to be a name of its own; the joint's is one.
-    inputs = {name: dg.AssetIn(key=translator.get_asset_key(assembly.joint(name), assembly)) for name in stored}
+    inputs = {name: dg.AssetIn(key=project.key(name)) for name in stored}
     partitions = assembly.joint(group.exit).partitions
-    checks = [translator.get_asset_check_spec(check, joint, assembly) for joint in joints for check in joint.checks]
+    checks = [project.check_spec(check, joint.name) for joint in joints for check in joint.checks]
 
     step = step_name(assembly, group.name)
 
     @dg.multi_asset(
         name=step,
-        specs=[translator.get_asset_spec(joint, assembly, root) for joint in joints],
+        specs=[project.spec(joint.name) for joint in joints],
         check_specs=checks,
         ins=inputs,
         can_subset=True,
@@ -70,13 +65,13 @@ def group_assets(
         description=f"{len(joints)} joint{'s' if len(joints) > 1 else ''} as one query on '{group.engine}'",
     )
     def run(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
-        runtime = open_runtime(assembly, root, context.resources, [ProgressLines(context.log.info), *watches])
+        runtime = open_runtime(project, context.resources, [ProgressLines(context.log.info), *watches])
         selected = [name for name, key in keys.items() if key in context.selected_asset_keys]
         if not selected:
             yield from _judge_only(context, runtime, joints, keys)
             return
         with step_failures(context, assembly.joint(group.exit).step):
-            unjudged = _unjudged_sources(context, group, assembly, translator)
+            unjudged = _unjudged_sources(context, group, project)
             window = run_window(context, partitions)
             identity = "/".join([run_identity(context, step), group.name, *([str(window)] if window else [])])
             result = run_group(runtime, group.name, selected, identity, given, unjudged, window)
@@ -88,7 +83,7 @@ def group_assets(
                 yield _materialization(name, keys[name], result, runtime, group, total)
             # Dagster has recorded the materializations by now.
             with rivet_failures():
-                evicted = evict(runtime, group.name, read_since(context.instance, assembly, translator))
+                evicted = evict(runtime, group.name, read_since(context.instance, project))
             if evicted:
                 context.log.info(f"evicted, since nobody reads them any more: {', '.join(evicted)}")
             if result.not_archived:
@@ -128,14 +123,9 @@ def _check_results(
         raise failure(RivetError("RVT-507", f"the gate failed: {', '.join(hidden)}", joint=results[0].joint))
 
 
-def _unjudged_sources(
-    context: dg.AssetExecutionContext,
-    group: FusedGroup,
-    assembly: CompiledAssembly,
-    translator: DagsterRivetTranslator,
-) -> tuple[str, ...]:
+def _unjudged_sources(context: dg.AssetExecutionContext, group: FusedGroup, project: RivetProject) -> tuple[str, ...]:
     """The gated sources of the group whose checks this run has not evaluated."""
-    gated = [j for name in group.before if (j := assembly.joint(name)).type == SOURCE and j.checks]
+    gated = [j for name in group.before if (j := project.assembly.joint(name)).type == SOURCE and j.checks]
     if not gated:
         return ()
     records = context.instance.all_logs(context.run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
@@ -144,7 +134,7 @@ def _unjudged_sources(
         joint.name
         for joint in gated
         if any(
-            check.blocking and dg.AssetCheckKey(translator.get_asset_key(joint, assembly), check.name) not in judged
+            check.blocking and dg.AssetCheckKey(project.key(joint.name), check.name) not in judged
             for check in joint.checks
         )
     )

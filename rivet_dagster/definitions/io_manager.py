@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
-from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.definitions.failure import rivet_failures
 from rivet_dagster.definitions.partitions import partitions_definition, window
+from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, open_runtime
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading import reference
@@ -51,15 +51,13 @@ class RivetIOManager(dg.IOManager):
             return _as(context.dagster_type.typing_type, ref)
 
 
-def io_manager_definition(
-    assembly: CompiledAssembly, root: Path, joints: Mapping[dg.AssetKey, str]
-) -> dg.IOManagerDefinition:
+def io_manager_definition(project: RivetProject) -> dg.IOManagerDefinition:
     """The project's IO manager; its engines are the project's resources."""
-    keys = {engine_key(spec.name) for spec in assembly.engines}
+    keys = {engine_key(spec.name) for spec in project.assembly.engines}
 
     @dg.io_manager(required_resource_keys=keys, description="Joints of a rivet_dagster project")
     def rivet_io_manager(context: dg.InitResourceContext) -> RivetIOManager:
-        return RivetIOManager(open_runtime(assembly, root, context.resources), joints)
+        return RivetIOManager(open_runtime(project, context.resources), project.joints)
 
     return rivet_io_manager
 

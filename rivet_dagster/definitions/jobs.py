@@ -7,19 +7,18 @@ from collections.abc import Mapping
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
-from rivet_dagster.definitions.translator import DagsterRivetTranslator
+from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import Partitions
 
 
-def jobs_over_everything(
-    assembly: CompiledAssembly, translator: DagsterRivetTranslator
-) -> list[dg.UnresolvedAssetJobDefinition]:
+def jobs_over_everything(project: RivetProject) -> list[dg.UnresolvedAssetJobDefinition]:
     """``all``, ``all_daily``, ... and ``all_daily_2`` where joints have other days: a run has partitions of one kind.
 
     Those of one type are numbered by start, end, time zone and values. Each takes along the checks of
     the gated sources that its joints read.
     """
+    assembly = project.assembly
     parts = _parts(assembly)
     read = {name: _sources(assembly, joints) for name, joints in parts.items()}
     unread = {joint.name for joint in assembly.joints if joint.type == SOURCE}.difference(*read.values())
@@ -27,7 +26,7 @@ def jobs_over_everything(
     for name, joints in parts.items():
         sources = read[name] | (unread if name == next(iter(parts)) else set())
         gated = [j for j in assembly.joints if j.name in sources and j.checks]
-        keys, judged = ([translator.get_asset_key(joint, assembly) for joint in some] for some in (joints, gated))
+        keys, judged = (project.keys(joint.name for joint in some) for some in (joints, gated))
         selection = dg.AssetSelection.assets(*keys) | dg.AssetSelection.checks_for_assets(*judged)
         partitions = joints[0].partitions if joints else None
         description = f"Every joint whose partitions are {partitions}" if partitions else "Every joint of the project"

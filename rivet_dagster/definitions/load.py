@@ -7,16 +7,15 @@ from pathlib import Path
 
 import dagster as dg
 
-from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.definitions.groups import group_assets
 from rivet_dagster.definitions.io_manager import io_manager_definition
 from rivet_dagster.definitions.jobs import jobs_over_everything
+from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources import engine_resources, executor_for
 from rivet_dagster.definitions.sources import source_assets, source_checks
 from rivet_dagster.definitions.sweeping import sweep_definitions
 from rivet_dagster.definitions.translator import DagsterRivetTranslator
 from rivet_dagster.execution.progress import Watch
-from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SOURCE, Joint
 
 
@@ -37,26 +36,21 @@ def load_definitions(
     >>> load_definitions("example_repo").resolve_job_def("all").name
     'all'
     """
-    root = Path(project_dir).resolve()
-    assembly = compile_directory(root, profile, joints=joints).raise_errors()
-    return build_definitions(assembly, root, translator or DagsterRivetTranslator())
+    return build_definitions(RivetProject.load(project_dir, profile, joints=joints, translator=translator))
 
 
-def build_definitions(
-    assembly: CompiledAssembly, root: Path, translator: DagsterRivetTranslator, watches: Sequence[Watch] = ()
-) -> dg.Definitions:
-    """The Definitions of a plan. ``watches`` are told of writes by the steps that run in this process."""
+def build_definitions(project: RivetProject, watches: Sequence[Watch] = ()) -> dg.Definitions:
+    """The Definitions of a project. ``watches`` are told of writes by the steps that run in this process."""
+    assembly = project.assembly
     groups = [group for group in assembly.fused_groups if assembly.joint(group.exit).type != SOURCE]
-    assets = [group_assets(group, assembly, translator, root, watches) for group in groups]
-    keys = {translator.get_asset_key(joint, assembly): joint.name for joint in assembly.joints}
     own = dg.Definitions(
-        assets=[*source_assets(assembly, translator, root), *assets],
-        asset_checks=source_checks(assembly, translator, root),
-        jobs=jobs_over_everything(assembly, translator),
+        assets=[*source_assets(project), *(group_assets(project, group, watches) for group in groups)],
+        asset_checks=source_checks(project),
+        jobs=jobs_over_everything(project),
         resources={
-            **engine_resources(assembly, root),
-            assembly.dagster.io_manager_key: io_manager_definition(assembly, root, keys),
+            **engine_resources(project),
+            assembly.dagster.io_manager_key: io_manager_definition(project),
         },
         executor=executor_for(assembly),
     )
-    return dg.Definitions.merge(own, sweep_definitions(assembly, root))
+    return dg.Definitions.merge(own, sweep_definitions(project))

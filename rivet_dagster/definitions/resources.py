@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.engines.registry import engine_class
 from rivet_dagster.execution.progress import Watch
 from rivet_dagster.execution.runtime import Runtime
@@ -23,19 +23,19 @@ def engine_key(engine: str) -> str:
     return f"rivet_engine_{engine}"
 
 
-def engine_resources(assembly: CompiledAssembly, root: Path) -> dict[str, dg.ResourceDefinition]:
+def engine_resources(project: RivetProject) -> dict[str, dg.ResourceDefinition]:
     """One resource for each engine of the profile, by resource key."""
-    return {engine_key(spec.name): _engine_resource(spec, assembly, root) for spec in assembly.engines}
+    return {engine_key(spec.name): _engine_resource(project, spec) for spec in project.assembly.engines}
 
 
-def open_runtime(assembly: CompiledAssembly, root: Path, resources: Any, watches: Sequence[Watch] = ()) -> Runtime:
+def open_runtime(project: RivetProject, resources: Any, watches: Sequence[Watch] = ()) -> Runtime:
     """The runtime of a step, its engines connected through the step's resources."""
 
     def connect(key: str) -> Callable[[], Any]:
         return lambda: getattr(resources, key).spark_session
 
-    connects = {spec.name: connect(engine_key(spec.name)) for spec in assembly.engines}
-    return Runtime(assembly, root, connects, watches=watches)
+    connects = {spec.name: connect(engine_key(spec.name)) for spec in project.assembly.engines}
+    return Runtime(project.assembly, project.root, connects, watches=watches)
 
 
 def executor_for(assembly: CompiledAssembly) -> dg.ExecutorDefinition:
@@ -54,11 +54,12 @@ def executor_for(assembly: CompiledAssembly) -> dg.ExecutorDefinition:
     return dg.multiprocess_executor.configured({"tag_concurrency_limits": limits})
 
 
-def _engine_resource(spec: EngineSpec, assembly: CompiledAssembly, root: Path) -> dg.ResourceDefinition:
+def _engine_resource(project: RivetProject, spec: EngineSpec) -> dg.ResourceDefinition:
     def make(_: dg.InitResourceContext) -> Any:
         # dagster_pyspark imports pyspark: not while definitions load.
         from dagster_pyspark import LazyPySparkResource
 
-        return LazyPySparkResource(spark_config=dict(Runtime(assembly, root).engine(spec.name).session_config()))
+        engine = Runtime(project.assembly, project.root).engine(spec.name)
+        return LazyPySparkResource(spark_config=dict(engine.session_config()))
 
     return dg.ResourceDefinition(resource_fn=make, description=f"Spark session of the engine '{spec.name}'")

@@ -3,59 +3,48 @@
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import dagster as dg
 
-from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.check_results import asset_check_result
 from rivet_dagster.definitions.failure import rivet_failures
 from rivet_dagster.definitions.names import step_name
+from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, open_runtime
-from rivet_dagster.definitions.translator import DagsterRivetTranslator
 from rivet_dagster.execution.judging import check_source
 from rivet_dagster.execution.reading import data_version
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SOURCE
 
 
-def source_assets(
-    assembly: CompiledAssembly, translator: DagsterRivetTranslator, root: Path
-) -> list[dg.AssetsDefinition]:
+def source_assets(project: RivetProject) -> list[dg.AssetsDefinition]:
     """One observation for all sources of a catalog; no engine takes part in it."""
     by_catalog: dict[str, list[CompiledJoint]] = {}
-    for joint in assembly.joints:
+    for joint in project.assembly.joints:
         if joint.type == SOURCE:
             by_catalog.setdefault(str(joint.catalog), []).append(joint)
     with beta_accepted():
-        return [_observation(name, sources, assembly, translator, root) for name, sources in by_catalog.items()]
+        return [_observation(project, name, sources) for name, sources in by_catalog.items()]
 
 
-def source_checks(
-    assembly: CompiledAssembly, translator: DagsterRivetTranslator, root: Path
-) -> list[dg.AssetChecksDefinition]:
+def source_checks(project: RivetProject) -> list[dg.AssetChecksDefinition]:
     """A step for each gated source, before all that read it."""
-    gated = [joint for joint in assembly.joints if joint.type == SOURCE and joint.checks]
-    return [_gate(joint, assembly, translator, root) for joint in gated]
+    gated = [joint for joint in project.assembly.joints if joint.type == SOURCE and joint.checks]
+    return [_gate(project, joint) for joint in gated]
 
 
-def _observation(
-    catalog: str,
-    sources: list[CompiledJoint],
-    assembly: CompiledAssembly,
-    translator: DagsterRivetTranslator,
-    root: Path,
-) -> dg.AssetsDefinition:
-    by_key = {translator.get_asset_key(joint, assembly): joint for joint in sources}
+def _observation(project: RivetProject, catalog: str, sources: list[CompiledJoint]) -> dg.AssetsDefinition:
+    by_key = {project.key(joint.name): joint for joint in sources}
 
     @dg.multi_observable_source_asset(  # type: ignore[untyped-decorator]
-        name=step_name(assembly, "observe", catalog),
-        specs=[translator.get_asset_spec(joint, assembly, root) for joint in sources],
+        name=step_name(project.assembly, "observe", catalog),
+        specs=[project.spec(joint.name) for joint in sources],
         can_subset=True,
     )
     def observe(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:
-        runtime = Runtime(assembly, root)
+        runtime = Runtime(project.assembly, project.root)
         for key in sorted(context.selected_asset_keys):
             with rivet_failures():
                 version = data_version(runtime, by_key[key])
@@ -65,15 +54,13 @@ def _observation(
     return observe
 
 
-def _gate(
-    joint: CompiledJoint, assembly: CompiledAssembly, translator: DagsterRivetTranslator, root: Path
-) -> dg.AssetChecksDefinition:
-    key = translator.get_asset_key(joint, assembly)
+def _gate(project: RivetProject, joint: CompiledJoint) -> dg.AssetChecksDefinition:
+    key = project.key(joint.name)
 
     @dg.multi_asset_check(
-        name=step_name(assembly, "check", joint.name),
-        specs=[translator.get_asset_check_spec(check, joint, assembly) for check in joint.checks],
-        required_resource_keys={engine_key(spec.name) for spec in assembly.engines},
+        name=step_name(project.assembly, "check", joint.name),
+        specs=[project.check_spec(check, joint.name) for check in joint.checks],
+        required_resource_keys={engine_key(spec.name) for spec in project.assembly.engines},
         op_tags={ENGINE_TAG: joint.engine},
         pool=f"rivet_{joint.engine}",
         can_subset=True,
@@ -81,7 +68,7 @@ def _gate(
     def judge(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         wanted = {check.name for check in context.selected_asset_check_keys}
         with rivet_failures():
-            results = check_source(open_runtime(assembly, root, context.resources), joint.name, wanted)
+            results = check_source(open_runtime(project, context.resources), joint.name, wanted)
         yield from (asset_check_result(result, key) for result in results)
 
     return judge

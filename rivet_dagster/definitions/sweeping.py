@@ -2,12 +2,10 @@
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 
-from pathlib import Path
-
 import dagster as dg
 
-from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.definitions.failure import rivet_failures
+from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.sweeping import sweep_patiently
@@ -16,12 +14,12 @@ from rivet_dagster.model.automation import SweepSchedule, SweepSensor
 JOB = "sweep"
 
 
-def sweep_definitions(assembly: CompiledAssembly, root: Path) -> dg.Definitions:
+def sweep_definitions(project: RivetProject) -> dg.Definitions:
     """The job, its sensors and its schedules; nothing where the project asks for none. Raises RVT-104."""
-    settings = assembly.dagster
+    settings = project.assembly.dagster
     if not settings.sensors and not settings.schedules:
         return dg.Definitions()
-    job = _job(assembly, root)
+    job = _job(project)
     return dg.Definitions(
         jobs=[job],
         sensors=[sensor for declared in settings.sensors for sensor in _sensors(declared, job)],
@@ -29,12 +27,12 @@ def sweep_definitions(assembly: CompiledAssembly, root: Path) -> dg.Definitions:
     )
 
 
-def _job(assembly: CompiledAssembly, root: Path) -> dg.JobDefinition:
+def _job(project: RivetProject) -> dg.JobDefinition:
     @dg.op(description="Removes what runs that died left in the catalogs; a run that lives loses nothing.")
     def sweep_catalogs(context: dg.OpExecutionContext) -> None:
-        runtime = Runtime(assembly, root)
+        runtime = Runtime(project.assembly, project.root)
         with rivet_failures():
-            swept = sweep_patiently(runtime.catalog(spec.name) for spec in assembly.catalogs)
+            swept = sweep_patiently(runtime.catalog(spec.name) for spec in project.assembly.catalogs)
         for name in swept:
             context.log.info(f"removed {name}")
         context.add_output_metadata({"rivet/swept": len(swept)})

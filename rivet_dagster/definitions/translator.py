@@ -13,6 +13,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.lineage import column_lineage, lineage_table
 from rivet_dagster.definitions.partitions import partitions_definition
+from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.schema import Schema
@@ -24,21 +25,20 @@ FUSED_SQL_LIMIT = 20_000
 class DagsterRivetTranslator:
     """The Dagster side of joints and checks. Subclass it and pass it to ``load_definitions``.
 
+    A key that ``get_asset_spec`` changes is the joint's key everywhere: in what depends on it, in checks, in lineage.
+
     >>> class Loud(DagsterRivetTranslator):
-    ...     def get_asset_spec(self, joint, assembly, project_dir):
-    ...         spec = super().get_asset_spec(joint, assembly, project_dir)
+    ...     def get_asset_spec(self, joint, project):
+    ...         spec = super().get_asset_spec(joint, project)
     ...         return spec.merge_attributes(tags={"loud": ""})
     """
 
-    def get_asset_key(self, joint: CompiledJoint, assembly: CompiledAssembly) -> dg.AssetKey:
-        """The project's ``key_prefix`` and the joint's name."""
-        return dg.AssetKey([*assembly.dagster.key_prefix, joint.name])
-
-    def get_asset_spec(self, joint: CompiledJoint, assembly: CompiledAssembly, project_dir: Path) -> dg.AssetSpec:
-        """Everything that Dagster shows of a joint before it ever ran."""
+    def get_asset_spec(self, joint: CompiledJoint, project: RivetProject) -> dg.AssetSpec:
+        """Everything that Dagster shows of a joint before it ever ran; its key is ``key_prefix`` and its name."""
+        assembly = project.assembly
         spec = dg.AssetSpec(
-            key=self.get_asset_key(joint, assembly),
-            deps=[self.get_asset_key(assembly.joint(name), assembly) for name in _before(joint)],
+            key=dg.AssetKey([*assembly.dagster.key_prefix, joint.name]),
+            deps=project.keys(_before(joint)),
             description=joint.description,
             group_name=re.sub(r"[^A-Za-z0-9_/]", "_", joint.asset_group),
             tags=dict(joint.tags),
@@ -46,30 +46,31 @@ class DagsterRivetTranslator:
             kinds=_kinds(joint, assembly),
             code_version=joint.code_version,
             partitions_def=_partitions(joint),
-            metadata={**_metadata(joint, assembly, project_dir), **self._lineage(joint, assembly)},
+            metadata={**_metadata(joint, assembly, project.root), **_lineage(joint, project)},
         )
         return spec.with_io_manager_key(assembly.dagster.io_manager_key)
 
-    def _lineage(self, joint: CompiledJoint, assembly: CompiledAssembly) -> dict[str, Any]:
-        if not joint.lineage:
-            return {}
-        keys = {name: self.get_asset_key(assembly.joint(name), assembly) for name in joint.upstream}
-        return {
-            "dagster/column_lineage": column_lineage(joint.lineage, keys),
-            "rivet/column_lineage": dg.MetadataValue.md(lineage_table(joint.lineage)),
-        }
-
-    def get_asset_check_spec(self, check: Check, joint: CompiledJoint, assembly: CompiledAssembly) -> dg.AssetCheckSpec:
+    def get_asset_check_spec(self, check: Check, joint: CompiledJoint, project: RivetProject) -> dg.AssetCheckSpec:
         """One check; severity error blocks publishing and whatever reads the joint."""
         metadata = {"rivet/kind": check.kind, "rivet/phase": check.phase, "rivet/severity": check.severity}
         return dg.AssetCheckSpec(
             name=check.name,
-            asset=self.get_asset_key(joint, assembly),
-            additional_deps=[self.get_asset_key(assembly.joint(name), assembly) for name in check.reads],
+            asset=project.key(joint.name),
+            additional_deps=project.keys(check.reads),
             blocking=check.blocking,
             description="\n\n".join(text for text in (check.description, check.remediation) if text) or None,
             metadata={**metadata, **{f"rivet/tag/{key}": value for key, value in check.tags.items()}},
         )
+
+
+def _lineage(joint: CompiledJoint, project: RivetProject) -> dict[str, Any]:
+    if not joint.lineage:
+        return {}
+    keys = {name: project.key(name) for name in joint.upstream}
+    return {
+        "dagster/column_lineage": column_lineage(joint.lineage, keys),
+        "rivet/column_lineage": dg.MetadataValue.md(lineage_table(joint.lineage)),
+    }
 
 
 def _partitions(joint: CompiledJoint) -> dg.PartitionsDefinition[str] | None:

@@ -256,17 +256,19 @@ def test_joints_declared_in_python_stand_beside_those_in_files(folder):
 
 def test_one_class_can_change_how_everything_looks(folder):
     class Loud(DagsterRivetTranslator):
-        def get_asset_key(self, joint, assembly):
-            return dg.AssetKey(["loud", joint.name.upper()])
+        def get_asset_spec(self, joint, project):
+            spec = super().get_asset_spec(joint, project)
+            renamed = spec.replace_attributes(key=["loud", joint.name.upper()])
+            return renamed.merge_attributes(tags={"joint": joint.name})
 
-        def get_asset_spec(self, joint, assembly, project_dir):
-            spec = super().get_asset_spec(joint, assembly, project_dir)
-            return spec.merge_attributes(tags={"joint": joint.name})
-
-    found = specs(load_definitions(folder(SALES).root, translator=Loud()))
+    definitions = load_definitions(folder(SALES).root, translator=Loud())
+    found = specs(definitions)
     assert set(found) == {"loud/ORDERS", "loud/PAID", "loud/SCORES", "loud/REPORT"}
     assert found["loud/PAID"].tags["joint"] == "paid"
     assert {dep.asset_key.to_user_string() for dep in found["loud/PAID"].deps} == {"loud/ORDERS"}
+    lineage = found["loud/PAID"].metadata["dagster/column_lineage"].deps_by_column
+    assert {dep.asset_key.to_user_string() for deps in lineage.values() for dep in deps} == {"loud/ORDERS"}
+    assert {name.partition(":")[0] for name in checks(definitions)} == {"loud/REPORT"}
 
 
 def test_a_project_with_errors_raises_one_error_that_holds_them_all(folder):

@@ -1,0 +1,75 @@
+"""A compiled project as Dagster sees it: the plan, where it lies, and how its joints and checks look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.loading import compile_directory
+from rivet_dagster.model.check import Check
+from rivet_dagster.model.joint import Joint
+
+if TYPE_CHECKING:
+    from rivet_dagster.definitions.translator import DagsterRivetTranslator
+
+
+class RivetProject:
+    """What all definitions of a project are made from.
+
+    ``assembly`` is its plan, ``root`` the absolute path of its directory, ``translator`` says how its joints look.
+
+    >>> project = RivetProject.load("example_repo")
+    >>> project.key("fleet_age")
+    AssetKey(['fleet_age'])
+    """
+
+    def __init__(self, assembly: CompiledAssembly, root: Path, translator: DagsterRivetTranslator) -> None:
+        self.assembly = assembly
+        self.root = root
+        self.translator = translator
+        self.joints: dict[dg.AssetKey, str] = {}
+        """The joints by asset key, each after those that it reads."""
+        self._specs: dict[str, dg.AssetSpec] = {}
+        for group in assembly.execution_order:
+            for name in assembly.group(group).joints:
+                self._specs[name] = spec = translator.get_asset_spec(assembly.joint(name), self)
+                self.joints[spec.key] = name
+
+    @classmethod
+    def load(
+        cls,
+        project_dir: str | Path,
+        profile: str | None = None,
+        *,
+        joints: Sequence[Joint] = (),
+        translator: DagsterRivetTranslator | None = None,
+    ) -> RivetProject:
+        """Compile the project in ``project_dir``; ``joints`` are added to those in files.
+
+        Raises one RivetError that holds everything wrong with the project.
+        """
+        from rivet_dagster.definitions.translator import DagsterRivetTranslator
+
+        root = Path(project_dir).resolve()
+        assembly = compile_directory(root, profile, joints=joints).raise_errors()
+        return cls(assembly, root, translator or DagsterRivetTranslator())
+
+    def spec(self, joint: str) -> dg.AssetSpec:
+        """How a joint looks in Dagster. Raises RVT-306."""
+        return self._specs[self.assembly.joint(joint).name]
+
+    def key(self, joint: str) -> dg.AssetKey:
+        """A joint's asset key. Raises RVT-306."""
+        return self.spec(joint).key
+
+    def keys(self, joints: Iterable[str]) -> list[dg.AssetKey]:
+        """The asset keys of joints, in their order. Raises RVT-306."""
+        return [self.key(joint) for joint in joints]
+
+    def check_spec(self, check: Check, joint: str) -> dg.AssetCheckSpec:
+        """How a check of a joint looks in Dagster."""
+        return self.translator.get_asset_check_spec(check, self.assembly.joint(joint), self)
