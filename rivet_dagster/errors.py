@@ -27,6 +27,8 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-112": "Point JAVA_HOME to a JDK 17 or 21, or: pip install 'rivet_dagster[java]'.",
     "RVT-113": "Name a file that `compile --format json` wrote.",
     "RVT-114": "Name one partition with `--partition KEY`, several in a row with `--partition-range FIRST...LAST`.",
+    "RVT-115": 'Write it as Dagster does: key:"a/b", group:marts, tag:fresh, kind:sink, +key:"a/b"; and, or, not.',
+    "RVT-116": "Make one for each partitions definition.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "
     "without `name` it is the file's.",

@@ -9,7 +9,6 @@ import os
 import sys
 import uuid
 import warnings
-from collections.abc import Sequence
 from contextlib import closing
 
 import dagster as dg
@@ -22,8 +21,8 @@ from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.target import target_of
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.execution.group_run import reads
 from rivet_dagster.model.joint import SOURCE
 
 JOB = "rivet_dagster_run"
@@ -35,10 +34,10 @@ def run_command(options: argparse.Namespace) -> int:
     project = RivetProject.load(options.project, options.profile)
     with closing(screen_on(sys.stderr)) as screen:
         definitions = build_definitions(project, [screen.show])
-        joints = _joints(options, project, definitions)
+        joints = _joints(options, project)
         window = covered(options.partition, options.partition_range, joints)
         with stdout_kept_for_the_report():
-            selection = _selection(joints, project)
+            selection = target_of(project, [joint.name for joint in joints]).selection(project)
             report = _run(project.assembly, definitions, selection, window, screen, fail_fast=not options.no_fail_fast)
     if options.format == "json":
         print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
@@ -84,24 +83,12 @@ def _run(
         return report
 
 
-def _selection(joints: Sequence[CompiledJoint], project: RivetProject) -> dg.AssetSelection:
-    """The joints, and the checks of the gated sources that they read."""
-    assembly = project.assembly
-    by_group: dict[str, list[str]] = {}
-    for joint in joints:
-        by_group.setdefault(joint.group, []).append(joint.name)
-    read = {name for group, names in by_group.items() for name in reads(assembly, assembly.group(group), names)}
-    sources = [joint for name in sorted(read) if (joint := assembly.joint(name)).type == SOURCE]
-    made, gated = (project.keys(names) for names in ((j.name for j in joints), (j.name for j in sources if j.checks)))
-    return dg.AssetSelection.assets(*made) | dg.AssetSelection.checks_for_assets(*gated)
-
-
-def _joints(options: argparse.Namespace, project: RivetProject, definitions: dg.Definitions) -> list[CompiledJoint]:
-    """What was asked for, without sources: there is nothing to make of them. Raises RVT-110, RVT-306."""
+def _joints(options: argparse.Namespace, project: RivetProject) -> list[CompiledJoint]:
+    """What was asked for, without sources: there is nothing to make of them. Raises RVT-115, RVT-306."""
     assembly = project.assembly
     if options.joints or options.select is not None:
         names = {name for text in options.joints for name in _joints_of(text, assembly)}
-        names |= _selected(options.select, project, definitions) if options.select is not None else set()
+        names |= set(project.select(options.select)) if options.select is not None else set()
     else:
         names = {joint.name for joint in assembly.joints}
     made = [joint for joint in assembly.joints if joint.name in names and joint.type != SOURCE]
@@ -109,15 +96,6 @@ def _joints(options: argparse.Namespace, project: RivetProject, definitions: dg.
         sources = f"; {', '.join(sorted(names))} can only be read" if names else ""
         raise RivetError("RVT-306", f"there is nothing to run{sources}")
     return made
-
-
-def _selected(text: str, project: RivetProject, definitions: dg.Definitions) -> set[str]:
-    """The joints that a selection in Dagster's syntax names."""
-    try:
-        keys = dg.AssetSelection.from_string(text).resolve(definitions.resolve_asset_graph())
-    except dg.DagsterError as error:
-        raise RivetError("RVT-110", f"--select: {error}") from error
-    return {project.joints[key] for key in keys & project.joints.keys()}
 
 
 def _joints_of(text: str, assembly: CompiledAssembly) -> list[str]:

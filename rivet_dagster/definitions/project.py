@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.errors import RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import Joint
@@ -73,3 +75,25 @@ class RivetProject:
     def check_spec(self, check: Check, joint: str) -> dg.AssetCheckSpec:
         """How a check of a joint looks in Dagster."""
         return self.translator.get_asset_check_spec(check, self.assembly.joint(joint), self)
+
+    def select(self, text: str) -> tuple[str, ...]:
+        """The joints, sources too, that a selection in Dagster's syntax names, in topological order. Raises RVT-115.
+
+        >>> RivetProject.load("example_repo").select('1+key:"fleet_age"')
+        ('airlines', 'aircraft_usage', 'fleet', 'fleet_age')
+        """
+        try:
+            keys = dg.AssetSelection.from_string(text).resolve(self._graph)
+        except dg.DagsterError as error:
+            raise RivetError("RVT-115", f"{text!r} is no asset selection: {error}") from error
+        return tuple(name for key, name in self.joints.items() if key in keys)
+
+    @cached_property
+    def _graph(self) -> Any:
+        # A selection finds nothing but what can be made, so here all of it is, sources too. Without metadata, which is
+        # where a spec names its IO manager: that would have to be there.
+        @dg.multi_asset(specs=[spec.replace_attributes(metadata={}) for spec in self._specs.values()])
+        def everything():  # type: ignore[no-untyped-def]  # Dagster takes an annotation for the outputs' type
+            ...
+
+        return dg.Definitions(assets=[everything]).resolve_asset_graph()

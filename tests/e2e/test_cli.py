@@ -309,7 +309,7 @@ def test_a_selection_is_dagsters_own(cli, project):
         (["totls"], 1, "RVT-306"),
         (["+totls"], 1, "RVT-306"),
         (["--select", "key:nothing"], 1, "RVT-306"),
-        (["--select", "key:("], 10, "RVT-110"),
+        (["--select", "key:("], 10, "RVT-115"),
         (["orders"], 1, "RVT-306"),
     ],
 )

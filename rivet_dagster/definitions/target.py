@@ -1,0 +1,62 @@
+"""What a job, schedule or sensor makes: joints of one partitions definition, with the gates of what they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import dagster as dg
+
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.group_run import reads
+from rivet_dagster.model.joint import SOURCE
+from rivet_dagster.model.partitions import Partitions
+
+
+@dataclass(frozen=True)
+class Target:
+    """``joints`` are made, in topological order; the checks of the sources ``gated`` are judged before.
+
+    ``partitions`` are those of all joints that have some, None where none has.
+    """
+
+    joints: tuple[str, ...]
+    gated: tuple[str, ...]
+    partitions: Partitions | None
+
+    def selection(self, project: RivetProject) -> dg.AssetSelection:
+        """The same as Dagster's selection."""
+        judged = dg.AssetSelection.checks_for_assets(*project.keys(self.gated))
+        return dg.AssetSelection.assets(*project.keys(self.joints)) | judged
+
+
+def find_target(project: RivetProject, text: str) -> Target:
+    """What a selection in Dagster's syntax makes; sources in it are only read. Raises RVT-115, RVT-116."""
+    selected = project.select(text)
+    joints = [name for name in selected if project.assembly.joint(name).type != SOURCE]
+    if not joints:
+        found = f"only {', '.join(selected)}, which can only be read" if selected else "nothing of this project"
+        raise RivetError("RVT-115", f"{text!r} selects {found}")
+    return target_of(project, joints)
+
+
+def target_of(project: RivetProject, joints: Iterable[str]) -> Target:
+    """The target that makes ``joints``, none of them a source. Raises RVT-116."""
+    wanted = set(joints)
+    made = tuple(name for name in project.joints.values() if name in wanted)
+    partitions = {p.keys: p for name in made if (p := project.assembly.joint(name).partitions) is not None}
+    if len(partitions) > 1:
+        known = ", ".join(str(one) for one in partitions.values())
+        raise RivetError("RVT-116", f"the joints have several partitions definitions: {known}")
+    return Target(made, _gated_sources(project, made), next(iter(partitions.values()), None))
+
+
+def _gated_sources(project: RivetProject, joints: Iterable[str]) -> tuple[str, ...]:
+    by_group: dict[str, list[str]] = {}
+    for name in joints:
+        by_group.setdefault(project.assembly.joint(name).group, []).append(name)
+    groups = {project.assembly.group(group): names for group, names in by_group.items()}
+    read = {name for group, names in groups.items() for name in reads(project.assembly, group, names)}
+    found = (project.assembly.joint(name) for name in sorted(read))
+    return tuple(joint.name for joint in found if joint.type == SOURCE and joint.checks)
