@@ -16,8 +16,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--examples``: as many random projects as one likes, others each time."""
+    """``--examples``: as many random projects as one likes, others each time; ``--pictures``: where they are kept."""
     parser.addoption("--examples", type=int, help="how many projects test_fusion_random.py tries (default: its own)")
+    parser.addoption("--pictures", help="the folder for the pictures that the browser takes (default: a temporary one)")
 
 
 @pytest.fixture(scope="session")

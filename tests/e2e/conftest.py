@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import runpy
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import dagster as dg
 import pytest
+from support.example import copy_of_the_example
 from support.spark import MASTER
 
 from rivet_dagster import CompiledAssembly, compile_directory, load_definitions
 from rivet_dagster.engines.pyspark import PySparkEngine
-
-EXAMPLE = Path(__file__).parents[2] / "example_repo"
 
 
 @dataclass(frozen=True)
@@ -29,10 +26,7 @@ class ExampleRun:
 @pytest.fixture(scope="session")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example with its data, away from what a demo left in the repository."""
-    place = tmp_path_factory.mktemp("example") / "example_repo"
-    shutil.copytree(EXAMPLE, place, ignore=shutil.ignore_patterns("data", "warehouse", ".rivet", "__pycache__"))
-    runpy.run_path(str(place / "get_data.py"), run_name="__main__")
-    return place
+    return copy_of_the_example(tmp_path_factory.mktemp("example"))
 
 
 @pytest.fixture(scope="session")

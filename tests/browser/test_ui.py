@@ -1,0 +1,61 @@
+"""What a user does first in `dagster dev`, done by a browser: materialize, look at checks and columns, automate.
+
+The tests build on each other, as the user's steps do: they run in this order, on one instance.
+"""
+
+import pyarrow.dataset
+import pytest
+from playwright.sync_api import expect
+
+RUN, TICK = 600_000, 150_000
+"""Milliseconds that a run of the whole example, and a tick with the run that it asks for, may take."""
+
+
+@pytest.fixture(scope="module")
+def materialized(browser, address, example):
+    """The page of the run that `Materialize all` has started, when it has ended."""
+    page = browser.new_context(viewport={"width": 1600, "height": 1000}, timezone_id="UTC").new_page()
+    page.set_default_timeout(60_000)
+    page.goto(f"{address}/asset-groups")
+    page.get_by_role("button", name="Materialize all").click()
+    launched = page.locator('a[href^="/runs/"]')  # in a message that goes away by itself
+    page.goto(f"{address}{launched.get_attribute('href')}")
+    ended = page.get_by_text("Success", exact=True).or_(page.get_by_text("Failure", exact=True))
+    expect(ended).to_be_visible(timeout=RUN)
+    return page
+
+
+def test_all_assets_are_materialized_from_the_page(materialized, example, visit, picture):
+    expect(materialized.get_by_text("Success", exact=True)).to_be_visible()
+    expect(materialized.get_by_text("Errored (0)")).to_be_visible()
+    picture(materialized, "run")
+    tables = sorted(path.name for path in (example / "warehouse").iterdir() if not path.name.startswith("."))
+    assert len(tables) == 9
+    assert all(pyarrow.dataset.dataset(example / "warehouse" / table).count_rows() for table in tables)
+    graph = visit("/asset-groups")
+    expect(graph.get_by_text("Materialize all")).to_be_visible()
+    picture(graph, "asset_graph")
+
+
+def test_checks_pass_and_one_warns(materialized, visit, picture):
+    page = visit("/assets/route_map?view=checks")
+    expect(page.get_by_text("Checks (3)")).to_be_visible()
+    expect(page.get_by_text("Succeeded", exact=True)).to_have_count(2)
+    expect(page.get_by_text("7 violations").first).to_be_visible()
+    expect(page.get_by_text("This is a non-blocking asset check.")).to_be_visible()
+    picture(page, "asset_check")
+
+
+def test_an_asset_shows_its_columns_and_where_each_comes_from(materialized, visit, picture):
+    page = visit("/assets/route_map", height=1900)
+    expect(page.get_by_text("Row count")).to_be_visible()
+    expect(page.get_by_text("224", exact=True).first).to_be_visible()
+    for column in ("origin", "dest_lat", "great_circle_miles"):
+        expect(page.get_by_text(column, exact=True).first).to_be_visible()
+    lineage = page.get_by_role("row").filter(has_text="route_geography.usual_mph").last
+    expect(lineage).to_contain_text("flights.air_time, flights.distance")
+    expect(page.get_by_text("WITH route_geography AS (")).to_be_visible()
+    picture(page, "asset_page")
+    upstream = visit("/assets/disruptions?view=lineage&lineageScope=upstream&lineageDepth=10")
+    expect(upstream.get_by_text("daily_weather").first).to_be_visible()
+    picture(upstream, "asset_lineage")
