@@ -9,7 +9,8 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.sweeping import sweep_patiently
-from rivet_dagster.model.automation import SweepSchedule, SweepSensor
+from rivet_dagster.model.automation import SweepSchedule
+from rivet_dagster.model.sensors import SweepSensor
 
 JOB = "sweep"
 

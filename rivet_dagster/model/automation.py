@@ -8,16 +8,6 @@ RUNNING, STOPPED = "RUNNING", "STOPPED"
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepSensor:
-    """Sweep after each run of the project that failed or was canceled."""
-
-    name: str
-    default_status: str = STOPPED
-    minimum_interval_seconds: int | None = None
-    line: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class SweepSchedule:
     """Sweep at certain times."""
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rivet_dagster.errors import Diagnostic
-from rivet_dagster.model.automation import SweepSchedule, SweepSensor
+from rivet_dagster.model.automation import SweepSchedule
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.sensors import SweepSensor
 
 
 @dataclass(frozen=True)

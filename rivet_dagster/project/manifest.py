@@ -11,7 +11,8 @@ from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model.project import DagsterSettings
-from rivet_dagster.project.automation import read_schedules, read_sensors
+from rivet_dagster.project.automation import read_schedules
+from rivet_dagster.project.sensors import read_sensors
 from rivet_dagster.project.settings_file import Section, read_settings, text
 
 FILE = "rivet.yaml"
