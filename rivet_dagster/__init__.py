@@ -8,7 +8,11 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from rivet_dagster.compiler.plan import CompiledAssembly
+    from rivet_dagster.definitions.conditions import automation_condition
     from rivet_dagster.definitions.load import load_definitions
+    from rivet_dagster.definitions.observation import build_observation_schedule
+    from rivet_dagster.definitions.project import RivetProject
+    from rivet_dagster.definitions.schedules import build_schedule_from_rivet_selection
     from rivet_dagster.definitions.translator import DagsterRivetTranslator
     from rivet_dagster.errors import RivetError
     from rivet_dagster.execution.refs import MaterializedRef
@@ -21,6 +25,10 @@ _HOMES = {
     "Joint": "rivet_dagster.model.joint",
     "MaterializedRef": "rivet_dagster.execution.refs",
     "RivetError": "rivet_dagster.errors",
+    "RivetProject": "rivet_dagster.definitions.project",
+    "automation_condition": "rivet_dagster.definitions.conditions",
+    "build_observation_schedule": "rivet_dagster.definitions.observation",
+    "build_schedule_from_rivet_selection": "rivet_dagster.definitions.schedules",
     "compile_directory": "rivet_dagster.loading",
     "load_definitions": "rivet_dagster.definitions.load",
 }
@@ -31,6 +39,10 @@ __all__ = [
     "Joint",
     "MaterializedRef",
     "RivetError",
+    "RivetProject",
+    "automation_condition",
+    "build_observation_schedule",
+    "build_schedule_from_rivet_selection",
     "compile_directory",
     "load_definitions",
 ]

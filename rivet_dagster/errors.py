@@ -29,6 +29,8 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-114": "Name one partition with `--partition KEY`, several in a row with `--partition-range FIRST...LAST`.",
     "RVT-115": 'Write it as Dagster does: key:"a/b", group:marts, tag:fresh, kind:sink, +key:"a/b"; and, or, not.',
     "RVT-116": "Make one for each partitions definition.",
+    "RVT-117": "Name sources of this project.",
+    "RVT-118": "Leave `partition_offset` out; it counts back from the last whole partition of time.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "
     "without `name` it is the file's.",

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import dagster as dg
 
+from rivet_dagster.definitions.block import block_definitions
 from rivet_dagster.definitions.groups import group_assets
 from rivet_dagster.definitions.io_manager import io_manager_definition
 from rivet_dagster.definitions.jobs import jobs_over_everything
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources import engine_resources, executor_for
 from rivet_dagster.definitions.sources import source_assets, source_checks
-from rivet_dagster.definitions.sweeping import sweep_definitions
 from rivet_dagster.definitions.translator import DagsterRivetTranslator
 from rivet_dagster.execution.progress import Watch
 from rivet_dagster.model.joint import SOURCE, Joint
@@ -26,9 +26,10 @@ def load_definitions(
     joints: Sequence[Joint] = (),
     translator: DagsterRivetTranslator | None = None,
 ) -> dg.Definitions:
-    """The assets, checks, resources and executor of a project, and its jobs over everything.
+    """The assets, checks, resources and executor of a project, its jobs over everything, schedules and sensors.
 
-    They are ``all`` and, for joints with partitions, ``all_daily`` and the like.
+    The jobs are ``all`` and, for joints with partitions, ``all_daily`` and the like; the schedules, sensors, automation
+    conditions and freshness policies are those of the ``dagster:`` block.
 
     ``joints`` are added to those in files. Raises one RivetError that holds everything wrong with the project. No
     engine is started and no catalog contacted.
@@ -42,15 +43,17 @@ def load_definitions(
 def build_definitions(project: RivetProject, watches: Sequence[Watch] = ()) -> dg.Definitions:
     """The Definitions of a project. ``watches`` are told of writes by the steps that run in this process."""
     assembly = project.assembly
+    jobs = jobs_over_everything(project)
+    block = block_definitions(project, jobs)
     groups = [group for group in assembly.fused_groups if assembly.joint(group.exit).type != SOURCE]
     own = dg.Definitions(
         assets=[*source_assets(project), *(group_assets(project, group, watches) for group in groups)],
         asset_checks=source_checks(project),
-        jobs=jobs_over_everything(project),
+        jobs=jobs,
         resources={
             **engine_resources(project),
             assembly.dagster.io_manager_key: io_manager_definition(project),
         },
         executor=executor_for(assembly),
     )
-    return dg.Definitions.merge(own, sweep_definitions(project))
+    return dg.Definitions.merge(own, block)

@@ -38,6 +38,23 @@ def partitions_definition(partitions: Partitions) -> dg.PartitionsDefinition[str
     return definition
 
 
+def last_whole_partition(definition: dg.TimeWindowPartitionsDefinition, time: datetime, offset: int = 0) -> str | None:
+    """The key of the last partition that is over at ``time``, or of the ``offset``-th before it; None where none is.
+
+    >>> days = dg.DailyPartitionsDefinition(start_date="2024-01-01", timezone="Europe/Berlin")
+    >>> midnight = datetime(2024, 1, 3, 23, tzinfo=UTC)
+    >>> [last_whole_partition(days, midnight, offset) for offset in (0, 2, 3)]
+    ['2024-01-03', '2024-01-01', None]
+    """
+    end = time if definition.end is None else min(time, definition.end)
+    for _ in range(offset + 1):
+        span = definition.get_prev_partition_window(end)
+        if span is None:
+            return None
+        end = span.start
+    return definition.get_partition_keys_in_time_window(span)[0]
+
+
 def run_window(context: dg.AssetExecutionContext, partitions: Partitions | None) -> Window | None:
     """What the run covers of the partitions of the step's joints; None where they have none.
 

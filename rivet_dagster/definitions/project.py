@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.errors import RivetError
+from rivet_dagster.definitions.rules import watched_sources, with_gate_condition, with_rules
+from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.check import Check
-from rivet_dagster.model.joint import Joint
+from rivet_dagster.model.joint import SOURCE, Joint
 
 if TYPE_CHECKING:
     from rivet_dagster.definitions.translator import DagsterRivetTranslator
@@ -36,10 +37,14 @@ class RivetProject:
         self.joints: dict[dg.AssetKey, str] = {}
         """The joints by asset key, each after those that it reads."""
         self._specs: dict[str, dg.AssetSpec] = {}
+        self.problems: Sequence[Diagnostic] = ()
+        """What is wrong with ``automation`` and ``freshness`` of rivet.yaml."""
         for group in assembly.execution_order:
             for name in assembly.group(group).joints:
                 self._specs[name] = spec = translator.get_asset_spec(assembly.joint(name), self)
                 self.joints[spec.key] = name
+        self._specs, self.problems = with_rules(self, self._specs)
+        self._watched = watched_sources(self, self._specs)
 
     @classmethod
     def load(
@@ -61,12 +66,14 @@ class RivetProject:
         return cls(assembly, root, translator or DagsterRivetTranslator())
 
     def spec(self, joint: str) -> dg.AssetSpec:
-        """How a joint looks in Dagster. Raises RVT-306."""
+        """How a joint looks in Dagster. Raises RVT-306, and what is wrong with the rules of the ``dagster:`` block."""
+        if self.problems:
+            raise RivetError.of(self.problems)
         return self._specs[self.assembly.joint(joint).name]
 
     def key(self, joint: str) -> dg.AssetKey:
         """A joint's asset key. Raises RVT-306."""
-        return self.spec(joint).key
+        return self._specs[self.assembly.joint(joint).name].key
 
     def keys(self, joints: Iterable[str]) -> list[dg.AssetKey]:
         """The asset keys of joints, in their order. Raises RVT-306."""
@@ -74,7 +81,8 @@ class RivetProject:
 
     def check_spec(self, check: Check, joint: str) -> dg.AssetCheckSpec:
         """How a check of a joint looks in Dagster."""
-        return self.translator.get_asset_check_spec(check, self.assembly.joint(joint), self)
+        spec = self.translator.get_asset_check_spec(check, self.assembly.joint(joint), self)
+        return with_gate_condition(spec) if joint in self._watched else spec
 
     def select(self, text: str) -> tuple[str, ...]:
         """The joints, sources too, that a selection in Dagster's syntax names, in topological order. Raises RVT-115.
@@ -87,6 +95,15 @@ class RivetProject:
         except dg.DagsterError as error:
             raise RivetError("RVT-115", f"{text!r} is no asset selection: {error}") from error
         return tuple(name for key, name in self.joints.items() if key in keys)
+
+    def select_made(self, text: str) -> tuple[str, ...]:
+        """The same without sources, which are only read. Raises RVT-115, also where nothing is left."""
+        selected = self.select(text)
+        joints = tuple(name for name in selected if self.assembly.joint(name).type != SOURCE)
+        if not joints:
+            found = f"only {', '.join(selected)}, which can only be read" if selected else "nothing of this project"
+            raise RivetError("RVT-115", f"{text!r} selects {found}")
+        return joints
 
     @cached_property
     def _graph(self) -> Any:

@@ -6,7 +6,7 @@ import dagster as dg
 
 from rivet_dagster.definitions.failure import rivet_failures
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.errors import RivetError
+from rivet_dagster.definitions.schedules import refusals
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.sweeping import sweep_patiently
 from rivet_dagster.model.automation import SweepSchedule
@@ -15,20 +15,9 @@ from rivet_dagster.model.sensors import SweepSensor
 JOB = "sweep"
 
 
-def sweep_definitions(project: RivetProject) -> dg.Definitions:
-    """The job, its sensors and its schedules; nothing where the project asks for none. Raises RVT-104."""
-    settings = project.assembly.dagster
-    if not settings.sensors and not settings.schedules:
-        return dg.Definitions()
-    job = _job(project)
-    return dg.Definitions(
-        jobs=[job],
-        sensors=[sensor for declared in settings.sensors for sensor in _sensors(declared, job)],
-        schedules=[_schedule(declared, job) for declared in settings.schedules],
-    )
+def sweep_job(project: RivetProject) -> dg.JobDefinition:
+    """The job."""
 
-
-def _job(project: RivetProject) -> dg.JobDefinition:
     @dg.op(description="Removes what runs that died left in the catalogs; a run that lives loses nothing.")
     def sweep_catalogs(context: dg.OpExecutionContext) -> None:
         runtime = Runtime(project.assembly, project.root)
@@ -39,13 +28,13 @@ def _job(project: RivetProject) -> dg.JobDefinition:
         context.add_output_metadata({"rivet/swept": len(swept)})
 
     @dg.job(name=JOB, description="Removes what runs that died left in the catalogs.")
-    def sweep_job() -> None:
+    def sweep() -> None:
         sweep_catalogs()
 
-    return sweep_job
+    return sweep
 
 
-def _sensors(declared: SweepSensor, job: dg.JobDefinition) -> list[dg.SensorDefinition]:
+def sweep_sensors(declared: SweepSensor, job: dg.JobDefinition) -> list[dg.SensorDefinition]:
     """Two: a sensor of Dagster's looks for runs of one status."""
     return [
         _sensor(declared, f"{declared.name}_failure", dg.DagsterRunStatus.FAILURE, job),
@@ -73,15 +62,15 @@ def _sensor(
     return after
 
 
-def _schedule(declared: SweepSchedule, job: dg.JobDefinition) -> dg.ScheduleDefinition:
-    try:
-        return dg.ScheduleDefinition(
-            name=declared.name,
-            job=job,
-            cron_schedule=declared.cron_schedule,
-            execution_timezone=declared.execution_timezone,
-            default_status=dg.DefaultScheduleStatus[declared.default_status],
-        )
-    except dg.DagsterError as error:
-        message = f"schedule '{declared.name}': {error}"
-        raise RivetError("RVT-104", message, file="rivet.yaml", line=declared.line) from error
+def sweep_schedules(declared: SweepSchedule, job: dg.JobDefinition) -> list[dg.ScheduleDefinition]:
+    """The one schedule. Raises RVT-104."""
+    with refusals(declared.name):
+        return [
+            dg.ScheduleDefinition(
+                name=declared.name,
+                job=job,
+                cron_schedule=declared.cron_schedule,
+                execution_timezone=declared.execution_timezone,
+                default_status=dg.DefaultScheduleStatus[declared.default_status],
+            )
+        ]

@@ -33,12 +33,7 @@ class Target:
 
 def find_target(project: RivetProject, text: str) -> Target:
     """What a selection in Dagster's syntax makes; sources in it are only read. Raises RVT-115, RVT-116."""
-    selected = project.select(text)
-    joints = [name for name in selected if project.assembly.joint(name).type != SOURCE]
-    if not joints:
-        found = f"only {', '.join(selected)}, which can only be read" if selected else "nothing of this project"
-        raise RivetError("RVT-115", f"{text!r} selects {found}")
-    return target_of(project, joints)
+    return target_of(project, project.select_made(text))
 
 
 def target_of(project: RivetProject, joints: Iterable[str]) -> Target:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 NAME = re.compile(r"^[a-z][a-z0-9_]*\Z")
 LONGEST_NAME = 128
@@ -119,6 +120,16 @@ def seconds(value: Any) -> float:
     if not match or float(match[1]) == 0:
         raise ValueError(f"must be a duration like 30s, 15m, 24h or 7d, not {show(value)}")
     return float(match[1]) * SECONDS[match[2]]
+
+
+def timezone(value: Any) -> str:
+    """The name of a time zone."""
+    name = text(value)
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, ZoneInfoNotFoundError) as error:
+        raise ValueError(f"must be a time zone like Europe/Berlin, not {show(value)}") from error
+    return name
 
 
 def lookback(value: Any) -> str | int | float:

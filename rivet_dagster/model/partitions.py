@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rivet_dagster.errors import nearest
 from rivet_dagster.model import convert
@@ -178,15 +177,6 @@ def _iso_hour(text: str) -> str:
     return found.isoformat(timespec="minutes")
 
 
-def _timezone(value: Any) -> str:
-    name = convert.text(value)
-    try:
-        ZoneInfo(name)
-    except (ValueError, OSError, ZoneInfoNotFoundError) as error:
-        raise ValueError(f"must be a time zone like Europe/Berlin, not {convert.show(value)}") from error
-    return name
-
-
 def _values(value: Any) -> tuple[str, ...]:
     values = convert.texts(value)
     if not values:
@@ -202,7 +192,7 @@ _CONVERTERS: dict[str, Callable[[Any, str], Any]] = {
     "column": lambda value, kind: convert.text(value),
     "start": _time,
     "end": _time,
-    "timezone": lambda value, kind: _timezone(value),
+    "timezone": lambda value, kind: convert.timezone(value),
     "values": lambda value, kind: _values(value),
 }
 """By option, from its value and the type of the partitions."""

@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rivet_dagster.errors import Diagnostic
-from rivet_dagster.model.automation import SweepSchedule
+from rivet_dagster.model.automation import (
+    AutomationRule,
+    FreshnessRule,
+    ObservationSchedule,
+    SweepSchedule,
+    TargetSchedule,
+)
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.sensors import SweepSensor
@@ -34,7 +40,11 @@ class DagsterSettings:
     key_prefix: tuple[str, ...] = ()
     io_manager_key: str = "rivet_io_manager"
     sensors: tuple[SweepSensor, ...] = ()
-    schedules: tuple[SweepSchedule, ...] = ()
+    schedules: tuple[TargetSchedule, ...] = ()
+    sweeps: tuple[SweepSchedule, ...] = ()
+    observe: tuple[ObservationSchedule, ...] = ()
+    automation: tuple[AutomationRule, ...] = ()
+    freshness: tuple[FreshnessRule, ...] = ()
 
 
 @dataclass(frozen=True)

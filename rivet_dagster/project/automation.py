@@ -1,63 +1,96 @@
-"""``schedules`` of the ``dagster:`` block."""
+"""``automation`` and ``freshness`` of the ``dagster:`` block."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from rivet_dagster.errors import nearest
-from rivet_dagster.model.automation import RUNNING, STOPPED, SweepSchedule
+from rivet_dagster.model.automation import (
+    CONDITIONS,
+    ON_CRON,
+    AutomationRule,
+    Deadline,
+    FreshnessRule,
+    TimeWindow,
+)
+from rivet_dagster.model.convert import seconds, timezone
 from rivet_dagster.project.settings_file import Section, text
 
-_NAME = re.compile(r"\w+", re.ASCII)
+_LEAST = 60
+"""Seconds: Dagster looks no more often."""
 
 
-def read_schedules(dagster: Section) -> tuple[SweepSchedule, ...]:
-    """The schedules, those that are wrong left out."""
+def read_automation(dagster: Section) -> tuple[AutomationRule, ...]:
+    """The rules, the wrong ones left out."""
     found = []
-    for name, section in dagster.sections("schedules", "schedule").items():
-        if not is_named(section, name):
-            continue
-        if "target" in section.value:
-            section.wrong("RVT-103", "`target` is not available yet", "target", "Remove the schedule.")
-            continue
-        kind = section.need("type", text)
-        if kind is not None and kind != "sweep":
-            refuse(section, kind, ("sweep",))
-            continue
-        section.only(("type", "cron_schedule", "execution_timezone", "default_status"))
-        cron = section.need("cron_schedule", text)
-        if kind is not None and cron is not None:
+    for section in dagster.entries("automation", "automation rule"):
+        section.only(("target", "condition", "cron_schedule", "timezone"))
+        target, condition = section.need("target", text), section.need("condition", _condition)
+        cron = section.need("cron_schedule", text) if condition == ON_CRON else None
+        zone = section.get("timezone", timezone)
+        for key in ("cron_schedule", "timezone"):
+            if condition is not None and condition != ON_CRON and key in section.value:
+                section.wrong("RVT-103", f"`{key}` has no meaning where the condition is {condition}", key)
+        if target is not None and condition is not None and (cron is not None or condition != ON_CRON):
             found.append(
-                SweepSchedule(
-                    name=name,
-                    cron_schedule=cron,
-                    execution_timezone=section.get("execution_timezone", text),
-                    default_status=section.get("default_status", status) or STOPPED,
-                    line=section.value.line,
+                AutomationRule(
+                    target=target, condition=condition, cron_schedule=cron, timezone=zone, origin=section.origin
                 )
             )
     return tuple(found)
 
 
-def is_named(section: Section, name: str) -> bool:
-    """Whether Dagster takes the name; where it does not, that is collected as an error."""
-    if not _NAME.fullmatch(name):
-        section.wrong("RVT-104", "Dagster's names are letters, digits and '_'")
-        return False
-    return True
+def read_freshness(dagster: Section) -> tuple[FreshnessRule, ...]:
+    """The rules, the wrong ones left out."""
+    found = []
+    for section in dagster.entries("freshness", "freshness rule"):
+        section.only(("target", "time_window", "cron"))
+        target = section.need("target", text)
+        window, deadline = _time_window(section), _deadline(section)
+        given = [key for key in ("time_window", "cron") if key in section.value]
+        if len(given) != 1:
+            code, problem = ("RVT-104", "only one") if given else ("RVT-105", "one")
+            section.wrong(code, f"needs {problem} of `time_window` and `cron`", "cron")
+        elif target is not None and (window is not None or deadline is not None):
+            found.append(FreshnessRule(target=target, time_window=window, cron=deadline, origin=section.origin))
+    return tuple(found)
 
 
-def refuse(section: Section, kind: str, known: tuple[str, ...]) -> None:
-    """Collect the error of a wrong `type`."""
-    if kind in known:
-        section.wrong("RVT-103", f"the type '{kind}' is not available yet", "type", "Remove the sensor.")
-    else:
-        section.wrong("RVT-104", f"there is no type '{kind}'{nearest(kind, known)}", "type")
+def _time_window(rule: Section) -> TimeWindow | None:
+    section = rule.section("time_window", f"{rule.place}: time_window")
+    if section is None:
+        return None
+    section.only(("fail_window", "warn_window"))
+    fail, warn = section.need("fail_window", _window), section.get("warn_window", _window)
+    if fail is None:
+        return None
+    if warn is not None and warn >= fail:
+        section.wrong("RVT-104", "`warn_window` must be shorter than `fail_window`", "warn_window")
+        return None
+    return TimeWindow(fail_window=fail, warn_window=warn)
 
 
-def status(value: Any) -> str:
-    """RUNNING or STOPPED."""
-    if value not in (RUNNING, STOPPED):
-        raise ValueError(f"must be {RUNNING} or {STOPPED}")
+def _deadline(rule: Section) -> Deadline | None:
+    section = rule.section("cron", f"{rule.place}: cron")
+    if section is None:
+        return None
+    section.only(("deadline_cron", "lower_bound_delta", "timezone"))
+    cron, delta = section.need("deadline_cron", text), section.need("lower_bound_delta", _window)
+    zone = section.get("timezone", timezone)
+    if cron is None or delta is None:
+        return None
+    return Deadline(deadline_cron=cron, lower_bound_delta=delta, timezone=zone or Deadline.timezone)
+
+
+def _condition(value: Any) -> str:
+    if value not in CONDITIONS:
+        hint = nearest(value, CONDITIONS) if isinstance(value, str) else ""
+        raise ValueError(f"must be one of {', '.join(CONDITIONS)}{hint}")
     return str(value)
+
+
+def _window(value: Any) -> float:
+    found = seconds(value)
+    if found < _LEAST:
+        raise ValueError("must be at least 1m")
+    return found

@@ -11,7 +11,8 @@ from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model.project import DagsterSettings
-from rivet_dagster.project.automation import read_schedules
+from rivet_dagster.project.automation import read_automation, read_freshness
+from rivet_dagster.project.schedules import read_observations, read_schedules
 from rivet_dagster.project.sensors import read_sensors
 from rivet_dagster.project.settings_file import Section, read_settings, text
 
@@ -19,7 +20,7 @@ FILE = "rivet.yaml"
 
 _REQUIRED = ("profiles", "sources", "joints", "sinks")
 _OPTIONAL = ("quality", "tests")
-_LATER = ("observe", "automation", "freshness")
+_DAGSTER = ("key_prefix", "io_manager_key", "schedules", "sensors", "observe", "automation", "freshness")
 _KEY_PART = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -85,15 +86,17 @@ def _dagster(manifest: Section) -> DagsterSettings:
     section = manifest.section("dagster", "`dagster`")
     if section is None:
         return DagsterSettings()
-    for key in _LATER:
-        if key in section.value:
-            section.wrong("RVT-103", f"`{key}` is not available yet", key, "Remove the key.")
-    section.only((*_LATER, "key_prefix", "io_manager_key", "sensors", "schedules"))
+    section.only(_DAGSTER)
+    schedules, sweeps = read_schedules(section)
     return DagsterSettings(
         key_prefix=section.get("key_prefix", _key_prefix) or (),
         io_manager_key=section.get("io_manager_key", _resource_key) or DagsterSettings.io_manager_key,
         sensors=read_sensors(section),
-        schedules=read_schedules(section),
+        schedules=schedules,
+        sweeps=sweeps,
+        observe=read_observations(section),
+        automation=read_automation(section),
+        freshness=read_freshness(section),
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from rivet_dagster.errors import nearest
 from rivet_dagster.model.automation import STOPPED
 from rivet_dagster.model.convert import whole
 from rivet_dagster.model.sensors import SweepSensor
-from rivet_dagster.project.automation import is_named, refuse, status
+from rivet_dagster.project.schedules import is_named, status
 from rivet_dagster.project.settings_file import Section, text
 
 _SENSORS = ("files", "source_changed", "after_success", "sweep")
@@ -19,7 +20,7 @@ def read_sensors(dagster: Section) -> tuple[SweepSensor, ...]:
         if kind is None or not is_named(section, name):
             continue
         if kind != "sweep":
-            refuse(section, kind, _SENSORS)
+            _refuse(section, kind, _SENSORS)
             continue
         section.only(("type", "default_status", "minimum_interval_seconds"))
         found.append(
@@ -31,3 +32,10 @@ def read_sensors(dagster: Section) -> tuple[SweepSensor, ...]:
             )
         )
     return tuple(found)
+
+
+def _refuse(section: Section, kind: str, known: tuple[str, ...]) -> None:
+    if kind in known:
+        section.wrong("RVT-103", f"the type '{kind}' is not available yet", "type", "Remove the sensor.")
+    else:
+        section.wrong("RVT-104", f"there is no type '{kind}'{nearest(kind, known)}", "type")

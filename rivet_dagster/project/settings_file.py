@@ -92,6 +92,18 @@ class Section:
                 self.errors.append(Diagnostic("RVT-104", message, None, self.origin.file, line))
         return found
 
+    def entries(self, key: str, kind: str) -> list[Section]:
+        """The mappings of the list below ``key``; ``kind`` says what each is, and its number which."""
+        found = []
+        for number, entry in enumerate(self.get(key, _listed) or [], start=1):
+            place = f"{kind} {number}"
+            if isinstance(entry, Located):
+                found.append(Section(entry, place, str(self.origin.file), self.errors))
+            else:
+                message = f"{place}: must be a mapping, not {what(entry)}"
+                self.errors.append(self.origin.diagnostic("RVT-104", message, key=key))
+        return found
+
 
 def what(value: Any) -> str:
     """The kind of a value, for a message that must not show the value."""
@@ -120,6 +132,12 @@ def texts(value: Any) -> tuple[str, ...]:
     if len(set(entries)) < len(entries):
         raise ValueError("holds the same text more than once")
     return tuple(entries)
+
+
+def _listed(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"must be a list, not {what(value)}")
+    return value
 
 
 def located(value: Any) -> Located:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.automation import SweepSchedule
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.sensors import SweepSensor
 from rivet_dagster.project.load import load_project
@@ -79,7 +78,6 @@ def test_no_manifest(tmp_path: Path) -> None:
         (MANIFEST + "dagster:\n  key_prefix: a/b\n", [("RVT-104", 6)], "list of key parts"),
         (MANIFEST + "dagster:\n  key_prefix: [a, 1]\n", [("RVT-104", 6)], "list of key parts"),
         (MANIFEST + "dagster:\n  io_manager_key: 2nd\n", [("RVT-104", 6)], "key of a Dagster resource"),
-        (MANIFEST + "dagster:\n  observe: {}\n", [("RVT-103", 6)], "not available yet"),
         (MANIFEST + "dagster:\n  sensors: [a]\n", [("RVT-104", 6)], "must be a mapping, not a list"),
         (MANIFEST + "dagster:\n  sensors:\n    a: {}\n", [("RVT-105", 7)], "sensor 'a': `type` is missing"),
         (MANIFEST + "dagster:\n  sensors:\n    a: {type: files}\n", [("RVT-103", 7)], "not available yet"),
@@ -88,7 +86,6 @@ def test_no_manifest(tmp_path: Path) -> None:
         (MANIFEST + SWEEP + "      default_status: running\n", [("RVT-104", 9)], "must be RUNNING or STOPPED"),
         (MANIFEST + SWEEP + "      minimum_interval_seconds: 0\n", [("RVT-104", 9)], "at least 1"),
         (MANIFEST + SWEEP + "      target: '*'\n", [("RVT-103", 9)], "unknown key 'target'"),
-        (MANIFEST + "dagster:\n  schedules:\n    a: {target: '*'}\n", [("RVT-103", 7)], "not available yet"),
         (MANIFEST + "dagster:\n  schedules:\n    a: {type: sweep}\n", [("RVT-105", 7)], "`cron_schedule` is missing"),
     ],
 )
@@ -112,7 +109,8 @@ def test_sweeps(load: Load) -> None:
     block = "dagster:\n  sensors:\n    a: {type: sweep}\n  schedules:\n    b: {type: sweep, cron_schedule: '@daily'}\n"
     settings = load({"rivet.yaml": MANIFEST + block}).dagster
     assert settings.sensors == (SweepSensor(name="a", line=7),)
-    assert settings.schedules == (SweepSchedule(name="b", cron_schedule="@daily", line=9),)
+    (sweep,) = settings.sweeps
+    assert (sweep.name, sweep.cron_schedule, sweep.origin.line_of("cron_schedule")) == ("b", "@daily", 9)
 
 
 FULL = """\

@@ -1,0 +1,114 @@
+"""The ``dagster:`` block of rivet.yaml as Dagster's schedules and sensors; each entry calls the public builder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+import dagster as dg
+
+from rivet_dagster.definitions.observation import build_observation_schedule
+from rivet_dagster.definitions.problems import Problems
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.schedules import build_schedule_from_rivet_selection
+from rivet_dagster.definitions.sweeping import sweep_job, sweep_schedules, sweep_sensors
+from rivet_dagster.model.automation import ObservationSchedule, TargetSchedule
+from rivet_dagster.model.origin import Origin
+from rivet_dagster.project.manifest import FILE
+
+Trigger: TypeAlias = dg.ScheduleDefinition | dg.SensorDefinition
+Job: TypeAlias = "dg.JobDefinition | dg.UnresolvedAssetJobDefinition"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the block: ``place`` names it in messages, ``make`` builds what it asks for or raises RivetError."""
+
+    place: str
+    origin: Origin
+    make: Callable[[], Sequence[Trigger]]
+
+
+def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definitions:
+    """The schedules and sensors of the block, and the job of the sweeps; ``jobs`` are the project's others.
+
+    Raises one RivetError that holds everything wrong with the block, its rules too.
+    """
+    problems = Problems(project.problems)
+    settings = project.assembly.dagster
+    own = [sweep_job(project)] if settings.sensors or settings.sweeps else []
+    names: dict[str, object] = {}
+    jobs_by_name: dict[str, object] = {job.name: job for job in (*jobs, *own)}
+    made: list[Trigger] = []
+    for entry in _entries(project, own):
+        with problems.of(entry.place, entry.origin):
+            for trigger in entry.make():
+                if names.setdefault(trigger.name, trigger) is not trigger:
+                    _clash(problems, entry, f"there is a schedule or sensor '{trigger.name}' already")
+                for job in _jobs(trigger):
+                    if jobs_by_name.setdefault(job.name, job) is not job:
+                        _clash(problems, entry, f"there is a job '{job.name}' already")
+                made.append(trigger)
+    problems.raise_all()
+    return dg.Definitions(
+        jobs=own,
+        schedules=[trigger for trigger in made if isinstance(trigger, dg.ScheduleDefinition)],
+        sensors=[trigger for trigger in made if isinstance(trigger, dg.SensorDefinition)],
+    )
+
+
+def _entries(project: RivetProject, sweeps: Sequence[dg.JobDefinition]) -> list[Entry]:
+    settings = project.assembly.dagster
+    return [
+        *(Entry(f"schedule '{one.name}'", one.origin, partial(_schedule, project, one)) for one in settings.schedules),
+        *(Entry(f"observation '{one.name}'", one.origin, partial(_observe, project, one)) for one in settings.observe),
+        *(
+            Entry(f"schedule '{one.name}'", one.origin, partial(sweep_schedules, one, job))
+            for job in sweeps
+            for one in settings.sweeps
+        ),
+        *(
+            Entry(f"sensor '{one.name}'", Origin(FILE, one.line), partial(sweep_sensors, one, job))
+            for job in sweeps
+            for one in settings.sensors
+        ),
+    ]
+
+
+def _schedule(project: RivetProject, declared: TargetSchedule) -> list[dg.ScheduleDefinition]:
+    return [
+        build_schedule_from_rivet_selection(
+            project,
+            declared.name,
+            declared.target,
+            declared.cron_schedule,
+            execution_timezone=declared.execution_timezone,
+            default_status=dg.DefaultScheduleStatus[declared.default_status],
+            partition_offset=declared.partition_offset,
+        )
+    ]
+
+
+def _observe(project: RivetProject, declared: ObservationSchedule) -> list[dg.ScheduleDefinition]:
+    return [
+        build_observation_schedule(
+            project,
+            declared.name,
+            declared.sources,
+            declared.cron_schedule,
+            execution_timezone=declared.execution_timezone,
+            default_status=dg.DefaultScheduleStatus[declared.default_status],
+        )
+    ]
+
+
+def _jobs(trigger: Trigger) -> Sequence[Job]:
+    if isinstance(trigger, dg.ScheduleDefinition):
+        return [trigger.job] if trigger.has_job else []
+    return trigger.jobs if trigger.has_jobs else []
+
+
+def _clash(problems: Problems, entry: Entry, message: str) -> None:
+    problems.add(entry.place, entry.origin, "RVT-104", message, remediation="Rename one of them.")

@@ -1,0 +1,62 @@
+"""Schedules that observe sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import dagster as dg
+
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.schedules import refusals
+from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.model.joint import SOURCE
+
+
+def build_observation_schedule(
+    project: RivetProject,
+    name: str,
+    sources: Sequence[str],
+    cron_schedule: str,
+    *,
+    execution_timezone: str | None = None,
+    default_status: dg.DefaultScheduleStatus = dg.DefaultScheduleStatus.STOPPED,
+    tags: Mapping[str, str] | None = None,
+    config: dg.RunConfig | None = None,
+) -> dg.ScheduleDefinition:
+    """The schedule ``name`` of a job of that name, which records the data versions of ``sources``, names of joints.
+
+    It starts no engine. ``tags`` and ``config`` are those of the runs.
+
+    Raises RVT-104 for a name, a cron schedule or a time zone that Dagster refuses, RVT-117 for what is no source.
+
+    >>> project = RivetProject.load("example_repo")
+    >>> build_observation_schedule(project, "hourly", ["airlines", "planes"], "0 * * * *").job_name
+    'hourly'
+    """
+    selection = dg.AssetSelection.assets(*project.keys(_checked(project, sources)))
+    description = f"Observes {', '.join(sources)}"
+    with refusals(name):
+        return dg.ScheduleDefinition(
+            name=name,
+            job=dg.define_asset_job(name, selection, description=description),
+            cron_schedule=cron_schedule,
+            execution_timezone=execution_timezone,
+            default_status=default_status,
+            tags=tags,
+            run_config=config,
+            description=description,
+        )
+
+
+def _checked(project: RivetProject, names: Sequence[str]) -> Sequence[str]:
+    types = {joint.name: joint.type for joint in project.assembly.joints}
+    known = [name for name, kind in types.items() if kind == SOURCE]
+    wrong = []
+    for name in names:
+        if name not in types:
+            wrong.append(f"there is no source '{name}'{nearest(name, known)}")
+        elif types[name] != SOURCE:
+            wrong.append(f"'{name}' is of type {types[name]}: it is made, not observed")
+    if wrong or not names:
+        raise RivetError("RVT-117", "; ".join(wrong) or "no source is named")
+    return names

@@ -1,0 +1,51 @@
+"""What definitions find wrong with the ``dagster:`` block, collected to be raised at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.model.origin import Origin
+
+_KEYS = {
+    "RVT-104": "cron_schedule",
+    "RVT-115": "target",
+    "RVT-116": "target",
+    "RVT-117": "sources",
+    "RVT-118": "partition_offset",
+}
+"""The key of an entry that an error of what is built from it is about."""
+
+
+class Problems:
+    """The diagnostics ``found`` so far, each at its place in rivet.yaml."""
+
+    def __init__(self, found: Iterable[Diagnostic] = ()) -> None:
+        self.found = list(found)
+
+    @contextmanager
+    def of(self, place: str, origin: Origin) -> Iterator[None]:
+        """Collect the RivetErrors of what is made from one entry; ``place`` names it in messages."""
+        try:
+            yield
+        except RivetError as error:
+            for one in error.diagnostics:
+                self.add(place, origin, one.code, one.message, _KEYS.get(one.code), one.remediation)
+
+    def add(
+        self,
+        place: str,
+        origin: Origin,
+        code: str,
+        message: str,
+        key: str | None = None,
+        remediation: str | None = None,
+    ) -> None:
+        """Collect one, at the line of ``key``."""
+        self.found.append(origin.diagnostic(code, f"{place}: {message}", key=key, remediation=remediation))
+
+    def raise_all(self) -> None:
+        """Raise one RivetError that holds all of them, where there are any."""
+        if self.found:
+            raise RivetError.of(self.found)

@@ -1,0 +1,102 @@
+"""Schedules that make what a selection names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+
+from rivet_dagster.definitions.partitions import last_whole_partition, partitions_definition
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.target import Target, find_target
+from rivet_dagster.errors import RivetError
+
+Tick = Callable[[dg.ScheduleEvaluationContext], Iterator[dg.RunRequest | dg.SkipReason]]
+
+
+def build_schedule_from_rivet_selection(
+    project: RivetProject,
+    name: str,
+    target: str,
+    cron_schedule: str,
+    *,
+    execution_timezone: str | None = None,
+    default_status: dg.DefaultScheduleStatus = dg.DefaultScheduleStatus.STOPPED,
+    partition_offset: int = 0,
+    tags: Mapping[str, str] | None = None,
+    config: dg.RunConfig | None = None,
+) -> dg.ScheduleDefinition:
+    """The schedule ``name`` of a job of that name, which makes ``target``, a selection in Dagster's syntax.
+
+    The job takes along the checks of the gated sources that its joints read. Where the joints have partitions of time,
+    each tick asks for the last that was whole at the tick's time, or for the ``partition_offset``-th before it;
+    where they have static ones, for a run of each. ``execution_timezone`` is, left out, that of the partitions, else
+    UTC. ``tags`` and ``config`` are those of the runs.
+
+    Raises RVT-104 for a name, a cron schedule or a time zone that Dagster refuses, RVT-115 for a target that makes
+    nothing, RVT-116 for one of several partitions definitions, RVT-118 for an offset where no partitions are of time.
+
+    >>> project = RivetProject.load("example_repo")
+    >>> schedule = build_schedule_from_rivet_selection(project, "nightly", 'group:"fleet"', "0 2 * * *")
+    >>> schedule.name, schedule.job_name, schedule.execution_timezone
+    ('nightly', 'nightly', None)
+    """
+    found = find_target(project, target)
+    of_time = found.partitions is not None and found.partitions.of_time
+    if partition_offset and not of_time:
+        raise RivetError("RVT-118", f"{target!r} has no partitions of time that an offset could count")
+    if of_time and found.partitions is not None and execution_timezone is None:
+        execution_timezone = found.partitions.timezone
+    tick = _tick(found, partition_offset, tags, config)
+    with refusals(name):
+        return dg.ScheduleDefinition(
+            name=name,
+            job=dg.define_asset_job(name, found.selection(project), description=f"Makes {target}"),
+            cron_schedule=cron_schedule,
+            execution_timezone=execution_timezone,
+            default_status=default_status,
+            execution_fn=tick,
+            tags=tags,
+            description=f"Makes {target}{_which(found, partition_offset)}",
+        )
+
+
+@contextmanager
+def refusals(name: str) -> Iterator[None]:
+    """What Dagster refuses of a schedule's options, as RVT-104."""
+    try:
+        yield
+    except dg.DagsterError as error:
+        raise RivetError("RVT-104", f"Dagster refuses '{name}': {error}") from error
+
+
+def _tick(target: Target, offset: int, tags: Mapping[str, str] | None, config: dg.RunConfig | None) -> Tick:
+    """What a tick asks for, a function of the time it was meant for alone."""
+    given: dict[str, Any] = {"tags": tags, "run_config": config}
+    if target.partitions is None:
+        return lambda context: iter([dg.RunRequest(**given)])
+    definition = partitions_definition(target.partitions)
+    if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
+        keys = target.partitions.values
+        return lambda context: (dg.RunRequest(run_key=key, partition_key=key, **given) for key in keys)
+
+    def last_whole(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        time = context.scheduled_execution_time
+        key = last_whole_partition(definition, time, offset)
+        if key is None:
+            before = f" and {offset} before it" if offset else ""
+            yield dg.SkipReason(f"{target.partitions}: at {time.isoformat()} no partition{before} is whole yet")
+        else:
+            yield dg.RunRequest(run_key=key, partition_key=key, **given)
+
+    return last_whole
+
+
+def _which(target: Target, offset: int) -> str:
+    if target.partitions is None:
+        return ""
+    if not target.partitions.of_time:
+        return ", a run for each partition"
+    return f", the {f'whole partition {offset} before the last' if offset else 'last whole partition'}"

@@ -1,0 +1,294 @@
+"""Automation rules: what Dagster asks for when a source has a new version, a gate turns red, the clock ticks."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+import pytest
+from support.folders import MANIFEST, ProjectFolder, sink, source
+
+from rivet_dagster import DagsterRivetTranslator, RivetError, automation_condition, load_definitions
+
+GATE = {"assertions": [{"type": "not_null", "columns": ["id"], "name": "gate"}]}
+GROUP = {
+    "sources/orders.yaml": source("orders.csv", "id INT"),
+    "sources/countries.yaml": source("countries.csv", "id INT"),
+    "joints/a.sql": "SELECT o.id FROM orders AS o, countries",
+    "joints/b.sql": "SELECT id + 1 AS id FROM a",
+    "sinks/out.yaml": sink("out", "b"),
+}
+TWO_GROUPS = {
+    "sources/orders.yaml": source("orders.csv", "id INT"),
+    "joints/mid.yaml": {"type": "sql", "sql": "SELECT id FROM orders", "eager": True, "quality": GATE},
+    "joints/b.sql": "SELECT id + 1 AS id FROM mid",
+    "sinks/out.yaml": sink("out", "b"),
+}
+START = datetime(2024, 3, 10, 12, tzinfo=UTC)
+
+
+def ruled(*rules: dict[str, Any], freshness: list[Any] | None = None) -> dict[str, Any]:
+    return {"rivet.yaml": {**MANIFEST, "dagster": {"automation": list(rules), "freshness": freshness or []}}}
+
+
+class Ticks:
+    """The ticks of the sensor that evaluates conditions, each a minute after the one before."""
+
+    def __init__(self, folder: ProjectFolder, instance: dg.DagsterInstance, start: datetime = START) -> None:
+        self.folder = folder
+        self.instance = instance
+        self.time = start
+        self.cursor: Any = None
+
+    def __call__(self, minutes: float = 1) -> set[str]:
+        """The joints asked for, and the checks as JOINT:CHECK."""
+        definitions = load_definitions(self.folder.root)
+        graph = definitions.resolve_asset_graph()
+        found = dg.evaluate_automation_conditions(
+            definitions,
+            self.instance,
+            dg.AssetSelection.all(include_sources=True) | dg.AssetSelection.all_asset_checks(),
+            self.time,
+            self.cursor,
+        )
+        self.time += timedelta(minutes=minutes)
+        self.cursor = found.cursor
+        joints = {key.to_user_string() for key in graph.get_all_asset_keys() if found.get_num_requested(key)}
+        checks = {key for key in graph.asset_check_keys if graph.get(key).automation_condition is not None}
+        assert len(checks) <= 1
+        rest = found.total_requested - sum(found.get_num_requested(key) for key in graph.get_all_asset_keys())
+        return joints | {f"{key.asset_key.to_user_string()}:{key.name}" for key in checks if rest}
+
+    def observed(self, source: str, version: str) -> None:
+        tags = {"dagster/data_version": version}
+        self.instance.report_runless_asset_event(dg.AssetObservation(source, tags=tags))
+
+    def made(self, *joints: str) -> None:
+        """One run made them, of nothing, since it does not matter here what of."""
+
+        @dg.multi_asset(specs=[dg.AssetSpec(joint) for joint in joints])
+        def make():
+            yield from (dg.MaterializeResult(asset_key=joint) for joint in joints)
+
+        assert dg.materialize([make], instance=self.instance).success
+
+    def judged(self, joint: str, passed: bool) -> None:
+        """A run of the check alone."""
+
+        @dg.asset_check(asset=joint, name="gate", blocking=True)
+        def gate() -> dg.AssetCheckResult:
+            return dg.AssetCheckResult(passed=passed)
+
+        job = dg.define_asset_job("judge", dg.AssetSelection.checks_for_assets(joint))
+        definitions = dg.Definitions(asset_checks=[gate], jobs=[job])
+        definitions.resolve_job_def("judge").execute_in_process(instance=self.instance, raise_on_error=False)
+
+
+def test_a_new_version_of_a_source_asks_for_the_whole_group_and_an_old_one_for_nothing(folder, instance):
+    tick = Ticks(folder({**GROUP, **ruled({"target": 'key:"out"', "condition": "eager"})}), instance)
+    assert tick() == {"a", "b", "out"}  # they are missing, and nobody has to have observed a source
+    tick.made("a", "b", "out")
+    assert tick() == set()
+    tick.observed("orders", "1")
+    assert tick() == {"a", "b", "out"}
+    assert tick() == set()
+    tick.observed("orders", "1")
+    assert tick() == set()
+    tick.observed("orders", "2")
+    assert tick() == {"a", "b", "out"}
+
+
+def test_a_version_seen_right_after_a_request_or_while_it_runs_is_not_lost(folder, instance):
+    tick = Ticks(folder({**GROUP, **ruled({"target": 'key:"out"', "condition": "eager"})}), instance)
+    tick.made("a", "b", "out")
+    tick()
+    tick.observed("orders", "1")
+    assert tick() == {"a", "b", "out"}
+    tick.observed("orders", "2")
+    assert tick() == {"a", "b", "out"}
+    assert tick() == set()
+
+
+def test_a_joint_waits_while_a_check_before_it_is_red_and_forgets_nothing(folder, instance):
+    tick = Ticks(folder({**TWO_GROUPS, **ruled({"target": 'key:"out"', "condition": "eager"})}), instance)
+    tick.made("mid", "b", "out")
+    tick.judged("mid", True)
+    tick()
+    tick.made("mid")
+    tick.judged("mid", False)
+    assert tick() == set()
+    assert tick() == set()
+    tick.judged("mid", True)
+    assert tick() == {"b", "out"}
+    assert tick() == set()
+
+
+def test_a_gated_source_is_judged_with_each_version_and_its_readers_wait_while_it_is_red(folder, instance):
+    gated = {"sources/orders.yaml": source("orders.csv", "id INT", quality=GATE)}
+    tick = Ticks(folder({**GROUP, **gated, **ruled({"target": 'key:"out"', "condition": "eager"})}), instance)
+    assert tick() == {"orders:gate", "a", "b", "out"}
+    tick.made("a", "b", "out")
+    tick.judged("orders", True)
+    assert tick() == set()
+    tick.observed("orders", "1")
+    assert tick() == {"orders:gate", "a", "b", "out"}
+    tick.judged("orders", False)
+    assert tick() == set()
+    tick.observed("countries", "1")
+    assert tick() == set()
+    tick.judged("orders", True)
+    assert tick() == {"a", "b", "out"}
+
+
+def test_the_checks_of_a_gated_source_that_no_rule_reads_have_no_condition(folder):
+    gated = {"sources/orders.yaml": source("orders.csv", "id INT", quality=GATE)}
+    other = {"joints/c.sql": "-- rivet:eager: true\nSELECT 1 AS id"}
+    rule = ruled({"target": 'key:"c"', "condition": "eager"})
+    graph = load_definitions(folder({**GROUP, **gated, **other, **rule}).root).resolve_asset_graph()
+    (check,) = graph.asset_check_keys
+    assert graph.get(check).automation_condition is None
+
+
+def test_on_cron_asks_at_each_tick_and_waits_for_what_is_made_before(folder, instance):
+    rule = {"target": 'key:"out"', "condition": "on_cron", "cron_schedule": "0 1 * * *", "timezone": "Europe/Berlin"}
+    files = folder({**TWO_GROUPS, **ruled(rule)})
+    tick = Ticks(files, instance, datetime(2024, 3, 9, 23, 59, 30, tzinfo=UTC))
+    tick.made("mid", "b", "out")
+    tick.judged("mid", True)
+    assert tick() == set()
+    assert tick() == set()  # it is 1 o'clock in Berlin, and `mid` is of yesterday
+    tick.made("mid")
+    tick.judged("mid", True)
+    assert tick() == {"b", "out"}
+    assert tick(24 * 60) == set()
+
+
+def test_on_cron_waits_for_no_source_and_for_green_gates(folder, instance):
+    rule = {"target": 'key:"out"', "condition": "on_cron", "cron_schedule": "@hourly"}
+    gated = {"sources/orders.yaml": source("orders.csv", "id INT", quality=GATE)}
+    tick = Ticks(folder({**GROUP, **gated, **ruled(rule)}), instance, START - timedelta(seconds=30))
+    tick.judged("orders", False)
+    assert tick() == set()
+    assert tick() == set()
+    assert tick() == set()
+    tick.judged("orders", True)
+    assert tick() == {"a", "b", "out"}
+    assert tick() == set()
+
+
+def test_on_missing_asks_once_for_what_is_not_there(folder, instance):
+    tick = Ticks(folder({**TWO_GROUPS, **ruled({"target": 'key:"out"', "condition": "on_missing"})}), instance)
+    assert tick() == set()  # `mid` is not there either, and has no rule
+    tick.made("mid")
+    assert tick() == set()  # nobody has judged it
+    tick.judged("mid", True)
+    assert tick() == {"b", "out"}
+    assert tick() == set()
+    tick.made("mid", "b", "out")
+    tick.judged("mid", True)
+    assert tick() == set()
+
+
+def test_on_code_change_asks_for_what_reads_the_changed_joint_too(folder, instance):
+    files = folder({**GROUP, **ruled({"target": "*", "condition": "on_code_change"})})
+    tick = Ticks(files, instance)
+    tick.made("a", "b", "out")
+    assert tick() == set()
+    tick.observed("orders", "1")
+    assert tick() == set()
+    files.write({"joints/b.sql": "SELECT id + 2 AS id FROM a"})
+    assert tick() == {"b", "out"}
+    assert tick() == set()
+    files.write({"joints/b.sql": "SELECT id + 2 AS id -- the same\nFROM a"})
+    assert tick() == set()
+
+
+def test_on_code_change_remembers_the_change_while_a_check_is_red(folder, instance):
+    files = folder({**TWO_GROUPS, **ruled({"target": 'key:"out"', "condition": "on_code_change"})})
+    tick = Ticks(files, instance)
+    tick.made("mid", "b", "out")
+    tick.judged("mid", False)
+    assert tick() == set()
+    files.write({"joints/b.sql": "SELECT id + 2 AS id FROM mid"})
+    assert tick() == set()
+    assert tick() == set()
+    tick.judged("mid", True)
+    assert tick() == {"b", "out"}
+
+
+def test_of_time_partitions_the_latest_is_asked_for(folder, instance):
+    days = "-- rivet:partitions: {type: daily, column: day, start: 2024-03-01}\n"
+    files = {
+        "sources/orders.yaml": source("orders.csv", "id INT, day DATE"),
+        "joints/a.sql": f"{days}SELECT id, day FROM orders",
+        "sinks/out.yaml": sink("out", "a", partitions={"type": "daily", "column": "day", "start": "2024-03-01"}),
+        **ruled({"target": 'key:"out"', "condition": "eager"}),
+    }
+    definitions = load_definitions(folder(files).root)
+    found = dg.evaluate_automation_conditions(definitions, instance, evaluation_time=START)
+    assert {name: found.get_requested_partitions(dg.AssetKey(name)) for name in ("a", "out")} == {
+        "a": {"2024-03-09"}, "out": {"2024-03-09"},
+    }  # fmt: skip
+
+
+def conditions(definitions: dg.Definitions) -> dict[str, Any]:
+    return {spec.key.to_user_string(): spec.automation_condition for spec in definitions.resolve_all_asset_specs()}
+
+
+def test_the_last_rule_of_a_joint_counts_and_one_before_it_in_its_group_keeps_its_own(folder):
+    rules = ruled(
+        {"target": "*", "condition": "on_missing"},
+        {"target": 'key:"b"', "condition": "eager"},
+        {"target": 'key:"out"', "condition": "on_cron", "cron_schedule": "@daily"},
+    )
+    found = conditions(load_definitions(folder({**GROUP, **rules}).root))
+    assert found == {
+        "orders": None,
+        "countries": None,
+        "a": automation_condition("on_missing"),
+        "b": automation_condition("eager"),
+        "out": automation_condition("on_cron", cron_schedule="@daily"),
+    }
+    rules = ruled({"target": 'key:"b"', "condition": "eager"})
+    found = conditions(load_definitions(folder({**GROUP, **rules}).root))
+    assert {name for name, condition in found.items() if condition is not None} == {"a", "b"}
+
+
+def test_a_condition_stays_in_its_group(folder):
+    found = conditions(load_definitions(folder({**TWO_GROUPS, **ruled(
+        {"target": 'key:"out"', "condition": "eager"},
+    )}).root))  # fmt: skip
+    assert {name for name, condition in found.items() if condition is not None} == {"b", "out"}
+
+
+def test_a_translator_gives_the_same_conditions_and_has_the_last_word(folder):
+    class Mine(DagsterRivetTranslator):
+        def get_asset_spec(self, joint, project):
+            spec = super().get_asset_spec(joint, project)
+            given = automation_condition("eager") if joint.name == "out" else None
+            return spec.replace_attributes(automation_condition=given)
+
+    in_yaml = conditions(
+        load_definitions(folder({**GROUP, **ruled({"target": 'key:"out"', "condition": "eager"})}).root)
+    )
+    in_python = conditions(load_definitions(folder({**GROUP, **ruled()}).root, translator=Mine()))
+    assert in_python == in_yaml
+    both = folder({**GROUP, **ruled({"target": "*", "condition": "on_missing"})})
+    found = conditions(load_definitions(both.root, translator=Mine()))
+    assert found["out"] == automation_condition("eager")
+    assert found["a"] == automation_condition("on_missing")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("egaer", {}),
+        ("eager", {"cron_schedule": "@daily"}),
+        ("eager", {"timezone": "Europe/Berlin"}),
+        ("on_cron", {}),
+        ("on_cron", {"cron_schedule": "at noon"}),
+    ],
+)
+def test_a_condition_that_is_none_is_refused(name, options):
+    with pytest.raises(RivetError) as caught:
+        automation_condition(name, **options)
+    assert caught.value.code == "RVT-104"
