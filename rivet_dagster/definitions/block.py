@@ -47,6 +47,7 @@ def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definiti
             for trigger in entry.make():
                 if names.setdefault(trigger.name, trigger) is not trigger:
                     _clash(problems, entry, f"there is a schedule or sensor '{trigger.name}' already")
+                    continue
                 for job in _jobs(trigger):
                     if jobs_by_name.setdefault(job.name, job) is not job:
                         _clash(problems, entry, f"there is a job '{job.name}' already")

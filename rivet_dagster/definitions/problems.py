@@ -9,13 +9,13 @@ from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.origin import Origin
 
 _KEYS = {
-    "RVT-104": "cron_schedule",
-    "RVT-115": "target",
-    "RVT-116": "target",
-    "RVT-117": "sources",
-    "RVT-118": "partition_offset",
+    "RVT-104": ("cron_schedule", "cron"),
+    "RVT-115": ("target",),
+    "RVT-116": ("target",),
+    "RVT-117": ("sources",),
+    "RVT-118": ("partition_offset",),
 }
-"""The key of an entry that an error of what is built from it is about."""
+"""The keys of an entry that an error of what is built from it is about; the first that is there counts."""
 
 
 class Problems:
@@ -31,7 +31,8 @@ class Problems:
             yield
         except RivetError as error:
             for one in error.diagnostics:
-                self.add(place, origin, one.code, one.message, _KEYS.get(one.code), one.remediation)
+                key = next((key for key in _KEYS.get(one.code, ()) if key in origin.lines), None)
+                self.add(place, origin, one.code, one.message, key, one.remediation)
 
     def add(
         self,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.rules import watched_sources, with_gate_condition, with_rules
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.loading import compile_directory
@@ -91,7 +92,8 @@ class RivetProject:
         ('airlines', 'aircraft_usage', 'fleet', 'fleet_age')
         """
         try:
-            keys = dg.AssetSelection.from_string(text).resolve(self._graph)
+            with beta_accepted():
+                keys = dg.AssetSelection.from_string(text).resolve(self._graph)
         except dg.DagsterError as error:
             raise RivetError("RVT-115", f"{text!r} is no asset selection: {error}") from error
         return tuple(name for key, name in self.joints.items() if key in keys)
@@ -108,8 +110,10 @@ class RivetProject:
     @cached_property
     def _graph(self) -> Any:
         # A selection finds nothing but what can be made, so here all of it is, sources too. Without metadata, which is
-        # where a spec names its IO manager: that would have to be there.
-        @dg.multi_asset(specs=[spec.replace_attributes(metadata={}) for spec in self._specs.values()])
+        # where a spec names its IO manager: that would have to be there. Without partitions: one step has one kind.
+        @dg.multi_asset(
+            specs=[spec.replace_attributes(metadata={}, partitions_def=None) for spec in self._specs.values()]
+        )
         def everything():  # type: ignore[no-untyped-def]  # Dagster takes an annotation for the outputs' type
             ...
 

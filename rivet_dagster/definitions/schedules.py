@@ -73,25 +73,26 @@ def refusals(name: str) -> Iterator[None]:
 
 
 def _tick(target: Target, offset: int, tags: Mapping[str, str] | None, config: dg.RunConfig | None) -> Tick:
-    """What a tick asks for, a function of the time it was meant for alone."""
+    """What a tick asks for, a function of nothing but the time it was meant for."""
     given: dict[str, Any] = {"tags": tags, "run_config": config}
-    if target.partitions is None:
-        return lambda context: iter([dg.RunRequest(**given)])
-    definition = partitions_definition(target.partitions)
-    if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
-        keys = target.partitions.values
-        return lambda context: (dg.RunRequest(run_key=key, partition_key=key, **given) for key in keys)
+    definition = partitions_definition(target.partitions) if target.partitions else None
 
-    def last_whole(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        time = context.scheduled_execution_time
-        key = last_whole_partition(definition, time, offset)
-        if key is None:
-            before = f" and {offset} before it" if offset else ""
-            yield dg.SkipReason(f"{target.partitions}: at {time.isoformat()} no partition{before} is whole yet")
+    def tick(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest | dg.SkipReason]:
+        if definition is None:
+            yield dg.RunRequest(**given)
+        elif isinstance(definition, dg.TimeWindowPartitionsDefinition):
+            time = context.scheduled_execution_time
+            key = last_whole_partition(definition, time, offset)
+            if key is None:
+                before = f" and {offset} before it" if offset else ""
+                yield dg.SkipReason(f"{target.partitions}: at {time.isoformat()} no partition{before} is whole yet")
+            else:
+                yield dg.RunRequest(run_key=key, partition_key=key, **given)
         else:
-            yield dg.RunRequest(run_key=key, partition_key=key, **given)
+            for key in definition.get_partition_keys():
+                yield dg.RunRequest(run_key=key, partition_key=key, **given)
 
-    return last_whole
+    return tick
 
 
 def _which(target: Target, offset: int) -> str:

@@ -230,6 +230,24 @@ def test_of_time_partitions_the_latest_is_asked_for(folder, instance):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("rows", ["id\n1\n", 'id\n""\n'])
+def test_a_run_of_what_is_asked_for_judges_the_gate_first(project, instance, rows):
+    files = {**GROUP, "sources/orders.yaml": source("orders.csv", "id INT", quality=GATE), "data/orders.csv": rows}
+    shop = project({**files, "data/countries.csv": "id\n7\n", **ruled({"target": 'key:"out"', "condition": "eager"})})
+    tick = Ticks(shop, instance)
+    assert tick() == {"orders:gate", "a", "b", "out"}
+    asked = dg.AssetSelection.assets("a", "b", "out") | dg.AssetSelection.checks_for_assets("orders")
+    job = dg.Definitions(jobs=[dg.define_asset_job("asked", asked)])
+    definitions = dg.Definitions.merge(load_definitions(shop.root), job)
+    result = definitions.resolve_job_def("asked").execute_in_process(instance=instance, raise_on_error=False)
+    (judged,) = result.get_asset_check_evaluations()
+    good = rows.startswith("id\n1")
+    assert (judged.passed, result.success, (shop.root / "lake/out").exists()) == (good, good, good)
+    assert tick() == set()
+    tick.observed("orders", "1")
+    assert tick() == {"orders:gate", "a", "b", "out"}
+
+
 def conditions(definitions: dg.Definitions) -> dict[str, Any]:
     return {spec.key.to_user_string(): spec.automation_condition for spec in definitions.resolve_all_asset_specs()}
 
