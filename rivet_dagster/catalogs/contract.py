@@ -71,6 +71,14 @@ class Catalog(Protocol):
         """
         return f"a catalog of the type {cls.type} has no landing zones"
 
+    @classmethod
+    def refuses_listing(cls, options: Mapping[str, Any], table: str) -> str | None:
+        """Why ``files`` cannot tell those of ``table`` of a catalog with these ``options``; None where it can.
+
+        A value that still holds ``${`` is not judged.
+        """
+        return f"a catalog of the type {cls.type} has no files to list"
+
     def __init__(self, spec: CatalogSpec, root: Path) -> None:
         """``spec`` with ``${VAR}`` expanded; ``root`` is the project's directory, where relative paths start.
 
@@ -82,6 +90,9 @@ class Catalog(Protocol):
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
         """A short text that changes when the table's data does, made without an engine. Raises RVT-403."""
+
+    def files(self, table: str, options: Mapping[str, Any]) -> tuple[LandedFile, ...]:
+        """The files that ``table`` is read from now, in order; none where the first has yet to come. Raises RVT-403."""
 
     def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
         """The columns that an engine would find under ``table``, told without an engine; None where that is not known.

@@ -35,6 +35,6 @@ def catalog_traits() -> dict[str, CatalogTraits]:
     """What the compiler needs to know of every installed type."""
     classes = {type_: catalog_class(type_) for type_ in plugins(CATALOGS)}
     return {
-        type_: CatalogTraits(found.strategies, found.options, found.check, found.refuses_landing)
+        type_: CatalogTraits(found.strategies, found.options, found.check, found.refuses_landing, found.refuses_listing)
         for type_, found in classes.items()
     }

@@ -16,7 +16,7 @@ from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.windows import bound, within
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import Window
-from rivet_dagster.model.storage import Projection, Published
+from rivet_dagster.model.storage import LandedFile, Projection, Published
 from rivet_dagster.sql.fuse import locate
 
 OF_THE_ENGINE = frozenset({"RVT-502", "RVT-506"})
@@ -136,6 +136,15 @@ def at_joint(error: RivetError, joint: CompiledJoint) -> RivetError:
     return RivetError(
         first.code, first.message, joint=joint.name, file=joint.file, line=joint.line, remediation=first.remediation
     )
+
+
+def source_files(runtime: Runtime, joint: CompiledJoint) -> tuple[LandedFile, ...]:
+    """The files that the source is read from now; no engine takes part. Raises RVT-321, RVT-403."""
+    assert joint.catalog is not None and joint.table is not None
+    with placed(joint):
+        if joint.landing:
+            return landing_zone(runtime, joint).files()
+        return runtime.catalog(joint.catalog).files(joint.table, joint.options)
 
 
 @contextmanager

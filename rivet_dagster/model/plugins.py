@@ -10,8 +10,8 @@ CheckOptions = Callable[[Mapping[str, Any]], Mapping[str, str]]
 """Given the options of a declaration, what is wrong with their values: a sentence by key."""
 
 
-RefusesLanding = Callable[[Mapping[str, Any], str], str | None]
-"""Given a catalog's options and a table, why that cannot be a landing zone; None where it can."""
+Refuses = Callable[[Mapping[str, Any], str], str | None]
+"""Given a catalog's options and a table, why that cannot be a landing zone, or listed; None where it can."""
 
 
 def _nothing_wrong(_: Mapping[str, Any]) -> Mapping[str, str]:
@@ -22,14 +22,19 @@ def _no_landing_zones(_: Mapping[str, Any], table: str) -> str | None:
     return "its type of catalog has no landing zones"
 
 
+def _no_files(_: Mapping[str, Any], table: str) -> str | None:
+    return "its type of catalog has no files to list"
+
+
 @dataclass(frozen=True)
 class CatalogTraits:
-    """The write strategies a type of catalog can do, the keys of its declaration, and what can be a landing zone."""
+    """The write strategies a type of catalog can do, the keys of its declaration, and which tables are files."""
 
     strategies: frozenset[str]
     options: frozenset[str]
     check: CheckOptions = _nothing_wrong
-    refuses_landing: RefusesLanding = _no_landing_zones
+    refuses_landing: Refuses = _no_landing_zones
+    refuses_listing: Refuses = _no_files
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,10 @@ class Statistics:
 
 @dataclass(frozen=True, order=True)
 class LandedFile:
-    """A file of a landing zone; one with the same path, seen from the catalog, size and time is the same file."""
+    """A file that a source is read from.
+
+    One with the same path, seen from the catalog, size and time is the same file.
+    """
 
     path: str
     size: int

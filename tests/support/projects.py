@@ -16,7 +16,10 @@ from rivet_dagster.model.write_strategy import MODES
 PLUGINS = Plugins(
     {
         "filesystem": CatalogTraits(
-            frozenset(MODES), frozenset({"path"}), refuses_landing=FilesystemCatalog.refuses_landing
+            frozenset(MODES),
+            frozenset({"path"}),
+            refuses_landing=FilesystemCatalog.refuses_landing,
+            refuses_listing=FilesystemCatalog.refuses_listing,
         )
     },
     {"pyspark": EngineTraits(frozenset({"master", "max_fusion_depth"}))},

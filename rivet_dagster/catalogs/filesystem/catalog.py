@@ -22,6 +22,7 @@ from rivet_dagster.catalogs.filesystem.footers import (
 from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.listing import source_files
 from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
 from rivet_dagster.catalogs.filesystem.staging import base_folder, base_of, files_of, publish, staged_files
@@ -33,7 +34,18 @@ from rivet_dagster.model.convert import show
 from rivet_dagster.model.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import Base, Files, Published, Record, Rest, Staged, Statistics, Touched, Version
+from rivet_dagster.model.storage import (
+    Base,
+    Files,
+    LandedFile,
+    Published,
+    Record,
+    Rest,
+    Staged,
+    Statistics,
+    Touched,
+    Version,
+)
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_strategy import MODES
 
@@ -101,6 +113,15 @@ class FilesystemCatalog(Catalog):
         """Only the engine can list a remote store."""
         remote = is_remote(str(options.get("path"))) or is_remote(table)
         return "only the engine can look into a remote store" if remote else None
+
+    @classmethod
+    def refuses_listing(cls, options: Mapping[str, Any], table: str) -> str | None:
+        """The same."""
+        return cls.refuses_landing(options, table)
+
+    def files(self, table: str, options: Mapping[str, Any]) -> tuple[LandedFile, ...]:
+        """A file, or all at and below a directory or what a glob matches; the folder that they come to must exist."""
+        return source_files(self._place, table, self._format)
 
     def landing_zone(self, table: str, options: Mapping[str, Any]) -> FilesystemLandingZone:
         """A directory or a glob."""

@@ -10,8 +10,9 @@ from typing import Any
 
 from rivet_dagster.catalogs.contract import LandingZone
 from rivet_dagster.catalogs.filesystem.formats import chosen_format, format_of, reader_options
+from rivet_dagster.catalogs.filesystem.listing import described, listed, require_folder
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
-from rivet_dagster.catalogs.filesystem.sources import data_files, existing, fixed_folder, hint, is_glob, matches
+from rivet_dagster.catalogs.filesystem.sources import existing, fixed_folder, is_glob, matches
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Files, LandedFile
 
@@ -19,7 +20,6 @@ ARCHIVE = "_archive"
 """The folder beside the files that they are moved to; engines pass over it, and so do we."""
 
 _SHOWN = 3
-_REMEDY = "Give this user the right to read there, or look after that file system."
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,7 @@ class FilesystemLandingZone(LandingZone):
 
     def files(self) -> tuple[LandedFile, ...]:
         """All files but hidden ones and those whose names, or whose folders' names, begin with ``_``."""
-        try:
-            found = {self._described(path) for path in data_files(self._roots(), _unless_gone)}
-        except OSError as error:
-            # No list may look like an empty one: what is not there any more is forgotten.
-            message = f"{self._shown()} cannot be listed: {error.strerror or error}"
-            raise RivetError("RVT-403", message, remediation=_REMEDY) from error
-        return tuple(sorted(file for file in found if file is not None))
+        return listed(self.place, self.table, self._roots)
 
     def relation(self, files: Sequence[LandedFile]) -> Files:
         """The files by name; below a directory, its partition folders give their columns."""
@@ -69,7 +63,7 @@ class FilesystemLandingZone(LandingZone):
 
     def _archive(self, file: LandedFile, name: str) -> None:
         path = self._path(file)
-        if self._described(path) != file:
+        if described(self.place, path) != file:
             return
         target = path.parent / ARCHIVE / name / path.name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +79,7 @@ class FilesystemLandingZone(LandingZone):
             target.unlink()
             target.symlink_to(linked)
         # Who looks before a move may find one file and move the next: only what has been moved can be told for sure.
-        if self._described(target, path) != file:
+        if described(self.place, target, path) != file:
             os.link(target, path)  # refused where one more has come under that name
             target.unlink()
 
@@ -100,30 +94,12 @@ class FilesystemLandingZone(LandingZone):
             message = f"{self._shown()} is a file: a landing zone is a directory or a glob"
             raise RivetError("RVT-321", message)
         folder = fixed_folder(self.place, self.table) if is_glob(self.table) else written
-        if not folder.is_dir():
-            raise RivetError("RVT-403", f"{self.place.shown(folder)} does not exist{hint(self.place, folder)}")
-        os.listdir(folder)  # what the glob cannot look into it takes for empty
+        require_folder(self.place, folder)
         found = matches(self.place, self.table, all_parts=True)
         return tuple(root for path in found for root in existing(path))
-
-    def _described(self, path: Path, place: Path | None = None) -> LandedFile | None:
-        """The file at ``path`` as if it lay at ``place``; None where there is none, or a link to nothing."""
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            return None
-        place = place or path
-        inside = place.is_relative_to(self.place.folder)
-        name = place.relative_to(self.place.folder) if inside else place
-        return LandedFile(str(name), status.st_size, status.st_mtime_ns)
 
     def _shown(self) -> str:
         return self.place.shown(self.place.join(self.table))
 
     def _path(self, file: LandedFile) -> Path:
         return self.place.folder / file.path
-
-
-def _unless_gone(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error

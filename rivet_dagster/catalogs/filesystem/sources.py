@@ -33,11 +33,9 @@ class Found:
 def find(place: Place, table: str, default_format: str, options: Mapping[str, Any]) -> Found:
     """What stands under ``table`` now. Raises RVT-403 where nothing does that an engine would read."""
     written = Path(place.join(table))
-    paths = existing(written) or existing(Path(f"{written}.{default_format}"))
+    paths = roots(place, table, default_format)
     if not paths and is_glob(table):
-        paths = tuple(found for path in matches(place, table) for found in existing(path))
-        if not paths:
-            raise RivetError("RVT-403", f"no file matches {place.shown(written)}")
+        raise RivetError("RVT-403", f"no file matches {place.shown(written)}")
     if not paths:
         raise RivetError("RVT-403", f"{place.shown(written)} does not exist{hint(place, written)}")
     first = next(data_files(paths), None)
@@ -46,6 +44,15 @@ def find(place: Place, table: str, default_format: str, options: Mapping[str, An
         raise RivetError("RVT-403", f"{place.shown(written)} holds no data file, and no `schema` is given")
     format = chosen_format(options) or format_of(table) or (format_of(first.name) if first else None) or default_format
     return Found(format, paths, first.name if first else table)
+
+
+def roots(place: Place, table: str, default_format: str) -> tuple[Path, ...]:
+    """The files and folders that stand under ``table`` now."""
+    written = Path(place.join(table))
+    paths = existing(written) or existing(Path(f"{written}.{default_format}"))
+    if not paths and is_glob(table):
+        paths = tuple(found for path in matches(place, table) for found in existing(path))
+    return paths
 
 
 def relation(found: Found, options: Mapping[str, Any]) -> Files:
