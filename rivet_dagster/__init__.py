@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from rivet_dagster.definitions.observation import build_observation_schedule
     from rivet_dagster.definitions.project import RivetProject
     from rivet_dagster.definitions.schedules import build_schedule_from_rivet_selection
+    from rivet_dagster.definitions.sensors.after_success import build_after_success_sensor
+    from rivet_dagster.definitions.sensors.files import build_files_sensor
+    from rivet_dagster.definitions.sensors.source_changed import build_source_changed_sensor
+    from rivet_dagster.definitions.sensors.sweep import build_sweep_sensors
     from rivet_dagster.definitions.translator import DagsterRivetTranslator
     from rivet_dagster.errors import RivetError
     from rivet_dagster.execution.refs import MaterializedRef
@@ -29,6 +33,10 @@ _HOMES = {
     "automation_condition": "rivet_dagster.definitions.conditions",
     "build_observation_schedule": "rivet_dagster.definitions.observation",
     "build_schedule_from_rivet_selection": "rivet_dagster.definitions.schedules",
+    "build_after_success_sensor": "rivet_dagster.definitions.sensors.after_success",
+    "build_files_sensor": "rivet_dagster.definitions.sensors.files",
+    "build_source_changed_sensor": "rivet_dagster.definitions.sensors.source_changed",
+    "build_sweep_sensors": "rivet_dagster.definitions.sensors.sweep",
     "compile_directory": "rivet_dagster.loading",
     "load_definitions": "rivet_dagster.definitions.load",
 }
@@ -41,8 +49,12 @@ __all__ = [
     "RivetError",
     "RivetProject",
     "automation_condition",
+    "build_after_success_sensor",
+    "build_files_sensor",
     "build_observation_schedule",
     "build_schedule_from_rivet_selection",
+    "build_source_changed_sensor",
+    "build_sweep_sensors",
     "compile_directory",
     "load_definitions",
 ]

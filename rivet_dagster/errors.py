@@ -31,6 +31,9 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-116": "Make one for each partitions definition.",
     "RVT-117": "Name sources of this project.",
     "RVT-118": "Leave `partition_offset` out; it counts back from the last whole partition of time.",
+    "RVT-119": "Select joints without partitions, or wait for joints of the same partitions with after_success; "
+    "a schedule or a condition makes partitions, too.",
+    "RVT-120": "Leave out of `target` what `monitored` selects.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "
     "without `name` it is the file's.",

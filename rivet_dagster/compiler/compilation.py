@@ -19,6 +19,7 @@ from rivet_dagster.compiler.plugin_options import check_plugins
 from rivet_dagster.compiler.quality import resolve_checks
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.schemas import JointSchema, infer_schemas
+from rivet_dagster.compiler.sensors import check_sensors
 from rivet_dagster.compiler.strategies import check_strategies
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SINK, SOURCE
@@ -47,6 +48,7 @@ def compile_project(
     check_assembly(graph, found, memo)
     check_landing_zones(graph, project.profile, plugins, found)
     check_parameters(graph, found)
+    check_sensors(project.dagster.sensors, graph, project.profile, plugins, found)
     engines = resolve_engines(graph, project.profile, plugins, found)
     if found.errors:
         return _failed(project, found)

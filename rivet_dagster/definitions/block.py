@@ -13,10 +13,10 @@ from rivet_dagster.definitions.observation import build_observation_schedule
 from rivet_dagster.definitions.problems import Problems
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.schedules import build_schedule_from_rivet_selection
-from rivet_dagster.definitions.sweeping import sweep_job, sweep_schedules, sweep_sensors
+from rivet_dagster.definitions.sensors.declared import declared_sensor
+from rivet_dagster.definitions.sweeping import sweep_job, sweep_schedules
 from rivet_dagster.model.automation import ObservationSchedule, TargetSchedule
 from rivet_dagster.model.origin import Origin
-from rivet_dagster.project.manifest import FILE
 
 Trigger: TypeAlias = dg.ScheduleDefinition | dg.SensorDefinition
 Job: TypeAlias = "dg.JobDefinition | dg.UnresolvedAssetJobDefinition"
@@ -38,7 +38,7 @@ def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definiti
     """
     problems = Problems(project.problems)
     settings = project.assembly.dagster
-    own = [sweep_job(project)] if settings.sensors or settings.sweeps else []
+    own = [sweep_job(project)] if settings.sensors.sweep or settings.sweeps else []
     names: dict[str, object] = {}
     jobs_by_name: dict[str, object] = {job.name: job for job in (*jobs, *own)}
     made: list[Trigger] = []
@@ -71,8 +71,7 @@ def _entries(project: RivetProject, sweeps: Sequence[dg.JobDefinition]) -> list[
             for one in settings.sweeps
         ),
         *(
-            Entry(f"sensor '{one.name}'", Origin(FILE, one.line), partial(sweep_sensors, one, job))
-            for job in sweeps
+            Entry(f"sensor '{one.name}'", one.origin, partial(declared_sensor, project, one))
             for one in settings.sensors
         ),
     ]

@@ -26,13 +26,19 @@ class Problems:
 
     @contextmanager
     def of(self, place: str, origin: Origin) -> Iterator[None]:
-        """Collect the RivetErrors of what is made from one entry; ``place`` names it in messages."""
+        """Collect the RivetErrors of what is made from one entry, those without a place of their own at its keys.
+
+        ``place`` names the entry in messages.
+        """
         try:
             yield
         except RivetError as error:
             for one in error.diagnostics:
-                key = next((key for key in _KEYS.get(one.code, ()) if key in origin.lines), None)
-                self.add(place, origin, one.code, one.message, key, one.remediation)
+                if one.file is not None:
+                    self.found.append(one)
+                else:
+                    key = next((key for key in _KEYS.get(one.code, ()) if key in origin.lines), None)
+                    self.add(place, origin, one.code, one.message, key, one.remediation)
 
     def add(
         self,

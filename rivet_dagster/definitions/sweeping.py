@@ -1,6 +1,8 @@
-"""The job that sweeps, and what starts it: runs that ended badly, and the clock."""
+"""The job that sweeps, and the clock that starts it."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
+
+from functools import lru_cache
 
 import dagster as dg
 
@@ -10,13 +12,13 @@ from rivet_dagster.definitions.schedules import refusals
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.sweeping import sweep_patiently
 from rivet_dagster.model.automation import SweepSchedule
-from rivet_dagster.model.sensors import SweepSensor
 
 JOB = "sweep"
 
 
+@lru_cache(maxsize=8)
 def sweep_job(project: RivetProject) -> dg.JobDefinition:
-    """The job."""
+    """The job; all that start it have to mean the same one."""
 
     @dg.op(description="Removes what runs that died left in the catalogs; a run that lives loses nothing.")
     def sweep_catalogs(context: dg.OpExecutionContext) -> None:
@@ -32,34 +34,6 @@ def sweep_job(project: RivetProject) -> dg.JobDefinition:
         sweep_catalogs()
 
     return sweep
-
-
-def sweep_sensors(declared: SweepSensor, job: dg.JobDefinition) -> list[dg.SensorDefinition]:
-    """Two: a sensor of Dagster's looks for runs of one status."""
-    return [
-        _sensor(declared, f"{declared.name}_failure", dg.DagsterRunStatus.FAILURE, job),
-        _sensor(declared, f"{declared.name}_canceled", dg.DagsterRunStatus.CANCELED, job),
-    ]
-
-
-def _sensor(
-    declared: SweepSensor, name: str, status: dg.DagsterRunStatus, job: dg.JobDefinition
-) -> dg.SensorDefinition:
-    @dg.run_status_sensor(
-        run_status=status,
-        name=name,
-        minimum_interval_seconds=declared.minimum_interval_seconds,
-        default_status=dg.DefaultSensorStatus[declared.default_status],
-        request_job=job,
-        description=f"Sweeps after each run that ended as {status.value}.",
-    )
-    def after(context: dg.RunStatusSensorContext) -> dg.RunRequest | dg.SkipReason:
-        run = context.dagster_run
-        if run.job_name == JOB:
-            return dg.SkipReason("it was a sweep itself")
-        return dg.RunRequest(run_key=run.run_id, tags={"rivet/sweeps_after": run.run_id})
-
-    return after
 
 
 def sweep_schedules(declared: SweepSchedule, job: dg.JobDefinition) -> list[dg.ScheduleDefinition]:

@@ -15,7 +15,7 @@ from rivet_dagster.model.automation import (
 )
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.profile import Profile
-from rivet_dagster.model.sensors import SweepSensor
+from rivet_dagster.model.sensors import Sensors
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class DagsterSettings:
 
     key_prefix: tuple[str, ...] = ()
     io_manager_key: str = "rivet_io_manager"
-    sensors: tuple[SweepSensor, ...] = ()
+    sensors: Sensors = Sensors()
     schedules: tuple[TargetSchedule, ...] = ()
     sweeps: tuple[SweepSchedule, ...] = ()
     observe: tuple[ObservationSchedule, ...] = ()

@@ -2,40 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.automation import STOPPED
 from rivet_dagster.model.convert import whole
-from rivet_dagster.model.sensors import SweepSensor
+from rivet_dagster.model.sensors import (
+    AfterSuccessSensor,
+    FilesSensor,
+    Sensor,
+    Sensors,
+    SourceChangedSensor,
+    SweepSensor,
+)
 from rivet_dagster.project.schedules import is_named, status
-from rivet_dagster.project.settings_file import Section, text
-
-_SENSORS = ("files", "source_changed", "after_success", "sweep")
+from rivet_dagster.project.settings_file import Section, text, texts
 
 
-def read_sensors(dagster: Section) -> tuple[SweepSensor, ...]:
+def _some(value: Any) -> tuple[str, ...]:
+    names = texts(value)
+    if not names:
+        raise ValueError("must name at least one source")
+    return names
+
+
+_KINDS: dict[str, tuple[type[Sensor], dict[str, Callable[[Any], object]]]] = {
+    "files": (FilesSensor, {"source": text, "target": text}),
+    "source_changed": (SourceChangedSensor, {"sources": _some, "target": text}),
+    "after_success": (AfterSuccessSensor, {"monitored": text, "target": text}),
+    "sweep": (SweepSensor, {}),
+}
+"""The class of each type, and the keys of its own, all of which it needs."""
+
+
+def read_sensors(dagster: Section) -> Sensors:
     """The sensors, those that are wrong left out."""
-    found = []
+    found: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
     for name, section in dagster.sections("sensors", "sensor").items():
         kind = section.need("type", text)
         if kind is None or not is_named(section, name):
             continue
-        if kind != "sweep":
-            _refuse(section, kind, _SENSORS)
+        if kind not in _KINDS:
+            section.wrong("RVT-104", f"there is no type '{kind}'{nearest(kind, _KINDS)}", "type")
             continue
-        section.only(("type", "default_status", "minimum_interval_seconds"))
-        found.append(
-            SweepSensor(
-                name=name,
-                default_status=section.get("default_status", status) or STOPPED,
-                minimum_interval_seconds=section.get("minimum_interval_seconds", whole(1)),
-                line=section.value.line,
-            )
-        )
-    return tuple(found)
+        sensor = _sensor(kind, name, section)
+        if sensor is not None:
+            found[kind].append(sensor)
+    return Sensors(**{kind: tuple(sensors) for kind, sensors in found.items()})
 
 
-def _refuse(section: Section, kind: str, known: tuple[str, ...]) -> None:
-    if kind in known:
-        section.wrong("RVT-103", f"the type '{kind}' is not available yet", "type", "Remove the sensor.")
-    else:
-        section.wrong("RVT-104", f"there is no type '{kind}'{nearest(kind, known)}", "type")
+def _sensor(kind: str, name: str, section: Section) -> Sensor | None:
+    made, needed = _KINDS[kind]
+    section.only(("type", *needed, "default_status", "minimum_interval_seconds"))
+    own = {key: section.need(key, convert) for key, convert in needed.items()}
+    common = {
+        "default_status": section.get("default_status", status) or STOPPED,
+        "minimum_interval_seconds": section.get("minimum_interval_seconds", whole(1)),
+    }
+    if None in own.values():
+        return None
+    return made(name=name, origin=section.origin, **common, **own)  # type: ignore[arg-type]

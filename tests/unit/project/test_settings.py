@@ -80,7 +80,7 @@ def test_no_manifest(tmp_path: Path) -> None:
         (MANIFEST + "dagster:\n  io_manager_key: 2nd\n", [("RVT-104", 6)], "key of a Dagster resource"),
         (MANIFEST + "dagster:\n  sensors: [a]\n", [("RVT-104", 6)], "must be a mapping, not a list"),
         (MANIFEST + "dagster:\n  sensors:\n    a: {}\n", [("RVT-105", 7)], "sensor 'a': `type` is missing"),
-        (MANIFEST + "dagster:\n  sensors:\n    a: {type: files}\n", [("RVT-103", 7)], "not available yet"),
+        (MANIFEST + "dagster:\n  sensors:\n    a: {type: files}\n", [("RVT-105", 7)] * 2, "`source` is missing"),
         (MANIFEST + "dagster:\n  sensors:\n    a: {type: sweeep}\n", [("RVT-104", 7)], "did you mean 'sweep'?"),
         (MANIFEST + "dagster:\n  sensors:\n    a-b: {type: sweep}\n", [("RVT-104", 7)], "letters, digits and '_'"),
         (MANIFEST + SWEEP + "      default_status: running\n", [("RVT-104", 9)], "must be RUNNING or STOPPED"),
@@ -108,7 +108,9 @@ def test_dagster_settings(load: Load) -> None:
 def test_sweeps(load: Load) -> None:
     block = "dagster:\n  sensors:\n    a: {type: sweep}\n  schedules:\n    b: {type: sweep, cron_schedule: '@daily'}\n"
     settings = load({"rivet.yaml": MANIFEST + block}).dagster
-    assert settings.sensors == (SweepSensor(name="a", line=7),)
+    (sensor,) = settings.sensors
+    assert sensor == SweepSensor(name="a", origin=sensor.origin)
+    assert sensor.origin.line == 7
     (sweep,) = settings.sweeps
     assert (sweep.name, sweep.cron_schedule, sweep.origin.line_of("cron_schedule")) == ("b", "@daily", 9)
 

@@ -1,0 +1,58 @@
+"""The rules of what a sensor watches: a source, whose files can be listed where it looks at files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.errors import nearest
+from rivet_dagster.model.joint import SOURCE
+from rivet_dagster.model.plugins import Plugins
+from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.sensors import Sensor, Sensors
+
+BY_VERSION = "Use `type: source_changed`, where the catalog tells a version of its data."
+
+
+def check_sensors(sensors: Sensors, graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
+    """RVT-117 for a sensor on what is no source, RVT-104 for one on files that nobody can list."""
+    types = {name: joint.type for name, joint in graph.joints.items()}
+    for sensor in sensors.source_changed:
+        for name in sensor.sources:
+            _refuse(sensor, "sources", "RVT-117", wrong_source(name, types), found)
+    for watch in sensors.files:
+        why = wrong_source(watch.source, types)
+        _refuse(watch, "source", "RVT-117", why, found)
+        if why is None:
+            joint = graph.joints[watch.source]
+            spec = profile.catalog(joint.catalog or "")
+            traits = plugins.catalogs.get(spec.type) if spec else None
+            unlisted = traits.refuses_listing(spec.options, joint.table or "") if spec and traits else None
+            _refuse(watch, "source", "RVT-104", unlisted and not_listed(watch.source, unlisted), found, BY_VERSION)
+
+
+def wrong_source(name: str, types: Mapping[str, str]) -> str | None:
+    """Why nobody can watch ``name`` for new data; ``types`` are those of all joints.
+
+    >>> wrong_source("order", {"orders": "source", "report": "sink"})
+    "there is no source 'order'; did you mean 'orders'?"
+    """
+    if types.get(name) == SOURCE:
+        return None
+    if name in types:
+        return f"'{name}' is no source, it is made here: the type after_success waits for it"
+    return f"there is no source '{name}'{nearest(name, [one for one, type_ in types.items() if type_ == SOURCE])}"
+
+
+def not_listed(source: str, why: str) -> str:
+    """The sentence for a source whose catalog ``why`` keeps from listing its files."""
+    return f"the files of '{source}' cannot be listed: {why}"
+
+
+def _refuse(
+    sensor: Sensor, key: str, code: str, why: str | None, found: Diagnostics, remediation: str | None = None
+) -> None:
+    if why is not None:
+        message = f"sensor '{sensor.name}': `{key}`: {why}"
+        found.errors.append(sensor.origin.diagnostic(code, message, key=key, remediation=remediation))

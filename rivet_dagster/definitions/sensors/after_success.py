@@ -1,0 +1,141 @@
+"""The sensor that makes its target when all that it monitors has been materialized."""
+
+# No `from __future__ import annotations` here: Dagster reads the annotation of a sensor's context as a class.
+
+from collections.abc import Container, Iterable, Sequence
+
+import dagster as dg
+
+from rivet_dagster.definitions.partitions import partitions_definition
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.sensors.memory import cursor, recall, run_key
+from rivet_dagster.definitions.sensors.mistakes import Mistakes
+from rivet_dagster.definitions.sensors.watching import target_job
+from rivet_dagster.definitions.target import Target, find_target
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.origin import Origin
+
+KIND = "after_success"
+
+PAGE = 1000
+"""Materializations of one asset that one tick looks at; the next tick goes on."""
+
+_WHOLE = ""
+"""What is waited for where the target has no partitions."""
+
+Waiting = dict[str, dict[str, int]]
+"""By partition, the assets materialized since it was last requested, and the storage id of the event that tells it."""
+
+
+def build_after_success_sensor(
+    project: RivetProject,
+    name: str,
+    monitored: str,
+    target: str,
+    *,
+    minimum_interval_seconds: int | None = None,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+    origin: Origin | None = None,
+) -> dg.SensorDefinition:
+    """A sensor that makes ``target`` once all joints of ``monitored`` have been materialized since the last request.
+
+    Both are Dagster's asset selection syntax over the project's assets. Before the first request whatever was ever
+    materialized counts. A ``target`` with partitions needs ``monitored`` with the same ones; each partition is then
+    waited for and requested by itself, from the first tick on: switching the sensor on makes no old ones. Where
+    only ``monitored`` has partitions any one of them counts. The other arguments are those of ``build_files_sensor``.
+
+    Raises one RivetError with all that is wrong (RVT-115, RVT-116, RVT-119, RVT-120).
+
+    >>> project = RivetProject.load("example_repo")
+    >>> build_after_success_sensor(project, "after", 'key:"fleet"', 'key:"fleet_age"').name
+    'after'
+    """
+    mistakes = Mistakes(name, origin)
+    made = watched = None
+    with mistakes.of("monitored"):
+        watched = find_target(project, monitored)
+    with mistakes.of("target"):
+        made = find_target(project, target)
+        if watched is not None:
+            _refuse_circle(made, watched)
+            _refuse_other_partitions(project, made, watched)
+    mistakes.raise_all()
+    assert made is not None and watched is not None
+    keys = {key.to_user_string(): key for key in project.keys(watched.joints)}
+    partitions = partitions_definition(made.partitions) if made.partitions is not None else None
+
+    @dg.sensor(
+        name=name,
+        job=target_job(project, name, made),
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=default_status,
+        description=f"Waits until all of {', '.join(keys)} have been materialized.",
+    )
+    def look(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        before = recall(context, KIND) or {}
+        after: dict[str, int] = {}
+        waiting: Waiting = {part: dict(events) for part, events in before.get("waiting", {}).items()}
+        for asset, key in keys.items():
+            start = before.get("after", {}).get(asset)
+            events = _newest(context, key, start) if partitions is None or start is None else _next(context, key, start)
+            after[asset] = max(start or 0, *(event.storage_id for event in events), 0)
+            if partitions is None or start is not None:
+                for event in events:
+                    part = (event.partition_key or _WHOLE) if partitions is not None else _WHOLE
+                    waiting.setdefault(part, {})[asset] = event.storage_id
+        waiting = _still_asked(waiting, keys, partitions)
+        ready = sorted(part for part, events in waiting.items() if events.keys() == keys.keys())
+        requests = [
+            dg.RunRequest(run_key=run_key(context, [part, waiting.pop(part)]), partition_key=part or None)
+            for part in ready
+        ]
+        return dg.SensorResult(
+            run_requests=requests,
+            skip_reason=None if requests else _missing(waiting, keys),
+            cursor=cursor(KIND, after=after, waiting=waiting),
+        )
+
+    return look
+
+
+def _refuse_circle(made: Target, watched: Target) -> None:
+    both = [joint for joint in made.joints if joint in watched.joints]
+    if both:
+        raise RivetError("RVT-120", f"it makes {', '.join(both)}, which is monitored: each run would lead to the next")
+
+
+def _refuse_other_partitions(project: RivetProject, made: Target, watched: Target) -> None:
+    if made.partitions is None:
+        return
+    for name in watched.joints:
+        own = project.assembly.joint(name).partitions
+        if own is None or own.keys != made.partitions.keys:
+            message = f"its partitions are {made.partitions}, those of '{name}', which is monitored, {own or 'none'}"
+            raise RivetError("RVT-119", message)
+
+
+def _newest(context: dg.SensorEvaluationContext, key: dg.AssetKey, start: int | None) -> Sequence[dg.EventLogRecord]:
+    wanted = dg.AssetRecordsFilter(asset_key=key, after_storage_id=start)
+    return context.instance.fetch_materializations(wanted, limit=1).records
+
+
+def _next(context: dg.SensorEvaluationContext, key: dg.AssetKey, start: int) -> Sequence[dg.EventLogRecord]:
+    wanted = dg.AssetRecordsFilter(asset_key=key, after_storage_id=start)
+    return context.instance.fetch_materializations(wanted, limit=PAGE, ascending=True).records
+
+
+def _still_asked(waiting: Waiting, keys: Container[str], partitions: dg.PartitionsDefinition[str] | None) -> Waiting:
+    """What can still be requested: when a cursor or an event was written, the declarations may have been others."""
+    return {
+        part: {asset: event for asset, event in events.items() if asset in keys}
+        for part, events in waiting.items()
+        if (part == _WHOLE if partitions is None else part != _WHOLE and partitions.has_partition_key(part))
+    }
+
+
+def _missing(waiting: Waiting, keys: Iterable[str]) -> str:
+    done = set.union(set(), *waiting.values())
+    missing = [asset for asset in keys if asset not in done]
+    if missing:
+        return f"not materialized since: {', '.join(missing)}"
+    return f"no partition has all: {len(waiting)} have some"

@@ -1,0 +1,116 @@
+"""The sensor that makes its target when files of a source are new or have changed."""
+
+# No `from __future__ import annotations` here: Dagster reads the annotation of a sensor's context as a class.
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from rivet_dagster.catalogs.registry import catalog_class
+from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.compiler.sensors import BY_VERSION, not_listed
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.sensors.memory import cursor, recall, run_key
+from rivet_dagster.definitions.sensors.mistakes import Mistakes
+from rivet_dagster.definitions.sensors.watching import find_source, find_whole_target, observation, target_job
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.landing import version_of
+from rivet_dagster.execution.reading import data_version, source_files
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.storage import LandedFile
+
+KIND = "files"
+
+REMEMBERED = 2000
+"""So many files are remembered one by one; Dagster keeps the cursor of every tick, for days."""
+
+_MARK = 8
+"""Characters that tell a file from all others: 48 bits."""
+
+
+def build_files_sensor(
+    project: RivetProject,
+    name: str,
+    source: str,
+    target: str,
+    *,
+    minimum_interval_seconds: int | None = None,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+    origin: Origin | None = None,
+) -> dg.SensorDefinition:
+    """A sensor that makes ``target`` once for all files of ``source`` that are new or changed since the last request.
+
+    Those there at the first tick are new. A file that is gone requests nothing, unless there were more than 2,000.
+    ``target`` is Dagster's asset selection syntax over the project's assets, with no partitions; the run belongs to a
+    job called ``name``. Each change is observed, too. ``minimum_interval_seconds`` lie between two ticks (default 30).
+
+    Raises one RivetError with all that is wrong (RVT-104, RVT-115, RVT-116, RVT-117, RVT-119), at the lines of
+    ``origin``, where rivet.yaml declares the sensor.
+
+    >>> project = RivetProject.load("example_repo")
+    >>> build_files_sensor(project, "landing", "planes", 'key:"fleet_age"').job_name
+    'landing'
+    """
+    mistakes = Mistakes(name, origin)
+    with mistakes.of("source"):
+        joint = _listed_source(project, source)
+    with mistakes.of("target"):
+        job = target_job(project, name, find_whole_target(project, target))
+    mistakes.raise_all()
+
+    @dg.sensor(
+        name=name,
+        job=job,
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=default_status,
+        description=f"Looks for files of {source} that are new or have changed.",
+    )
+    def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        runtime = Runtime(project.assembly, project.root)
+        files = source_files(runtime, joint)
+        before, now = recall(context, KIND), _remembered(files)
+        if before is not None and before["version"] == now["version"]:
+            return dg.SkipReason(f"no change in {len(files)} files")
+        changed = _changed(files, before)
+        key = run_key(context, now["version"]) if changed else (before or {}).get("last", "")
+        return dg.SensorResult(
+            run_requests=[dg.RunRequest(run_key=key)] if changed else None,
+            skip_reason=None if changed else f"no new file among {len(files)}",
+            cursor=cursor(KIND, last=key, **now),
+            asset_events=[observation(project, source, data_version(runtime, joint))] if files else [],
+        )
+
+    return look
+
+
+def _listed_source(project: RivetProject, name: str) -> CompiledJoint:
+    joint = find_source(project, name)
+    spec = next(spec for spec in project.assembly.catalogs if spec.name == joint.catalog)
+    why = catalog_class(spec.type).refuses_listing(spec.options, joint.table or "")
+    if why is not None:
+        raise RivetError("RVT-104", not_listed(name, why), remediation=BY_VERSION)
+    return joint
+
+
+def _remembered(files: Sequence[LandedFile]) -> dict[str, str]:
+    """What a cursor keeps of a listing: a version of all of it, and a mark of each file unless they are too many."""
+    version = version_of(files)
+    return {"version": version} | ({"files": "".join(map(_mark, files))} if len(files) <= REMEMBERED else {})
+
+
+def _changed(files: Sequence[LandedFile], before: Mapping[str, Any] | None) -> bool:
+    """Whether some of ``files`` were not there before; where nobody knows, they may not have been."""
+    known = before.get("files") if before is not None else ""
+    if known is None:
+        return bool(files)
+    marks = {known[start : start + _MARK] for start in range(0, len(known), _MARK)}
+    return any(_mark(file) not in marks for file in files)
+
+
+def _mark(file: LandedFile) -> str:
+    digest = hashlib.sha256(f"{file.path}\0{file.size}\0{file.mtime_ns}".encode()).digest()
+    return base64.b64encode(digest[: _MARK * 6 // 8]).decode()

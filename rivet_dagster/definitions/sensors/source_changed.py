@@ -1,0 +1,86 @@
+"""The sensor that makes its target when the data version of a source has changed."""
+
+# No `from __future__ import annotations` here: Dagster reads the annotation of a sensor's context as a class.
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.sensors.memory import cursor, recall, run_key
+from rivet_dagster.definitions.sensors.mistakes import Mistakes
+from rivet_dagster.definitions.sensors.watching import find_source, find_whole_target, observation, target_job
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.execution.reading import data_version
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.origin import Origin
+
+KIND = "source_changed"
+
+
+def build_source_changed_sensor(
+    project: RivetProject,
+    name: str,
+    sources: Sequence[str],
+    target: str,
+    *,
+    minimum_interval_seconds: int | None = None,
+    default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
+    origin: Origin | None = None,
+) -> dg.SensorDefinition:
+    """A sensor that makes ``target`` once when the data versions of one or several of ``sources`` have changed.
+
+    The version of a source's first tick is the one to change. A version that cannot be told keeps none of the others
+    from being seen: the tick logs that, or fails where there is nothing else to tell, and the source goes on from the
+    version it had. The other arguments are those of ``build_files_sensor``; what is seen is observed, too.
+
+    Raises one RivetError with all that is wrong (RVT-115, RVT-116, RVT-117, RVT-119).
+
+    >>> project = RivetProject.load("example_repo")
+    >>> build_source_changed_sensor(project, "moved", ["planes", "airlines"], 'key:"fleet_age"').name
+    'moved'
+    """
+    mistakes = Mistakes(name, origin)
+    joints = []
+    for source in sources:
+        with mistakes.of("sources"):
+            joints.append(find_source(project, source))
+    with mistakes.of("target"):
+        job = target_job(project, name, find_whole_target(project, target))
+    mistakes.raise_all()
+
+    @dg.sensor(
+        name=name,
+        job=job,
+        minimum_interval_seconds=minimum_interval_seconds,
+        default_status=default_status,
+        description=f"Looks whether the data of {', '.join(sources)} changed.",
+    )
+    def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        before = recall(context, KIND) or {}
+        known = {source: version for source, version in before.get("versions", {}).items() if source in sources}
+        versions: dict[str, str] = {}
+        errors: list[Diagnostic] = []
+        runtime = Runtime(project.assembly, project.root)
+        for joint in joints:
+            try:
+                versions[joint.name] = data_version(runtime, joint)
+            except RivetError as error:
+                errors += error.diagnostics
+        news = {source: version for source, version in versions.items() if known.get(source) != version}
+        if errors and not news:
+            raise RivetError.of(errors)
+        for diagnostic in errors:
+            context.log.error(str(diagnostic))
+        if not news:
+            return dg.SkipReason("no data version has changed")
+        changed = sorted(source for source in news if source in known)
+        key = run_key(context, news) if changed else before.get("last", "")
+        return dg.SensorResult(
+            run_requests=[dg.RunRequest(run_key=key)] if changed else None,
+            skip_reason=None if changed else f"seen for the first time: {', '.join(sorted(news))}",
+            cursor=cursor(KIND, last=key, versions={**known, **news}),
+            asset_events=[observation(project, source, version) for source, version in news.items()],
+        )
+
+    return look

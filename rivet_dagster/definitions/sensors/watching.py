@@ -1,0 +1,43 @@
+"""What the sensors that watch sources have in common."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.compiler.sensors import wrong_source
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.target import Target, find_target
+from rivet_dagster.errors import RivetError
+
+DATA_VERSION = "dagster/data_version"
+"""The tag by which Dagster knows the data version that an event tells."""
+
+
+def find_source(project: RivetProject, name: str) -> CompiledJoint:
+    """The source of that name. Raises RVT-117."""
+    why = wrong_source(name, {joint.name: joint.type for joint in project.assembly.joints})
+    if why is not None:
+        raise RivetError("RVT-117", why)
+    return project.assembly.joint(name)
+
+
+def find_whole_target(project: RivetProject, text: str) -> Target:
+    """What a selection in Dagster's syntax makes, all of it without partitions. Raises RVT-115, RVT-116, RVT-119."""
+    target = find_target(project, text)
+    if target.partitions is not None:
+        message = (
+            f"{text!r} has partitions ({target.partitions}), and a source that changed does not tell which to make"
+        )
+        raise RivetError("RVT-119", message)
+    return target
+
+
+def observation(project: RivetProject, source: str, version: str) -> dg.AssetObservation:
+    """That a source was seen in a version, as the step that observes it tells it."""
+    return dg.AssetObservation(project.key(source), tags={DATA_VERSION: version})
+
+
+def target_job(project: RivetProject, name: str, target: Target) -> dg.UnresolvedAssetJobDefinition:
+    """The job that a sensor starts, called as the sensor is."""
+    return dg.define_asset_job(name, target.selection(project), description=f"What the sensor {name} makes.")

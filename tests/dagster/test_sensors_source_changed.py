@@ -1,0 +1,183 @@
+"""The sensor that watches the data versions of sources."""
+
+import os
+import random
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from support.folders import MANIFEST, ProjectFolder, sink, source
+from support.sensors import Ticker, sensor_of
+
+from rivet_dagster import (
+    DagsterRivetTranslator,
+    RivetError,
+    RivetProject,
+    build_source_changed_sensor,
+    load_definitions,
+)
+
+SENSOR = {"type": "source_changed", "sources": ["a", "b"], "target": 'key:"out"'}
+
+
+@pytest.fixture
+def watched(folder) -> ProjectFolder:
+    return folder({
+        "data/a.csv": "id\n1\n",
+        "data/b.csv": "id\n1\n",
+        "sources/a.yaml": source("a.csv", "id INT"),
+        "sources/b.yaml": source("b.csv", "id INT"),
+        "joints/both.sql": "SELECT id FROM a UNION ALL SELECT id FROM b",
+        "sinks/out.yaml": sink("out", "both"),
+        "rivet.yaml": {**MANIFEST, "dagster": {"sensors": {"moved": SENSOR}}},
+    })  # fmt: skip
+
+
+@pytest.fixture
+def ticker(watched, instance) -> Ticker:
+    return Ticker(sensor_of(watched.root, "moved"), instance)
+
+
+def change(root: Path, name: str, at: int) -> None:
+    """Another data version, told by the file's time."""
+    os.utime(root / f"data/{name}.csv", ns=(at, at))
+
+
+def test_a_change_of_any_is_requested_once_and_the_first_versions_are_none(watched, ticker):
+    assert ticker.tick() == []
+    assert ticker.skipped == "seen for the first time: a, b"
+    assert ticker.tick() == []
+    assert ticker.skipped == "no data version has changed"
+    change(watched.root, "a", 5)
+    assert len(ticker.tick()) == 1
+    change(watched.root, "a", 6)
+    change(watched.root, "b", 6)
+    assert len(ticker.tick()) == 1
+    assert ticker.tick() == []
+
+
+def test_a_version_that_comes_back_is_another_change(watched, ticker):
+    change(watched.root, "a", 5)
+    ticker.tick()
+    for _ in range(2):
+        for at in (6, 5):
+            change(watched.root, "a", at)
+            assert len(ticker.tick()) == 1
+
+
+def test_a_source_that_cannot_be_read_hides_no_change_of_the_other(watched, ticker):
+    """The tick that has nothing to request fails; the source goes on from the version it had."""
+    ticker.tick()
+    away = watched.root / "away.csv"
+    (watched.root / "data/a.csv").rename(away)
+    with pytest.raises(RivetError, match=r"RVT-403.*a\.csv"):
+        ticker.tick()
+    change(watched.root, "b", 5)
+    assert len(ticker.tick()) == 1
+    with pytest.raises(RivetError, match="RVT-403"):
+        ticker.tick()
+    away.rename(watched.root / "data/a.csv")
+    assert ticker.tick() == []
+    change(watched.root, "a", 5)
+    assert len(ticker.tick()) == 1
+
+
+def test_one_that_cannot_be_read_at_the_first_tick_leaves_the_other_its_first_version(watched, ticker):
+    (watched.root / "data/a.csv").rename(watched.root / "away.csv")
+    assert ticker.tick() == []
+    assert ticker.skipped == "seen for the first time: b"
+    change(watched.root, "b", 5)
+    assert len(ticker.tick()) == 1
+
+
+def test_a_source_that_is_added_to_the_list_has_not_changed(watched, ticker):
+    project = RivetProject.load(watched.root)
+    ticker.sensor = build_source_changed_sensor(project, "moved", ["a"], 'key:"out"')
+    ticker.tick()
+    ticker.sensor = build_source_changed_sensor(project, "moved", ["a", "b"], 'key:"out"')
+    assert ticker.tick() == []
+    change(watched.root, "b", 5)
+    assert len(ticker.tick()) == 1
+
+
+def test_a_cursor_of_another_kind_or_no_cursor_at_all_is_a_first_tick(watched, ticker):
+    for cursor in ('{"kind":"files","version":"x"}', "what a person typed", "[]"):
+        ticker.cursor = cursor
+        assert ticker.tick() == []
+        assert ticker.skipped == "seen for the first time: a, b"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_history_of_versions_and_ticks_requests_what_a_model_says(watched, ticker, seed):
+    rng = random.Random(seed)
+    root = watched.root
+    now: dict[str, int | None] = {}
+    for name in ("a", "b"):
+        change(root, name, 1)
+        now[name] = 1
+    saved: dict[str, int] = {}
+    requested_since: dict[tuple[tuple[str, int | None], ...], str] = {}
+    keys: set[str] = set()
+    for _ in range(150):
+        name, action = rng.choice("ab"), rng.choice(["change", "change", "vanish", "tick", "tick", "lose"])
+        path = root / f"data/{name}.csv"
+        if action == "change":
+            path.write_text("id\n1\n")
+            now[name] = rng.randrange(1, 4)
+            change(root, name, now[name])
+        elif action == "vanish":
+            path.unlink(missing_ok=True)
+            now[name] = None
+        else:
+            readable = {one: at for one, at in now.items() if at is not None}
+            news = {one: at for one, at in readable.items() if saved.get(one) != at}
+            if len(readable) < 2 and not news:
+                with pytest.raises(RivetError, match="RVT-403"):
+                    ticker.tick(saved=action == "tick")
+                continue
+            new = ticker.tick(saved=action == "tick")
+            seen = tuple(sorted(news.items()))
+            if any(one in saved for one in news) and seen not in requested_since:
+                (run,) = new
+                assert run.run_key not in keys
+                keys.add(run.run_key)
+                requested_since[seen] = run.run_key
+            else:
+                assert new == []
+            if action == "tick":
+                saved, requested_since = {**saved, **readable}, {}
+    assert len(keys) > 5
+
+
+def test_what_was_seen_is_observed_and_automation_conditions_take_it_up(watched, instance):
+    """Neither the first nor a repeated version is news to them, a changed one is."""
+
+    class Eager(DagsterRivetTranslator):
+        def get_asset_spec(self, joint, project):
+            spec = super().get_asset_spec(joint, project)
+            condition = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
+            return spec if joint.type == "source" else spec.replace_attributes(automation_condition=condition)
+
+    definitions = load_definitions(watched.root, translator=Eager())
+    ticker = Ticker(next(iter(definitions.sensors)), instance)
+    cursor = None
+
+    def asked() -> set[str]:
+        nonlocal cursor
+        result = dg.evaluate_automation_conditions(definitions, instance, cursor=cursor)
+        cursor = result.cursor
+        names = ("both", "out")
+        return {name for name in names if result.get_requested_partitions(dg.AssetKey(name))}
+
+    ticker.tick()
+    asked()
+    assert asked() == set()
+    ticker.tick()
+    assert asked() == set()
+    change(watched.root, "b", 5)
+    ticker.tick()
+    assert "both" in asked()
+    assert asked() == set()
+    (seen, first) = instance.fetch_observations(dg.AssetKey("b"), limit=9).records
+    assert seen.asset_observation.data_version != first.asset_observation.data_version
+    assert len(instance.fetch_observations(dg.AssetKey("a"), limit=9).records) == 1
