@@ -34,6 +34,10 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-119": "Select joints without partitions, or wait for joints of the same partitions with after_success; "
     "a schedule or a condition makes partitions, too.",
     "RVT-120": "Leave out of `target` what `monitored` selects.",
+    "RVT-121": "Write it as `def name(context: dg.AssetExecutionContext, group: RivetGroupRun)`, resources behind; "
+    "and in it `yield from group.run(context)`.",
+    "RVT-122": "Write joints, path:FOLDER, tag:TAG, group:GROUP, kind:KIND; +x is what x reads, too, x+ what reads it; "
+    "a space means one or the other, a comma both.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "
     "without `name` it is the file's.",

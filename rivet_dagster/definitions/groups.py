@@ -1,8 +1,9 @@
-"""A fused group as one subsettable multi-asset."""
+"""The run of a fused group in a step of Dagster's: which events it gives."""
 
-# No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
+from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
@@ -15,7 +16,7 @@ from rivet_dagster.definitions.identity import run_identity
 from rivet_dagster.definitions.names import step_name
 from rivet_dagster.definitions.partitions import run_window
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, open_runtime
+from rivet_dagster.definitions.resources import open_runtime
 from rivet_dagster.definitions.translator import column_schema
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.eviction import evict
@@ -23,6 +24,7 @@ from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.judging import check_published
 from rivet_dagster.execution.progress import ProgressLines, Watch
 from rivet_dagster.execution.reading import reference
+from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult, GroupResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SOURCE
@@ -32,52 +34,52 @@ from rivet_dagster.model.storage import Published
 _NAMES = 20
 """How many files of a landing zone stand in the metadata by name."""
 
+GroupEvent = dg.MaterializeResult[Any] | dg.AssetCheckResult
+"""What a group's run gives."""
+
 ROW_COUNT, ROWS_TOTAL = "dagster/row_count", "rivet/rows_total"
 """The second takes the place of the first where that is one partition's."""
 
 
-def group_assets(project: RivetProject, group: FusedGroup, watches: Sequence[Watch] = ()) -> dg.AssetsDefinition:
-    """The multi-asset of a group: its joints but for the sources, which are assets of their own.
+@dataclass(frozen=True)
+class RivetGroupRun:
+    """A fused group in one run: what ``@rivet_assets`` hands to a function.
 
-    ``watches`` hear of a write's progress besides the run's log.
+    ``name`` is the group's, ``joints`` are those of its joints that are assets here, in topological order, the last of
+    them its exit or what takes its place. ``given`` are handles on the joints of other groups that it reads.
     """
-    assembly = project.assembly
-    joints = [joint for name in group.joints if (joint := assembly.joint(name)).type != SOURCE]
-    keys = {joint.name: project.key(joint.name) for joint in joints}
-    stored = [name for name in group.before if assembly.joint(name).type != SOURCE]
-    # Dagster wants an input's name to be a name of its own; the joint's is one.
-    inputs = {name: dg.AssetIn(key=project.key(name)) for name in stored}
-    partitions = assembly.joint(group.exit).partitions
-    checks = [project.check_spec(check, joint.name) for joint in joints for check in joint.checks]
 
-    step = step_name(assembly, group.name)
+    project: RivetProject
+    name: str
+    joints: tuple[CompiledJoint, ...]
+    given: Mapping[str, MaterializedRef]
+    watches: Sequence[Watch] = ()
 
-    @dg.multi_asset(
-        name=step,
-        specs=[project.spec(joint.name) for joint in joints],
-        check_specs=checks,
-        ins=inputs,
-        can_subset=True,
-        backfill_policy=dg.BackfillPolicy.single_run() if partitions else None,
-        required_resource_keys={engine_key(spec.name) for spec in assembly.engines},
-        op_tags={ENGINE_TAG: group.engine},
-        pool=f"rivet_{group.engine}",
-        description=f"{len(joints)} joint{'s' if len(joints) > 1 else ''} as one query on '{group.engine}'",
-    )
-    def run(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
-        runtime = open_runtime(project, context.resources, [ProgressLines(context.log.info), *watches])
+    def run(self, context: dg.AssetExecutionContext) -> Iterator[GroupEvent]:
+        """Compute what is selected as one query, judge it, publish it; gives the verdicts, then the materializations.
+
+        A gate that fails gives its verdicts and no materialization. Whatever else goes wrong is raised as Dagster's
+        Failure, and what was published stays as it was. A run of checks alone judges what is published.
+        """
+        project = self.project
+        group = project.assembly.group(self.name)
+        keys = {joint.name: project.key(joint.name) for joint in self.joints}
+        partitions = self.joints[-1].partitions
+        runtime = open_runtime(project, context.resources, [ProgressLines(context.log.info), *self.watches])
         selected = [name for name, key in keys.items() if key in context.selected_asset_keys]
         if not selected:
-            yield from _judge_only(context, runtime, joints, keys)
+            yield from _judge_only(context, runtime, self.joints, keys)
             return
-        with step_failures(context, assembly.joint(group.exit).step):
+        with step_failures(context, project.assembly.joint(group.exit).step):
             unjudged = _unjudged_sources(context, group, project)
             window = run_window(context, partitions)
+            step = group_step_name(project, self.joints)
             identity = "/".join([run_identity(context, step), group.name, *([str(window)] if window else [])])
-            result = run_group(runtime, group.name, selected, identity, given, unjudged, window)
+            result = run_group(runtime, group.name, selected, identity, self.given, unjudged, window)
         yield from _check_results(context, result.checks, keys)
         if not result.gate_failed:
-            _tell_partitions(context, keys[group.exit], result)
+            if group.exit in keys:
+                _tell_partitions(context, keys[group.exit], result)
             total = ROW_COUNT if window is None or len(window.keys) == 1 else ROWS_TOTAL
             for name in selected:
                 yield _materialization(name, keys[name], result, runtime, group, total)
@@ -89,13 +91,16 @@ def group_assets(project: RivetProject, group: FusedGroup, watches: Sequence[Wat
             if result.not_archived:
                 raise failure(result.not_archived)
 
-    return run
+
+def group_step_name(project: RivetProject, joints: Sequence[CompiledJoint]) -> str:
+    """The step of a group of which ``joints`` are assets here: two parts of one group are two steps."""
+    return step_name(project.assembly, joints[-1].name)
 
 
 def _judge_only(
     context: dg.AssetExecutionContext,
     runtime: Runtime,
-    joints: list[CompiledJoint],
+    joints: Sequence[CompiledJoint],
     keys: Mapping[str, dg.AssetKey],
 ) -> Iterator[dg.AssetCheckResult]:
     """A run of checks alone: the published rows are judged, nothing is written."""

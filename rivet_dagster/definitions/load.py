@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
 from rivet_dagster.definitions.block import block_definitions
-from rivet_dagster.definitions.groups import group_assets
-from rivet_dagster.definitions.io_manager import io_manager_definition
 from rivet_dagster.definitions.jobs import jobs_over_everything
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources import engine_resources, executor_for
-from rivet_dagster.definitions.sources import source_assets, source_checks
+from rivet_dagster.definitions.resources import rivet_executor
+from rivet_dagster.definitions.rivet_assets import group_body, project_assets
+from rivet_dagster.definitions.rivet_resources import rivet_resources
 from rivet_dagster.definitions.translator import DagsterRivetTranslator
 from rivet_dagster.execution.progress import Watch
-from rivet_dagster.model.joint import SOURCE, Joint
+from rivet_dagster.model.joint import Joint
+
+GENERATED: Any = object()
+"""Stands for the executor that is made of the engines of the profile."""
 
 
 def load_definitions(
@@ -25,35 +28,38 @@ def load_definitions(
     *,
     joints: Sequence[Joint] = (),
     translator: DagsterRivetTranslator | None = None,
+    executor: dg.ExecutorDefinition | None = GENERATED,
 ) -> dg.Definitions:
     """The assets, checks, resources and executor of a project, its jobs over everything, schedules and sensors.
 
     The jobs are ``all`` and, for joints with partitions, ``all_daily`` and the like; the schedules, sensors, automation
     conditions and freshness policies are those of the ``dagster:`` block.
 
-    ``joints`` are added to those in files. Raises one RivetError that holds everything wrong with the project. No
-    engine is started and no catalog contacted.
+    ``joints`` are added to those in files. ``executor`` takes the place of the one made of the profile's engines, which
+    runs a project on one embedded Spark in one process, and holds others to their ``concurrency_limit``; None leaves it
+    out, for merging with Definitions that have one. Raises one RivetError that holds everything wrong with the project.
+    No engine is started and no catalog contacted.
 
     >>> load_definitions("example_repo").resolve_job_def("all").name
     'all'
     """
-    return build_definitions(RivetProject.load(project_dir, profile, joints=joints, translator=translator))
+    project = RivetProject.load(project_dir, profile, joints=joints, translator=translator)
+    return build_definitions(project, executor=executor)
 
 
-def build_definitions(project: RivetProject, watches: Sequence[Watch] = ()) -> dg.Definitions:
+def build_definitions(
+    project: RivetProject,
+    watches: Sequence[Watch] = (),
+    *,
+    executor: dg.ExecutorDefinition | None = GENERATED,
+) -> dg.Definitions:
     """The Definitions of a project. ``watches`` are told of writes by the steps that run in this process."""
-    assembly = project.assembly
     jobs = jobs_over_everything(project)
     block = block_definitions(project, jobs)
-    groups = [group for group in assembly.fused_groups if assembly.joint(group.exit).type != SOURCE]
     own = dg.Definitions(
-        assets=[*source_assets(project), *(group_assets(project, group, watches) for group in groups)],
-        asset_checks=source_checks(project),
+        assets=project_assets(project, group_body, watches=watches),
         jobs=jobs,
-        resources={
-            **engine_resources(project),
-            assembly.dagster.io_manager_key: io_manager_definition(project),
-        },
-        executor=executor_for(assembly),
+        resources=rivet_resources(project),
+        executor=rivet_executor(project) if executor is GENERATED else executor,
     )
     return dg.Definitions.merge(own, block)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
 class RivetProject:
     """What all definitions of a project are made from.
 
-    ``assembly`` is its plan, ``root`` the absolute path of its directory, ``translator`` says how its joints look.
+    ``assembly`` is its plan, ``root`` the absolute path of its directory, ``translator`` says how its joints look,
+    ``selected`` are the joints that are assets here: all of them, but in a ``part``. ``io_manager_key`` is the
+    resource key of the IO manager that keeps them.
 
     >>> project = RivetProject.load("example_repo")
     >>> project.key("fleet_age")
@@ -37,6 +40,7 @@ class RivetProject:
         self.translator = translator
         self.joints: dict[dg.AssetKey, str] = {}
         """The joints by asset key, each after those that it reads."""
+        self.io_manager_key = assembly.dagster.io_manager_key
         self._specs: dict[str, dg.AssetSpec] = {}
         self.problems: Sequence[Diagnostic] = ()
         """What is wrong with ``automation`` and ``freshness`` of rivet.yaml."""
@@ -44,6 +48,7 @@ class RivetProject:
             for name in assembly.group(group).joints:
                 self._specs[name] = spec = translator.get_asset_spec(assembly.joint(name), self)
                 self.joints[spec.key] = name
+        self.selected = frozenset(self._specs)
         self._specs, self.problems = with_rules(self, self._specs)
         self._watched = watched_sources(self, self._specs)
 
@@ -66,11 +71,52 @@ class RivetProject:
         assembly = compile_directory(root, profile, joints=joints).raise_errors()
         return cls(assembly, root, translator or DagsterRivetTranslator())
 
+    def part(self, select: str | None = None, exclude: str | None = None) -> RivetProject:
+        """The same project where only what is selected, and not excluded, is an asset; both in Dagster's syntax.
+
+        The other joints are still known: what is selected depends on them, and computes those of its own group in its
+        query. Raises RVT-115, also where nothing is left.
+
+        >>> sorted(RivetProject.load("example_repo").part("group:fleet", exclude='key:"fleet_age"').selected)
+        ['aircraft_usage', 'fleet']
+        """
+        chosen = set(self.selected if select is None else self.select(select))
+        chosen.difference_update(() if exclude is None else self.select(exclude))
+        if not chosen:
+            told = " without ".join(repr(text) for text in (select, exclude) if text is not None)
+            raise RivetError("RVT-115", f"{told} selects nothing of this project")
+        part = copy(self)
+        part.selected = frozenset(chosen)
+        return part
+
+    def apart(self) -> RivetProject:
+        """The same with an IO manager under a key of its own.
+
+        Parts of one project that are loaded one by one can then stand in one Definitions, where what has one key must
+        be one object.
+        """
+        apart = copy(self)
+        first = next(name for name in self.joints.values() if name in self.selected)
+        apart.io_manager_key = f"{self.io_manager_key}__{first}"
+        return apart
+
     def spec(self, joint: str) -> dg.AssetSpec:
         """How a joint looks in Dagster. Raises RVT-306, and what is wrong with the rules of the ``dagster:`` block."""
         if self.problems:
             raise RivetError.of(self.problems)
         return self._specs[self.assembly.joint(joint).name]
+
+    def kept_spec(self, joint: str) -> dg.AssetSpec:
+        """The same of an asset that the project's IO manager keeps. Raises RVT-306.
+
+        Where it is computed from joints of its group that are no assets here, it depends on what those read, too.
+        """
+        spec = self.spec(joint)
+        behind = self._behind(joint)
+        if behind:
+            told = {dep.asset_key for dep in spec.deps}
+            spec = spec.merge_attributes(deps=[key for key in self.keys(behind) if key not in told])
+        return spec.with_io_manager_key(self.io_manager_key)
 
     def key(self, joint: str) -> dg.AssetKey:
         """A joint's asset key. Raises RVT-306."""
@@ -86,7 +132,9 @@ class RivetProject:
         return with_gate_condition(spec) if joint in self._watched else spec
 
     def select(self, text: str) -> tuple[str, ...]:
-        """The joints, sources too, that a selection in Dagster's syntax names, in topological order. Raises RVT-115.
+        """The selected joints, sources too, that a selection in Dagster's syntax names, in topological order.
+
+        Raises RVT-115.
 
         >>> RivetProject.load("example_repo").select('1+key:"fleet_age"')
         ('airlines', 'aircraft_usage', 'fleet', 'fleet_age')
@@ -96,7 +144,21 @@ class RivetProject:
                 keys = dg.AssetSelection.from_string(text).resolve(self._graph)
         except dg.DagsterError as error:
             raise RivetError("RVT-115", f"{text!r} is no asset selection: {error}") from error
-        return tuple(name for key, name in self.joints.items() if key in keys)
+        return tuple(name for key, name in self.joints.items() if key in keys and name in self.selected)
+
+    def _behind(self, joint: str) -> list[str]:
+        """What joints of the same group that are no assets here, and that this one is computed from, read."""
+        group = self.assembly.joint(joint).group
+        found: dict[str, None] = {}
+        ahead = [joint]
+        while ahead:
+            name = ahead.pop()
+            for upstream in map(self.assembly.joint, self.assembly.joint(name).upstream):
+                if upstream.type != SOURCE and upstream.group == group and upstream.name not in self.selected:
+                    ahead.append(upstream.name)
+                elif name != joint:
+                    found[upstream.name] = None
+        return sorted(found)
 
     def select_made(self, text: str) -> tuple[str, ...]:
         """The same without sources, which are only read. Raises RVT-115, also where nothing is left."""
@@ -109,11 +171,9 @@ class RivetProject:
 
     @cached_property
     def _graph(self) -> Any:
-        # A selection finds nothing but what can be made, so here all of it is, sources too. Without metadata, which is
-        # where a spec names its IO manager: that would have to be there. Without partitions: one step has one kind.
-        @dg.multi_asset(
-            specs=[spec.replace_attributes(metadata={}, partitions_def=None) for spec in self._specs.values()]
-        )
+        # A selection finds nothing but what can be made, so here all of it is, sources too. Without partitions: one step
+        # has one kind.
+        @dg.multi_asset(specs=[spec.replace_attributes(partitions_def=None) for spec in self._specs.values()])
         def everything():  # type: ignore[no-untyped-def]  # Dagster takes an annotation for the outputs' type
             ...
 

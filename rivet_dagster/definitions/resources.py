@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.compiler.plan_json import read, write
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.engines.registry import engine_class
 from rivet_dagster.execution.progress import Watch
@@ -25,7 +29,7 @@ def engine_key(engine: str) -> str:
 
 def engine_resources(project: RivetProject) -> dict[str, dg.ResourceDefinition]:
     """One resource for each engine of the profile, by resource key."""
-    return {engine_key(spec.name): _engine_resource(project, spec) for spec in project.assembly.engines}
+    return {engine_key(spec.name): _engine_resource(write(spec)) for spec in project.assembly.engines}
 
 
 def open_runtime(project: RivetProject, resources: Any, watches: Sequence[Watch] = ()) -> Runtime:
@@ -38,28 +42,32 @@ def open_runtime(project: RivetProject, resources: Any, watches: Sequence[Watch]
     return Runtime(project.assembly, project.root, connects, watches=watches)
 
 
-def executor_for(assembly: CompiledAssembly) -> dg.ExecutorDefinition:
+def rivet_executor(project: RivetProject) -> dg.ExecutorDefinition:
     """One process for a project on one embedded engine (a JVM starts once), else a process a step with limits."""
-    engines = assembly.engines
+    engines = project.assembly.engines
     if len(engines) == 1 and engine_class(engines[0].type).embedded(engines[0]):
         return dg.in_process_executor
-    limits = [
-        {
-            "key": ENGINE_TAG,
-            "value": spec.name,
-            "limit": spec.concurrency_limit or engine_class(spec.type).default_concurrency,
-        }
-        for spec in engines
-    ]
-    return dg.multiprocess_executor.configured({"tag_concurrency_limits": limits})
+    limits = {spec.name: spec.concurrency_limit or engine_class(spec.type).default_concurrency for spec in engines}
+    return _limited_executor(tuple(limits.items()))
 
 
-def _engine_resource(project: RivetProject, spec: EngineSpec) -> dg.ResourceDefinition:
+# Definitions can only be merged where what has one key is one object: those of two parts of a project are.
+@cache
+def _limited_executor(limits: tuple[tuple[str, int], ...]) -> dg.ExecutorDefinition:
+    tags = [{"key": ENGINE_TAG, "value": engine, "limit": limit} for engine, limit in limits]
+    return dg.multiprocess_executor.configured({"tag_concurrency_limits": tags})
+
+
+@cache
+def _engine_resource(declared: str) -> dg.ResourceDefinition:
+    """The resource of the engine that is declared so, as JSON."""
+    spec: EngineSpec = read(EngineSpec, json.loads(declared))
+
     def make(_: dg.InitResourceContext) -> Any:
         # dagster_pyspark imports pyspark: not while definitions load.
         from dagster_pyspark import LazyPySparkResource
 
-        engine = Runtime(project.assembly, project.root).engine(spec.name)
+        engine = Runtime(CompiledAssembly(profile="", engines=(spec,)), Path()).engine(spec.name)
         return LazyPySparkResource(spark_config=dict(engine.session_config()))
 
     return dg.ResourceDefinition(resource_fn=make, description=f"Spark session of the engine '{spec.name}'")

@@ -26,21 +26,31 @@ def source_assets(project: RivetProject) -> list[dg.AssetsDefinition]:
         if joint.type == SOURCE:
             by_catalog.setdefault(str(joint.catalog), []).append(joint)
     with beta_accepted():
-        return [_observation(project, name, sources) for name, sources in by_catalog.items()]
+        return [
+            _observation(project, _observation_name(project, name, sources), chosen)
+            for name, sources in by_catalog.items()
+            if (chosen := [joint for joint in sources if joint.name in project.selected])
+        ]
 
 
 def source_checks(project: RivetProject) -> list[dg.AssetChecksDefinition]:
     """A step for each gated source, before all that read it."""
-    gated = [joint for joint in project.assembly.joints if joint.type == SOURCE and joint.checks]
-    return [_gate(project, joint) for joint in gated]
+    found = (joint for joint in project.assembly.joints if joint.name in project.selected)
+    return [_gate(project, joint) for joint in found if joint.type == SOURCE and joint.checks]
 
 
-def _observation(project: RivetProject, catalog: str, sources: list[CompiledJoint]) -> dg.AssetsDefinition:
+def _observation_name(project: RivetProject, catalog: str, sources: list[CompiledJoint]) -> str:
+    """The catalog's; where others may observe the rest of it, with the first source that is observed here."""
+    chosen = [joint.name for joint in sources if joint.name in project.selected]
+    return step_name(project.assembly, "observe", catalog, *(chosen[:1] if len(chosen) < len(sources) else []))
+
+
+def _observation(project: RivetProject, name: str, sources: list[CompiledJoint]) -> dg.AssetsDefinition:
     by_key = {project.key(joint.name): joint for joint in sources}
 
     @dg.multi_observable_source_asset(  # type: ignore[untyped-decorator]
-        name=step_name(project.assembly, "observe", catalog),
-        specs=[project.spec(joint.name) for joint in sources],
+        name=name,
+        specs=[project.kept_spec(joint.name) for joint in sources],
         can_subset=True,
     )
     def observe(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:

@@ -54,4 +54,6 @@ def _gated_sources(project: RivetProject, joints: Iterable[str]) -> tuple[str, .
     groups = {project.assembly.group(group): names for group, names in by_group.items()}
     read = {name for group, names in groups.items() for name in reads(project.assembly, group, names)}
     found = (project.assembly.joint(name) for name in sorted(read))
-    return tuple(joint.name for joint in found if joint.type == SOURCE and joint.checks)
+    return tuple(
+        joint.name for joint in found if joint.type == SOURCE and joint.checks and joint.name in project.selected
+    )

@@ -36,7 +36,7 @@ class DagsterRivetTranslator:
     def get_asset_spec(self, joint: CompiledJoint, project: RivetProject) -> dg.AssetSpec:
         """Everything that Dagster shows of a joint before it ever ran; its key is ``key_prefix`` and its name."""
         assembly = project.assembly
-        spec = dg.AssetSpec(
+        return dg.AssetSpec(
             key=dg.AssetKey([*assembly.dagster.key_prefix, joint.name]),
             deps=project.keys(_before(joint)),
             description=joint.description,
@@ -48,7 +48,6 @@ class DagsterRivetTranslator:
             partitions_def=_partitions(joint),
             metadata={**_metadata(joint, assembly, project.root), **_lineage(joint, project)},
         )
-        return spec.with_io_manager_key(assembly.dagster.io_manager_key)
 
     def get_asset_check_spec(self, check: Check, joint: CompiledJoint, project: RivetProject) -> dg.AssetCheckSpec:
         """One check; severity error blocks publishing and whatever reads the joint."""

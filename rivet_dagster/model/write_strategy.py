@@ -53,11 +53,18 @@ ALWAYS_WHOLE = frozenset({"replace", "truncate_insert"})
 
 @dataclass(frozen=True)
 class WriteStrategy:
-    """A mode by its own name (never an alias), what to do with an empty batch, and the mode's further options."""
+    """A mode by its own name (never an alias), what to do with an empty batch, and the mode's further options.
+
+    An option that is a list is a tuple, however it comes: JSON knows only one of the two.
+    """
 
     mode: str = "replace"
     on_empty: str = "write"
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        of_tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in self.options.items()}
+        object.__setattr__(self, "options", of_tuples)
 
     @property
     def replaces_all(self) -> bool:

@@ -1,0 +1,181 @@
+"""@rivet_assets: each fused group as a multi-asset that runs a function of the user's."""
+
+# No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+
+from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
+from rivet_dagster.definitions.failure import failure
+from rivet_dagster.definitions.groups import RivetGroupRun, group_step_name
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key
+from rivet_dagster.definitions.sources import source_assets, source_checks
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.group_run import reads
+from rivet_dagster.execution.progress import Watch
+from rivet_dagster.model.joint import SOURCE
+
+Body = Callable[..., Iterable[Any]]
+"""What a group's step runs: given its context and its RivetGroupRun, it gives the step's events."""
+
+
+@dataclass(frozen=True)
+class StepSettings:
+    """What all steps of a project have in common; see ``rivet_assets``."""
+
+    required_resource_keys: frozenset[str] = frozenset()
+    op_tags: Mapping[str, Any] = field(default_factory=dict)
+    pool: str | None = None
+    description: str | None = None
+    backfill_policy: dg.BackfillPolicy | None = None
+
+
+def rivet_assets(
+    project: RivetProject,
+    *,
+    select: str | None = None,
+    exclude: str | None = None,
+    required_resource_keys: Iterable[str] = (),
+    op_tags: Mapping[str, Any] | None = None,
+    pool: str | None = None,
+    backfill_policy: dg.BackfillPolicy | None = None,
+) -> Callable[[Body], list[dg.AssetsDefinition]]:
+    """Make assets of a project whose steps run the decorated function.
+
+    The function gets the step's context and a ``RivetGroupRun``, and gives what the step gives; it is called once for
+    each fused group of a run. What it can add: metadata, alerts, further resources and a config, as parameters of its
+    own as in any asset of Dagster's, or by ``required_resource_keys``.
+
+    ``select`` and ``exclude`` are selections in Dagster's syntax: only what is selected is an asset, sources with their
+    checks too. ``op_tags`` are further tags of every group's step, ``pool`` takes the place of its engine's pool;
+    ``backfill_policy`` is that of groups with partitions, by default one run for all of a backfill.
+
+    The assets are to be given to Definitions with ``rivet_resources(project)``. Raises RVT-115, and RVT-121 where the
+    function's parameters do not fit.
+
+    >>> project = RivetProject.load("example_repo")
+    >>> @rivet_assets(project, select="group:fleet")
+    ... def fleet(context: dg.AssetExecutionContext, group: RivetGroupRun):
+    ...     context.log.info(f"{group.name} begins")
+    ...     yield from group.run(context)
+    >>> sorted(key.to_user_string() for asset in fleet for key in asset.keys)
+    ['aircraft_usage', 'fleet', 'fleet_age']
+    """
+
+    def decorate(body: Body) -> list[dg.AssetsDefinition]:
+        keys = frozenset(required_resource_keys)
+        settings = StepSettings(keys, op_tags or {}, pool, None, backfill_policy)
+        return project_assets(project.part(select, exclude), body, settings)
+
+    return decorate
+
+
+def group_body(context: dg.AssetExecutionContext, group: RivetGroupRun) -> Iterator[Any]:
+    """What a group's step runs where nobody wrote a function for it."""
+    yield from group.run(context)
+
+
+def project_assets(
+    project: RivetProject, body: Body, settings: StepSettings | None = None, watches: Sequence[Watch] = ()
+) -> list[dg.AssetsDefinition]:
+    """The selected sources, the multi-asset of each group with its selected joints, and the checks of gated sources.
+
+    ``watches`` hear of a write's progress besides the run's log. Raises RVT-121.
+    """
+    own = _own_parameters(body, project)
+    groups = []
+    for group in project.assembly.fused_groups:
+        joints = [project.assembly.joint(name) for name in group.joints if name in project.selected]
+        made = tuple(joint for joint in joints if joint.type != SOURCE)
+        if made:
+            groups.append(_group_assets(project, group, made, body, own, settings or StepSettings(), watches))
+    return [*source_assets(project), *groups, *source_checks(project)]
+
+
+def _group_assets(
+    project: RivetProject,
+    group: FusedGroup,
+    joints: tuple[CompiledJoint, ...],
+    body: Body,
+    own: Sequence[inspect.Parameter],
+    settings: StepSettings,
+    watches: Sequence[Watch],
+) -> dg.AssetsDefinition:
+    """The joints of a group that are assets here; its sources are assets of their own."""
+    assembly = project.assembly
+    read = reads(assembly, group, [joint.name for joint in joints])
+    stored = [name for name in group.before if name in read and assembly.joint(name).type != SOURCE]
+    engine_keys = {engine_key(spec.name) for spec in assembly.engines}
+    about = f"{len(joints)} joint{'s' if len(joints) > 1 else ''} as one query on '{group.engine}'"
+
+    def run(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
+        others = {parameter.name: given.pop(parameter.name) for parameter in own}
+        events = body(context, RivetGroupRun(project, group.name, joints, given, watches), **others)
+        if events is None:
+            raise failure(_misfit(body, "gives nothing: neither its own events nor those of `group.run(context)`"))
+        yield from events
+
+    if own:
+        _take_parameters(run, own)
+    return dg.multi_asset(
+        name=group_step_name(project, joints),
+        specs=[project.kept_spec(joint.name) for joint in joints],
+        check_specs=[project.check_spec(check, joint.name) for joint in joints for check in joint.checks],
+        # Dagster wants an input's name to be a name of its own; the joint's is one.
+        ins={name: dg.AssetIn(project.key(name), input_manager_key=project.io_manager_key) for name in stored},
+        can_subset=True,
+        backfill_policy=_backfill_policy(joints[-1], settings),
+        required_resource_keys=engine_keys | settings.required_resource_keys,
+        op_tags=_op_tags(settings, group),
+        pool=settings.pool or f"rivet_{group.engine}",
+        description=settings.description or about,
+    )(run)
+
+
+def _backfill_policy(exit_joint: CompiledJoint, settings: StepSettings) -> dg.BackfillPolicy | None:
+    if exit_joint.partitions is None:
+        return None
+    return settings.backfill_policy or dg.BackfillPolicy.single_run()
+
+
+def _op_tags(settings: StepSettings, group: FusedGroup) -> Mapping[str, Any]:
+    if ENGINE_TAG in settings.op_tags:
+        raise RivetError(
+            "RVT-104", f"the tag '{ENGINE_TAG}' of a step says on which engine it runs; it is no one's to set"
+        )
+    return {**settings.op_tags, ENGINE_TAG: group.engine}
+
+
+def _own_parameters(body: Body, project: RivetProject) -> list[inspect.Parameter]:
+    """The parameters of a function behind its context and its group: resources and a config, which Dagster gives."""
+    parameters = list(inspect.signature(body, eval_str=True).parameters.values())
+    if len(parameters) < 2 or parameters[0].name != "context":
+        raise _misfit(body, "must take `context` and, second, the group")
+    joints = set(project.joints.values())
+    for parameter in parameters[2:]:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise _misfit(body, f"has the parameter '{parameter}', which nobody gives by name")
+        if parameter.annotation is parameter.empty:
+            raise _misfit(body, f"does not say by an annotation which resource the parameter '{parameter.name}' is")
+        if parameter.name in joints:
+            raise _misfit(body, f"has a parameter named as the joint '{parameter.name}': take it from `group.given`")
+    return parameters[2:]
+
+
+def _take_parameters(step: Callable[..., Any], own: Sequence[inspect.Parameter]) -> None:
+    """Have Dagster see these parameters, too, and give their values by name."""
+    context, given = inspect.signature(step).parameters.values()
+    named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    vars(step)["__signature__"] = inspect.Signature([context, *named, given])
+    step.__annotations__.update({parameter.name: parameter.annotation for parameter in own})
+
+
+def _misfit(body: Body, message: str) -> RivetError:
+    code = getattr(inspect.unwrap(body), "__code__", None)
+    place = {"file": code.co_filename, "line": code.co_firstlineno} if code is not None else {}
+    return RivetError("RVT-121", f"the function '{getattr(body, '__name__', body)}' {message}", **place)

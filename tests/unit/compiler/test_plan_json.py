@@ -1,0 +1,145 @@
+"""A plan that went through JSON is the plan itself: what component state holds is what the compiler made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from support.folders import ProjectFolder
+from support.projects import compile_joints
+from support.random_projects import Shape, shapes
+
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.loading import compile_directory
+from rivet_dagster.model.write_strategy import MODES
+
+EXAMPLE = Path(__file__).parents[3] / "example_repo"
+DAYS = {"type": "daily", "column": "day", "start": "2024-01-01", "end": "2024-02-01", "timezone": "Europe/Berlin"}
+REGIONS = {"type": "static", "column": "region", "values": ["eu", "us"]}
+STRATEGIES = {
+    "append": {},
+    "replace": {"on_empty": "skip"},
+    "truncate_insert": {"on_schema_change": "add"},
+    "merge": {"key_columns": ["id", "day"], "watermark_column": "day", "lookback": "3d", "order_by": ["day"]},
+    "delete_insert": {"partition_by": ["day", "region"], "watermark_column": "id", "lookback": 5},
+    "snapshot": {"partition_column": "day"},
+    "incremental_append": {"watermark_column": "day"},
+    "scd2": {"unique_key": "id", "track_columns": ["region"], "close_missing": True, "valid_to": "until"},
+}
+FILES = {
+    "rivet.yaml": {
+        "profiles": "profiles.yaml",
+        "sources": "sources",
+        "joints": "joints",
+        "sinks": "sinks",
+        "quality": "quality",
+        "dagster": {
+            "key_prefix": ["shop", "eu"],
+            "io_manager_key": "shop_io",
+            "sensors": {"clean_up": {"type": "sweep", "minimum_interval_seconds": 60}},
+            "schedules": {"nightly": {"type": "sweep", "cron_schedule": "0 2 * * *", "default_status": "RUNNING"}},
+        },
+    },
+    "sources/orders.yaml": {
+        "type": "source",
+        "catalog": "raw",
+        "table": "orders",
+        "columns": ["id", "day", {"region": "lower(region)"}],
+        "filter": "id > 0",
+        "options": {"landing": True, "archive": True, "sep": ";", "schema": "id BIGINT, day DATE, region STRING"},
+        "tags": {"layer": "raw", "fresh": None},
+    },
+    "sources/regions.yaml": {
+        "type": "source",
+        "catalog": "raw",
+        "table": "regions.csv",
+        "quality": {
+            "assertions": [
+                {"type": "accepted_values", "column": "region", "values": ["eu", "us"], "samples": 3},
+                {"type": "schema", "columns": {"region": "STRING"}, "tags": ["a"], "timeout": "60s"},
+            ]
+        },
+    },
+    "joints/paid.sql": (
+        "-- rivet:assert: not_null(id, day)\n"
+        "SELECT o.id, o.day, o.region FROM orders AS o"
+        "{% if is_incremental('merge_table') %} WHERE o.day > {{ watermark_value('merge_table') }}{% endif %}\n"
+    ),
+    "joints/rare.sql": (
+        "-- rivet:eager: true\n-- rivet:retention: run\n-- rivet:options: {retries: 2, retry_delay: 30s}\n"
+        "SELECT id, day, region, rand() AS chance FROM paid\n"
+    ),
+    "joints/scored.py": "# rivet:owners: [team:data]\ndef transform(rare):\n    return rare\n",
+    "joints/daily.sql": f"-- rivet:partitions: {DAYS}\nSELECT id, day, region FROM paid\n".replace("'", '"'),
+    "quality/daily.yaml": {
+        "audits": [
+            {"type": "relationship", "column": "region", "to": "regions.region", "severity": "warn"},
+            {"type": "freshness", "column": "day", "max_age": "24h", "remediation": "Wake somebody."},
+        ]
+    },
+    "sinks/daily_table.yaml": {
+        "type": "sink",
+        "upstream": ["daily"],
+        "catalog": "lake",
+        "table": "daily",
+        "partitions": DAYS,
+    },
+    "sinks/region_table.yaml": {
+        "type": "sink",
+        "upstream": ["paid"],
+        "catalog": "lake",
+        "table": "region",
+        "partitions": REGIONS,
+        "options": {"compression": "zstd"},
+    },
+    **{
+        f"sinks/{mode}_table.yaml": {
+            "type": "sink",
+            "upstream": ["paid"],
+            "catalog": "lake",
+            "table": mode,
+            "write_strategy": {"mode": mode, **options},
+        }
+        for mode, options in STRATEGIES.items()
+    },
+}
+
+
+def test_a_plan_of_every_feature_survives_json(tmp_path):
+    plan = ProjectFolder(tmp_path, FILES).assembly
+    assert set(STRATEGIES) == set(MODES)
+    assert plan.joint("orders").landing is not None
+    assert plan.joint("paid").template is not None
+    assert plan.joint("daily").partitions is not None
+    assert all([plan.dagster.sensors, plan.dagster.schedules, plan.materializations, plan.joint("paid").lineage])
+    assert_survives(plan)
+
+
+def test_the_plan_of_the_example_survives_json():
+    assert_survives(compile_directory(EXAMPLE))
+
+
+def test_a_plan_with_warnings_and_errors_survives_json(tmp_path):
+    plan = compile_directory(
+        ProjectFolder(
+            tmp_path, {**FILES, "joints/wrong.sql": "SELECT FROM FROM", "joints/odd.sql": "SELECT * FROM ordres"}
+        ).root
+    )
+    assert plan.errors
+    assert plan.warnings
+    assert_survives(plan)
+
+
+@settings(max_examples=100, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(shapes())
+def test_the_plan_of_any_graph_survives_json(shape: Shape) -> None:
+    assert_survives(compile_joints(*shape.joints, functions=shape.functions))
+
+
+def assert_survives(plan: CompiledAssembly) -> None:
+    """Equal in every value, and as text byte for byte."""
+    text = plan.to_json()
+    again = CompiledAssembly.from_json(text)
+    assert again == plan
+    assert again.to_json() == text
+    assert repr(again) == repr(plan)
