@@ -8,10 +8,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from rivet_dagster.compiler.plan import CompiledAssembly
+    from rivet_dagster.definitions.asset_selection import build_rivet_asset_selection
+    from rivet_dagster.definitions.asset_specs import build_rivet_asset_specs
+    from rivet_dagster.definitions.component import RivetProjectComponent
     from rivet_dagster.definitions.conditions import automation_condition
+    from rivet_dagster.definitions.groups import RivetGroupRun
     from rivet_dagster.definitions.load import load_definitions
     from rivet_dagster.definitions.observation import build_observation_schedule
     from rivet_dagster.definitions.project import RivetProject
+    from rivet_dagster.definitions.resources import rivet_executor
+    from rivet_dagster.definitions.rivet_assets import rivet_assets
+    from rivet_dagster.definitions.rivet_resources import rivet_resources
     from rivet_dagster.definitions.schedules import build_schedule_from_rivet_selection
     from rivet_dagster.definitions.sensors.after_success import build_after_success_sensor
     from rivet_dagster.definitions.sensors.files import build_files_sensor
@@ -29,16 +36,23 @@ _HOMES = {
     "Joint": "rivet_dagster.model.joint",
     "MaterializedRef": "rivet_dagster.execution.refs",
     "RivetError": "rivet_dagster.errors",
+    "RivetGroupRun": "rivet_dagster.definitions.groups",
     "RivetProject": "rivet_dagster.definitions.project",
+    "RivetProjectComponent": "rivet_dagster.definitions.component",
     "automation_condition": "rivet_dagster.definitions.conditions",
-    "build_observation_schedule": "rivet_dagster.definitions.observation",
-    "build_schedule_from_rivet_selection": "rivet_dagster.definitions.schedules",
     "build_after_success_sensor": "rivet_dagster.definitions.sensors.after_success",
     "build_files_sensor": "rivet_dagster.definitions.sensors.files",
+    "build_observation_schedule": "rivet_dagster.definitions.observation",
+    "build_rivet_asset_selection": "rivet_dagster.definitions.asset_selection",
+    "build_rivet_asset_specs": "rivet_dagster.definitions.asset_specs",
+    "build_schedule_from_rivet_selection": "rivet_dagster.definitions.schedules",
     "build_source_changed_sensor": "rivet_dagster.definitions.sensors.source_changed",
     "build_sweep_sensors": "rivet_dagster.definitions.sensors.sweep",
     "compile_directory": "rivet_dagster.loading",
     "load_definitions": "rivet_dagster.definitions.load",
+    "rivet_assets": "rivet_dagster.definitions.rivet_assets",
+    "rivet_executor": "rivet_dagster.definitions.resources",
+    "rivet_resources": "rivet_dagster.definitions.rivet_resources",
 }
 
 __all__ = [
@@ -47,16 +61,23 @@ __all__ = [
     "Joint",
     "MaterializedRef",
     "RivetError",
+    "RivetGroupRun",
     "RivetProject",
+    "RivetProjectComponent",
     "automation_condition",
     "build_after_success_sensor",
     "build_files_sensor",
     "build_observation_schedule",
+    "build_rivet_asset_selection",
+    "build_rivet_asset_specs",
     "build_schedule_from_rivet_selection",
     "build_source_changed_sensor",
     "build_sweep_sensors",
     "compile_directory",
     "load_definitions",
+    "rivet_assets",
+    "rivet_executor",
+    "rivet_resources",
 ]
 
 
@@ -67,3 +88,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    # What looks for components asks for every name: the dg command does.
+    return sorted({*globals(), *__all__})

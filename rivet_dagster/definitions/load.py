@@ -12,7 +12,7 @@ from rivet_dagster.definitions.block import block_definitions
 from rivet_dagster.definitions.jobs import jobs_over_everything
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources import rivet_executor
-from rivet_dagster.definitions.rivet_assets import group_body, project_assets
+from rivet_dagster.definitions.rivet_assets import Body, StepSettings, group_body, project_assets
 from rivet_dagster.definitions.rivet_resources import rivet_resources
 from rivet_dagster.definitions.translator import DagsterRivetTranslator
 from rivet_dagster.execution.progress import Watch
@@ -51,15 +51,21 @@ def build_definitions(
     project: RivetProject,
     watches: Sequence[Watch] = (),
     *,
+    body: Body = group_body,
+    settings: StepSettings | None = None,
     executor: dg.ExecutorDefinition | None = GENERATED,
+    automation: bool = True,
 ) -> dg.Definitions:
-    """The Definitions of a project. ``watches`` are told of writes by the steps that run in this process."""
-    jobs = jobs_over_everything(project)
-    block = block_definitions(project, jobs)
+    """The Definitions of a project. ``watches`` are told of writes by the steps that run in this process.
+
+    ``automation`` are its jobs, and what the ``dagster:`` block declares.
+    """
     own = dg.Definitions(
-        assets=project_assets(project, group_body, watches=watches),
-        jobs=jobs,
+        assets=project_assets(project, body, settings, watches),
         resources=rivet_resources(project),
         executor=rivet_executor(project) if executor is GENERATED else executor,
     )
-    return dg.Definitions.merge(own, block)
+    if not automation:
+        return own
+    jobs = jobs_over_everything(project)
+    return dg.Definitions.merge(own, dg.Definitions(jobs=jobs), block_definitions(project, jobs))

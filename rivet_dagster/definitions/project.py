@@ -96,9 +96,13 @@ class RivetProject:
         be one object.
         """
         apart = copy(self)
-        first = next(name for name in self.joints.values() if name in self.selected)
-        apart.io_manager_key = f"{self.io_manager_key}__{first}"
+        apart.io_manager_key = f"{self.io_manager_key}__{self.names[0]}"
         return apart
+
+    @property
+    def names(self) -> list[str]:
+        """The selected joints, each after those that it reads."""
+        return [name for name in self.joints.values() if name in self.selected]
 
     def spec(self, joint: str) -> dg.AssetSpec:
         """How a joint looks in Dagster. Raises RVT-306, and what is wrong with the rules of the ``dagster:`` block."""

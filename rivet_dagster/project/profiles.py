@@ -35,7 +35,7 @@ def read_profile(root: Path, file: str, name: str | None, environ: Mapping[str, 
             whole.wrong("RVT-104", f"profile '{other}' must be a mapping, not {what(value)}", other)
     sections = {n: Section(v, f"profile '{n}'", file, errors) for n, v in whole.value.items() if isinstance(v, Located)}
     profiles = {other: _profile(other, section) for other, section in sections.items()}
-    chosen = name if name is not None else environ.get(VARIABLE) or DEFAULT
+    chosen = chosen_profile(name, environ)
     if chosen not in whole.value:
         message = f"there is no profile '{chosen}'{nearest(chosen, whole.value)}"
         errors.append(Diagnostic("RVT-106", message, file=file))
@@ -44,6 +44,15 @@ def read_profile(root: Path, file: str, name: str | None, environ: Mapping[str, 
     if errors:
         raise RivetError.of(errors)
     return profiles[chosen]
+
+
+def chosen_profile(name: str | None, environ: Mapping[str, str]) -> str:
+    """The name of the profile that is meant: ``name``, else RIVET_PROFILE, else ``default``.
+
+    >>> chosen_profile(None, {"RIVET_PROFILE": "production"})
+    'production'
+    """
+    return name if name is not None else environ.get(VARIABLE) or DEFAULT
 
 
 def _profile(name: str, section: Section) -> Profile:

@@ -1,0 +1,125 @@
+"""Selections as dbt's users write them, as Dagster's asset selections.
+
+selection     alternatives, a space between them: what any of them selects
+alternative   terms, a comma between them: what all of them select
+term          [N]+ what [N] steps before it is read, + without a number all of it
+              +[N] behind it what reads it
+              @ what reads it, and all that those read
+what          a joint's name, or METHOD:VALUE; * in a name stands for anything
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import reduce
+from operator import and_, or_
+from pathlib import PurePosixPath
+
+import dagster as dg
+
+from rivet_dagster.definitions.beta import beta_accepted
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.errors import RivetError, nearest
+
+_TERM = re.compile(r"(?P<at>@)?(?:(?P<before>\d*)\+)?(?:(?P<method>\w+):)?(?P<value>[^+@]+)(?:\+(?P<behind>\d*))?")
+
+
+def build_rivet_asset_selection(project: RivetProject, text: str) -> dg.AssetSelection:
+    """What ``text`` means in dbt's syntax: unions by space, intersections by comma, the operators ``+`` and ``@``.
+
+    The methods are ``path:`` (a file or folder, from the project), ``tag:`` (``tag:layer=raw`` for one of its values),
+    ``group:`` and ``kind:``. Raises RVT-122.
+
+    >>> project = RivetProject.load("example_repo")
+    >>> text = "1+fleet_age path:joints/carriers/carrier_league.sql,tag:yearly"
+    >>> str(build_rivet_asset_selection(project, text))
+    '1+key:"fleet_age" or (key:"carrier_league" and tag:"yearly")'
+    """
+    alternatives = [_all_of(project, alternative) for alternative in text.split()]
+    if not alternatives:
+        raise RivetError("RVT-122", "the selection is empty")
+    return reduce(or_, alternatives)
+
+
+def _all_of(project: RivetProject, alternative: str) -> dg.AssetSelection:
+    return reduce(and_, [_term(project, term) for term in alternative.split(",")])
+
+
+def _term(project: RivetProject, text: str) -> dg.AssetSelection:
+    found = _TERM.fullmatch(text)
+    if found is None or (found["at"] and (found["before"] is not None or found["behind"] is not None)):
+        raise RivetError("RVT-122", f"'{text}' is no part of a selection")
+    method = found["method"] or "name"
+    if method not in _METHODS:
+        raise RivetError("RVT-122", f"'{text}': there is no method '{method}'{nearest(method, _METHODS)}")
+    with beta_accepted():
+        selection = _METHODS[method](project, found["value"])
+    if found["at"]:
+        return selection.downstream().upstream()
+    widened: list[dg.AssetSelection] = []
+    if found["before"] is not None:
+        widened.append(selection.upstream(_steps(found["before"])))
+    if found["behind"] is not None:
+        widened.append(selection.downstream(_steps(found["behind"])))
+    return reduce(or_, widened or [selection])
+
+
+def _steps(number: str) -> int | None:
+    return int(number) if number else None
+
+
+def _names(project: RivetProject, pattern: str) -> dg.AssetSelection:
+    return _assets(project, _matching("joint", pattern, project.names))
+
+
+def _path(project: RivetProject, path: str) -> dg.AssetSelection:
+    """Joints of files that lie there, or below."""
+    files = {name: PurePosixPath(file) for name in project.names if (file := project.assembly.joint(name).file)}
+    wanted = PurePosixPath(path)
+    found = [name for name, file in files.items() if wanted == file or wanted in file.parents]
+    if not found:
+        known = {str(place) for file in files.values() for place in (file, *file.parents[:-1])}
+        raise RivetError("RVT-122", f"no joint lies at '{path}'{nearest(path, known)}")
+    return _assets(project, found)
+
+
+def _tag(project: RivetProject, text: str) -> dg.AssetSelection:
+    tags = {tag for name in project.names for tag in project.spec(name).tags.items()}
+    shown = {f"{key}={value}" if "=" in text else key for key, value in tags}
+    wanted = _matching("tag", text, shown)
+    chosen = sorted(tag for tag in tags if tag[0] in wanted or "=".join(tag) in wanted)
+    return reduce(or_, [dg.AssetSelection.tag(key, value) for key, value in chosen])
+
+
+def _group(project: RivetProject, pattern: str) -> dg.AssetSelection:
+    known = {project.spec(name).group_name or "default" for name in project.names}
+    return dg.AssetSelection.groups(*_matching("group", pattern, known))
+
+
+def _kind(project: RivetProject, pattern: str) -> dg.AssetSelection:
+    known = {kind for name in project.names for kind in project.spec(name).kinds}
+    return reduce(or_, [dg.AssetSelection.kind(kind) for kind in _matching("kind", pattern, known)])
+
+
+_METHODS: Mapping[str, Callable[[RivetProject, str], dg.AssetSelection]] = {
+    "name": _names,
+    "path": _path,
+    "tag": _tag,
+    "group": _group,
+    "kind": _kind,
+}
+
+
+def _matching(noun: str, pattern: str, known: Iterable[str]) -> list[str]:
+    """What matches ``pattern``, in order; raises RVT-122 where nothing does."""
+    names = sorted(known)
+    found = [name for name in names if fnmatchcase(name, pattern)]
+    if not found:
+        raise RivetError("RVT-122", f"there is no {noun} '{pattern}'{nearest(pattern, names)}")
+    return found
+
+
+def _assets(project: RivetProject, names: Iterable[str]) -> dg.AssetSelection:
+    return dg.AssetSelection.assets(*project.keys(names))

@@ -1,0 +1,232 @@
+"""RivetProjectComponent: a project's definitions from YAML, for ``dg``."""
+
+# No `from __future__ import annotations` here: Dagster reads the annotations of the attributes.
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import dagster as dg
+from dagster.components import (
+    DefsStateConfig,
+    DefsStateConfigArgs,
+    ResolvedDefsStateConfig,
+    Scaffolder,
+    ScaffoldRequest,
+    scaffold_component,
+    scaffold_with,
+)
+from dagster.components.resolved.core_models import OpSpec
+from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
+from pydantic import BaseModel, Field
+
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.definitions.groups import RivetGroupRun
+from rivet_dagster.definitions.load import GENERATED, build_definitions
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.rivet_assets import StepSettings
+from rivet_dagster.definitions.state import read_state, write_state
+from rivet_dagster.definitions.translator import DagsterRivetTranslator
+from rivet_dagster.errors import RivetError
+from rivet_dagster.loading import compile_directory
+from rivet_dagster.model.check import Check
+from rivet_dagster.project.profiles import chosen_profile
+
+
+@dataclass(frozen=True)
+class ProjectDirectory:
+    """Where a project lies, and the path by which state is kept: the same wherever the Dagster project lies."""
+
+    path: Path
+    name: str
+
+
+class RivetProjectScaffoldParams(BaseModel):
+    """What ``dg scaffold defs rivet_dagster.RivetProjectComponent`` asks for."""
+
+    project_path: str = Field(description="The directory of the project, in which its rivet.yaml lies.")
+
+
+class RivetProjectScaffolder(Scaffolder[RivetProjectScaffoldParams]):
+    """Writes a defs.yaml that names a project."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[RivetProjectScaffoldParams]:
+        """The parameters of the command."""
+        return RivetProjectScaffoldParams
+
+    def scaffold(self, request: ScaffoldRequest[RivetProjectScaffoldParams]) -> None:
+        """Write the file; the directory's path in it is relative to the Dagster project. Raises RVT-101."""
+        path = Path(request.params.project_path).resolve()
+        if not (path / "rivet.yaml").is_file():
+            raise RivetError("RVT-101", f"there is no rivet.yaml in '{path}'")
+        root = (request.project_root or Path.cwd()).resolve()
+        relative = Path(os.path.relpath(path, root)).as_posix()
+        scaffold_component(request, {"project": "{{ project_root }}/" + relative})
+
+
+def _project_directory(context: dg.ResolutionContext, model: str) -> ProjectDirectory:
+    path = context.resolve_source_relative_path(context.resolve_value(model, as_type=str)).resolve()
+    root = dg.ComponentLoadContext.from_resolution_context(context).project_root
+    return ProjectDirectory(path, Path(os.path.relpath(path, root)).as_posix())
+
+
+@scaffold_with(RivetProjectScaffolder)
+@dataclass
+class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
+    """The assets, checks, resources, jobs, schedules and sensors of a project.
+
+    The compiled plan is the component's state: ``dagster dev`` and ``dg`` compile when a code location is loaded, and
+    ``dg utils refresh-defs-state`` does when an image is built; processes of runs and steps read the plan. Where
+    no plan was written yet, or one by another version of rivet_dagster or for another profile, it is compiled instead,
+    which is quick and touches no data.
+
+        type: rivet_dagster.RivetProjectComponent
+        attributes:
+          project: "{{ project_root }}/sales"
+          select: "group:marts"
+          translation:
+            tags: {owner: "{{ joint.owners | first }}"}
+
+    A subclass may override ``get_asset_spec``, ``get_asset_check_spec`` and ``execute``.
+    """
+
+    project: Annotated[
+        ProjectDirectory | str | Path,
+        dg.Resolver(
+            _project_directory,
+            model_field_type=str,
+            description="The directory of the project, from the folder of this file or absolute.",
+            examples=["{{ project_root }}/sales", "../../../sales"],
+        ),
+    ]
+    profile: Annotated[
+        str | None,
+        dg.Resolver.default(
+            description="The profile; else that of RIVET_PROFILE, else `default`.", examples=["production"]
+        ),
+    ] = None
+    select: Annotated[
+        str | None,
+        dg.Resolver.default(
+            description="Which joints are assets, in Dagster's selection syntax; all of them by default.",
+            examples=["group:marts", "tag:fresh and kind:sql"],
+        ),
+    ] = None
+    exclude: Annotated[
+        str | None,
+        dg.Resolver.default(
+            description="Which of them are not, in Dagster's selection syntax.", examples=["tag:draft"]
+        ),
+    ] = None
+    translation: Annotated[
+        TranslationFn[CompiledJoint] | None,
+        TranslationFnResolver[CompiledJoint](lambda joint: {"joint": joint}),
+    ] = None
+    op: Annotated[
+        OpSpec | None,
+        dg.Resolver.default(
+            description="Settings of the steps: tags, pool, description, backfill_policy. They are named after joints.",
+            examples=[{"tags": {"team": "sales"}, "pool": "warehouse"}],
+        ),
+    ] = None
+    executor: Annotated[
+        bool,
+        dg.Resolver.default(
+            description="Whether the code location gets the executor that the engines ask for. It can have but one."
+        ),
+    ] = True
+    automation: Annotated[
+        bool,
+        dg.Resolver.default(
+            description="Whether jobs, schedules and sensors are made. Of several components on one project one should."
+        ),
+    ] = True
+    defs_state: ResolvedDefsStateConfig = field(default_factory=DefsStateConfigArgs.local_filesystem)
+
+    def __post_init__(self) -> None:
+        if self.op is not None and self.op.name is not None:
+            raise RivetError("RVT-103", f"`op` has no `name` ('{self.op.name}'): each step is named after its joint")
+
+    @property
+    def directory(self) -> ProjectDirectory:
+        """Where the project lies."""
+        if isinstance(self.project, ProjectDirectory):
+            return self.project
+        path = Path(self.project).resolve()
+        return ProjectDirectory(path, path.name)
+
+    @property
+    def defs_state_config(self) -> DefsStateConfig:
+        """How Dagster keeps the plan."""
+        name = f"{self.directory.name}:{self.profile}" if self.profile is not None else self.directory.name
+        return DefsStateConfig.from_args(self.defs_state, default_key=f"RivetProjectComponent[{name}]")
+
+    def write_state_to_path(self, state_path: Path) -> None:
+        """Compile the project and write its plan. Raises one RivetError that holds everything wrong with it."""
+        write_state(state_path, self._compiled())
+
+    def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
+        """The definitions of the plan that was written there, else of one that is compiled now.
+
+        Raises one RivetError that holds everything wrong with the project.
+        """
+        assembly = read_state(state_path, chosen_profile(self.profile, os.environ)) or self._compiled()
+        project = RivetProject(assembly, self.directory.path, _ComponentTranslator(self))
+        if self.select is not None or self.exclude is not None:
+            project = project.part(self.select, self.exclude).apart()
+        return build_definitions(
+            project,
+            body=self.execute,
+            settings=self._settings,
+            executor=GENERATED if self.executor else None,
+            automation=self.automation,
+        )
+
+    def get_asset_spec(self, joint: CompiledJoint, project: RivetProject) -> dg.AssetSpec:
+        """How a joint looks in Dagster, before ``translation``."""
+        return self._translator.get_asset_spec(joint, project)
+
+    def get_asset_check_spec(self, check: Check, joint: CompiledJoint, project: RivetProject) -> dg.AssetCheckSpec:
+        """How a check of a joint looks in Dagster."""
+        return self._translator.get_asset_check_spec(check, joint, project)
+
+    def execute(self, context: dg.AssetExecutionContext, group: RivetGroupRun) -> Iterable[Any]:
+        """Run a group; gives its step's events. One that overrides it may take resources, as with ``@rivet_assets``."""
+        yield from group.run(context)
+
+    @cached_property
+    def _translator(self) -> DagsterRivetTranslator:
+        return DagsterRivetTranslator()
+
+    @property
+    def _settings(self) -> StepSettings:
+        if self.op is None:
+            return StepSettings()
+        return StepSettings(
+            op_tags=self.op.tags or {},
+            pool=self.op.pool,
+            description=self.op.description,
+            backfill_policy=self.op.backfill_policy,
+        )
+
+    def _compiled(self) -> CompiledAssembly:
+        return compile_directory(self.directory.path, self.profile).raise_errors()
+
+
+class _ComponentTranslator(DagsterRivetTranslator):
+    """What the component says, then what its YAML says."""
+
+    def __init__(self, component: RivetProjectComponent) -> None:
+        self._component = component
+
+    def get_asset_spec(self, joint: CompiledJoint, project: RivetProject) -> dg.AssetSpec:
+        spec = self._component.get_asset_spec(joint, project)
+        translation = self._component.translation
+        return spec if translation is None else translation(spec, joint)
+
+    def get_asset_check_spec(self, check: Check, joint: CompiledJoint, project: RivetProject) -> dg.AssetCheckSpec:
+        return self._component.get_asset_check_spec(check, joint, project)

@@ -1,0 +1,29 @@
+"""The compiled plan as the state of a component."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from rivet_dagster import __version__
+from rivet_dagster.compiler.plan import CompiledAssembly
+
+_MADE_BY = f"rivet_dagster {__version__}"
+
+
+def write_state(path: Path, assembly: CompiledAssembly) -> None:
+    """Write a plan and which version made it; who reads the file meanwhile sees the one before, or this one, whole."""
+    staged = path.with_name(f"{path.name}.{os.getpid()}")
+    staged.write_text(f"{_MADE_BY}\n{assembly.to_json()}", "utf-8")
+    staged.replace(path)
+
+
+def read_state(path: Path | None, profile: str) -> CompiledAssembly | None:
+    """The plan that was written there; None where there is none, or not this version's under ``profile``."""
+    if path is None or not path.exists():
+        return None
+    made_by, _, text = path.read_text("utf-8").partition("\n")
+    if made_by != _MADE_BY:
+        return None
+    assembly = CompiledAssembly.from_json(text)
+    return assembly if assembly.profile == profile else None
