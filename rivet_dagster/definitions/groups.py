@@ -46,7 +46,7 @@ class RivetGroupRun:
     """A fused group in one run: what ``@rivet_assets`` hands to a function.
 
     ``name`` is the group's, ``joints`` are those of its joints that are assets here, in topological order, the last of
-    them its exit or what takes its place. ``given`` are handles on the joints of other groups that it reads.
+    them its exit or what takes its place. ``given`` are handles on those assets here that it reads of other groups.
     """
 
     project: RivetProject

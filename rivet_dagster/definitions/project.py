@@ -80,11 +80,13 @@ class RivetProject:
         >>> sorted(RivetProject.load("example_repo").part("group:fleet", exclude='key:"fleet_age"').selected)
         ['aircraft_usage', 'fleet']
         """
-        chosen = set(self.selected if select is None else self.select(select))
-        chosen.difference_update(() if exclude is None else self.select(exclude))
-        if not chosen:
-            told = " without ".join(repr(text) for text in (select, exclude) if text is not None)
-            raise RivetError("RVT-115", f"{told} selects nothing of this project")
+        told = {text: set(self.select(text)) for text in (select, exclude) if text is not None}
+        chosen = set(self.selected if select is None else told[select])
+        if exclude is not None:
+            chosen -= told[exclude]
+        empty = [repr(text) for text, names in told.items() if not names]
+        if empty or not chosen:
+            raise RivetError("RVT-115", f"{' without '.join(empty or map(repr, told))} selects nothing of this project")
         part = copy(self)
         part.selected = frozenset(chosen)
         return part

@@ -24,6 +24,10 @@ Body = Callable[..., Iterable[Any]]
 """What a group's step runs: given its context and its RivetGroupRun, it gives the step's events."""
 
 
+CONFIG = "config"
+"""The parameter that Dagster fills with a step's config."""
+
+
 @dataclass(frozen=True)
 class StepSettings:
     """What all steps of a project have in common; see ``rivet_assets``."""
@@ -48,8 +52,8 @@ def rivet_assets(
     """Make assets of a project whose steps run the decorated function.
 
     The function gets the step's context and a ``RivetGroupRun``, and gives what the step gives; it is called once for
-    each fused group of a run. What it can add: metadata, alerts, further resources and a config, as parameters of its
-    own as in any asset of Dagster's, or by ``required_resource_keys``.
+    each fused group of a run. So it can add metadata, send alerts, skip or repeat. Further parameters are resources by
+    their keys, and ``config`` the step's config; ``required_resource_keys`` are taken from ``context.resources``.
 
     ``select`` and ``exclude`` are selections in Dagster's syntax: only what is selected is an asset, sources with their
     checks too. ``op_tags`` are further tags of every group's step, ``pool`` takes the place of its engine's pool;
@@ -102,35 +106,36 @@ def _group_assets(
     group: FusedGroup,
     joints: tuple[CompiledJoint, ...],
     body: Body,
-    own: Sequence[inspect.Parameter],
+    own: Mapping[str, inspect.Parameter],
     settings: StepSettings,
     watches: Sequence[Watch],
 ) -> dg.AssetsDefinition:
     """The joints of a group that are assets here; its sources are assets of their own."""
     assembly = project.assembly
     read = reads(assembly, group, [joint.name for joint in joints])
-    stored = [name for name in group.before if name in read and assembly.joint(name).type != SOURCE]
+    stored = [name for name in group.before if name in read & project.selected and assembly.joint(name).type != SOURCE]
     engine_keys = {engine_key(spec.name) for spec in assembly.engines}
     about = f"{len(joints)} joint{'s' if len(joints) > 1 else ''} as one query on '{group.engine}'"
 
     def run(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
-        others = {parameter.name: given.pop(parameter.name) for parameter in own}
+        others = {name: given.pop(name) if name == CONFIG else getattr(context.resources, name) for name in own}
         events = body(context, RivetGroupRun(project, group.name, joints, given, watches), **others)
         if events is None:
             raise failure(_misfit(body, "gives nothing: neither its own events nor those of `group.run(context)`"))
         yield from events
 
-    if own:
-        _take_parameters(run, own)
+    if CONFIG in own:
+        _take_config(run, own[CONFIG])
     return dg.multi_asset(
         name=group_step_name(project, joints),
         specs=[project.kept_spec(joint.name) for joint in joints],
         check_specs=[project.check_spec(check, joint.name) for joint in joints for check in joint.checks],
-        # Dagster wants an input's name to be a name of its own; the joint's is one.
-        ins={name: dg.AssetIn(project.key(name), input_manager_key=project.io_manager_key) for name in stored},
+        # Dagster wants an input's name to be a name of its own; the joint's is one. What is no asset here is read from
+        # where it is stored: an input must be one.
+        ins={name: dg.AssetIn(project.key(name)) for name in stored},
         can_subset=True,
         backfill_policy=_backfill_policy(joints[-1], settings),
-        required_resource_keys=engine_keys | settings.required_resource_keys,
+        required_resource_keys=engine_keys | settings.required_resource_keys | own.keys() - {CONFIG},
         op_tags=_op_tags(settings, group),
         pool=settings.pool or f"rivet_{group.engine}",
         description=settings.description or about,
@@ -151,28 +156,27 @@ def _op_tags(settings: StepSettings, group: FusedGroup) -> Mapping[str, Any]:
     return {**settings.op_tags, ENGINE_TAG: group.engine}
 
 
-def _own_parameters(body: Body, project: RivetProject) -> list[inspect.Parameter]:
-    """The parameters of a function behind its context and its group: resources and a config, which Dagster gives."""
+def _own_parameters(body: Body, project: RivetProject) -> dict[str, inspect.Parameter]:
+    """The parameters of a function behind its context and its group: a config, and resources by their keys."""
     parameters = list(inspect.signature(body, eval_str=True).parameters.values())
     if len(parameters) < 2 or parameters[0].name != "context":
         raise _misfit(body, "must take `context` and, second, the group")
-    joints = set(project.joints.values())
     for parameter in parameters[2:]:
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise _misfit(body, f"has the parameter '{parameter}', which nobody gives by name")
-        if parameter.annotation is parameter.empty:
-            raise _misfit(body, f"does not say by an annotation which resource the parameter '{parameter.name}' is")
-        if parameter.name in joints:
+        if parameter.name in project.joints.values():
             raise _misfit(body, f"has a parameter named as the joint '{parameter.name}': take it from `group.given`")
-    return parameters[2:]
+        if parameter.name == CONFIG and parameter.annotation is parameter.empty:
+            raise _misfit(body, "does not say by an annotation what its `config` is")
+    return {parameter.name: parameter for parameter in parameters[2:]}
 
 
-def _take_parameters(step: Callable[..., Any], own: Sequence[inspect.Parameter]) -> None:
-    """Have Dagster see these parameters, too, and give their values by name."""
+def _take_config(step: Callable[..., Any], config: inspect.Parameter) -> None:
+    """Have Dagster see the parameter, and give its value by name; resources are asked for by key, like the engines'."""
     context, given = inspect.signature(step).parameters.values()
-    named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-    vars(step)["__signature__"] = inspect.Signature([context, *named, given])
-    step.__annotations__.update({parameter.name: parameter.annotation for parameter in own})
+    named = config.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+    vars(step)["__signature__"] = inspect.Signature([context, named, given])
+    step.__annotations__[CONFIG] = config.annotation
 
 
 def _misfit(body: Body, message: str) -> RivetError:

@@ -1,0 +1,63 @@
+"""Asset specs of a project for those who have something else run it."""
+
+import dagster as dg
+import pytest
+from support.shop import SHOP
+
+from rivet_dagster import RivetError, RivetProject, build_rivet_asset_specs, load_definitions
+
+
+@pytest.fixture
+def project(folder):
+    return RivetProject.load(folder(SHOP).root)
+
+
+def names(specs):
+    return [spec.key.to_user_string() for spec in specs]
+
+
+def test_they_are_all_joints_each_after_what_it_reads(project):
+    found = names(build_rivet_asset_specs(project))
+    assert sorted(found) == ["customers", "large", "large_table", "named", "orders", "paid", "scored"]
+    order = ("orders", "paid", "scored", "named", "large", "large_table")
+    assert sorted(order, key=found.index) == list(order)
+
+
+def test_they_say_what_the_definitions_say(project):
+    loaded = {spec.key: spec for spec in load_definitions(project.root).resolve_all_asset_specs()}
+    for spec in build_rivet_asset_specs(project):
+        twin = loaded[spec.key]
+        assert (spec.group_name, spec.code_version) == (twin.group_name, twin.code_version)
+        assert spec.tags == twin.tags
+        assert {dep.asset_key for dep in spec.deps} == {dep.asset_key for dep in twin.deps}
+        assert spec.metadata.items() <= twin.metadata.items()
+
+
+def test_select_and_exclude_choose_among_them(project):
+    assert names(build_rivet_asset_specs(project, "group:marts")) == ["named", "large", "large_table"]
+    assert names(build_rivet_asset_specs(project, "group:marts", 'key:"large"')) == ["named", "large_table"]
+    assert names(build_rivet_asset_specs(project, exclude="group:marts or group:staging")) == ["customers", "orders"]
+
+
+@pytest.mark.parametrize(
+    ("select", "exclude", "message"),
+    [
+        ("group:mart", None, "'group:mart' selects nothing of this project"),
+        ("group:marts", "tag:frsh", "'tag:frsh' selects nothing of this project"),
+        ('key:"large"', "tag:fresh", "'key:\"large\"' without 'tag:fresh' selects nothing of this project"),
+        ("group:", None, "'group:' is no asset selection"),
+    ],
+)
+def test_what_selects_nothing_is_an_error(project, select, exclude, message):
+    with pytest.raises(RivetError) as caught:
+        build_rivet_asset_specs(project, select, exclude)
+    assert caught.value.code == "RVT-115"
+    assert message in str(caught.value)
+
+
+def test_definitions_of_them_need_nothing_else(project):
+    definitions = dg.Definitions(assets=build_rivet_asset_specs(project, "group:marts"))
+    dg.Definitions.validate_loadable(definitions)
+    graph = definitions.resolve_asset_graph()
+    assert graph.get(dg.AssetKey("named")).is_external
+    assert dg.AssetKey("scored") in graph.get(dg.AssetKey("named")).parent_keys
