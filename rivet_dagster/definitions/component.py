@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,7 +66,7 @@ class RivetProjectScaffolder(Scaffolder[RivetProjectScaffoldParams]):
             raise RivetError("RVT-101", f"there is no rivet.yaml in '{path}'")
         root = (request.project_root or Path.cwd()).resolve()
         relative = Path(os.path.relpath(path, root)).as_posix()
-        scaffold_component(request, {"project": "{{ project_root }}/" + relative})
+        scaffold_component(request, {"project": "{{ context.project_root }}/" + relative})
 
 
 def _project_directory(context: dg.ResolutionContext, model: str) -> ProjectDirectory:
@@ -86,7 +87,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
 
         type: rivet_dagster.RivetProjectComponent
         attributes:
-          project: "{{ project_root }}/sales"
+          project: "{{ context.project_root }}/sales"
           select: "group:marts"
           translation:
             tags: {owner: "{{ joint.owners | first }}"}
@@ -100,7 +101,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
             _project_directory,
             model_field_type=str,
             description="The directory of the project, from the folder of this file or absolute.",
-            examples=["{{ project_root }}/sales", "../../../sales"],
+            examples=["{{ context.project_root }}/sales", "../../../sales"],
         ),
     ]
     profile: Annotated[
@@ -162,7 +163,12 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
     @property
     def defs_state_config(self) -> DefsStateConfig:
         """How Dagster keeps the plan."""
-        name = f"{self.directory.name}:{self.profile}" if self.profile is not None else self.directory.name
+        name = self.directory.name
+        if self.profile is not None:
+            name += f":{self.profile}"
+        if self.select is not None or self.exclude is not None:
+            # Dagster warns of two components under one key; a selection may be longer than a file's name.
+            name += f"#{sha256(repr((self.select, self.exclude)).encode()).hexdigest()[:8]}"
         return DefsStateConfig.from_args(self.defs_state, default_key=f"RivetProjectComponent[{name}]")
 
     def write_state_to_path(self, state_path: Path) -> None:
