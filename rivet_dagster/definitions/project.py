@@ -177,8 +177,8 @@ class RivetProject:
 
     @cached_property
     def _graph(self) -> Any:
-        # A selection finds nothing but what can be made, so here all of it is, sources too. Without partitions: one step
-        # has one kind.
+        # A selection finds nothing but what can be made, so here all of it is, sources too. Without partitions: a step
+        # has one definition of them.
         @dg.multi_asset(specs=[spec.replace_attributes(partitions_def=None) for spec in self._specs.values()])
         def everything():  # type: ignore[no-untyped-def]  # Dagster takes an annotation for the outputs' type
             ...
