@@ -93,6 +93,8 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-408": "Name one that `rivet-dagster versions list JOINT` shows.",
     "RVT-409": "Give a value of the column's type; `rivet-dagster watermark list` shows columns and types.",
     "RVT-410": "Give this user the right to move files there, then run it again: nothing is read or published twice.",
+    "RVT-411": "Run these partitions of the asset again, so that all of them have columns of types that fit together.",
+    "RVT-412": "Give it another IO manager; this one keeps what assets return.",
     # 5xx: engines and runs
     "RVT-501": "Give `concurrency_limit` a whole number of at least 1, or leave it out.",
     "RVT-502": "Read the engine's own message above; correct its `config`.",
@@ -110,6 +112,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-514": "Have the query give the table's columns and types, or set `on_schema_change` to add or ignore.",
     "RVT-515": "Have the query give one row a key, or name in `order_by` what decides which row counts.",
     "RVT-516": "Have the query leave out such rows, or give them a value.",
+    "RVT-517": "Have each partition be a run of its own: `backfill_policy=BackfillPolicy.multi_run()`, or none.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
 """Each code with the remediation shown where the place of the error has no better one."""

@@ -106,6 +106,9 @@ class Catalog(Protocol):
     def current(self, table: str) -> Published | None:
         """The published version that readers see."""
 
+    def tables(self, prefix: str) -> tuple[str, ...]:
+        """The names of the published tables that begin with ``prefix``, in order."""
+
     def published_by(self, table: str, identity: str) -> Published | None:
         """The version that ``identity`` published, whatever came after it; None where that is not known of any."""
 
@@ -132,6 +135,13 @@ class Catalog(Protocol):
 
     def stage(self, table: str, options: Mapping[str, Any]) -> Staged:
         """Begin a new version that no reader sees. Raises RVT-402, RVT-404."""
+
+    def put(self, staged: Staged, rows: Any) -> bool:
+        """Add the rows of a pyarrow.RecordBatchReader to ``staged`` without an engine. Raises RVT-404.
+
+        False, with nothing read, where that takes an engine: for these types, or for this storage.
+        """
+        return False
 
     def base(self, staged: Staged) -> Base | None:
         """The version that ``staged`` builds upon; None where the table did not exist. Raises RVT-405."""

@@ -11,10 +11,12 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
+from rivet_dagster.catalogs.kept import KeptAssets
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SOURCE, Joint
+from rivet_dagster.model.kept import DAGSTER, is_kept
 from rivet_dagster.model.landing import landing_options
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.profile import CatalogSpec
@@ -39,6 +41,7 @@ def introspection(
     changed since. Whatever goes wrong, and what takes longer than ``seconds``, is a warning (RVT-318).
     """
     specs = {spec.name: spec for spec in project.profile.catalogs}
+    specs[DAGSTER] = specs[project.profile.workspace]
     known = Memo(memo.known)
     sources = [
         (joint, specs[joint.catalog])
@@ -61,11 +64,13 @@ def introspection(
 
 
 def _columns(spec: CatalogSpec, joint: Joint, root: Path, environ: Mapping[str, str], known: Memo) -> _Found:
-    catalog = open_catalog(spec, root, environ)
     assert joint.table is not None
     _, options = landing_options(joint.options)
+    opened = open_catalog(spec, root, environ)
+    catalog = KeptAssets(opened) if is_kept(joint) else opened
     version = catalog.data_version(joint.table, options)
-    text = json.dumps((spec.type, catalog.uri(joint.table), version, options, spec.options), default=str)
+    place = f"{joint.catalog}.{joint.table}" if is_kept(joint) else opened.uri(joint.table)
+    text = json.dumps((spec.type, place, version, options, spec.options), default=str)
     stored = known.recall("table", text)
     if stored is not None:
         return text, tuple(Field(name, kind) for name, kind in stored)

@@ -11,6 +11,7 @@ from rivet_dagster.compiler.engines import resolve_engines
 from rivet_dagster.compiler.exits import check_exits
 from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, Fusion, fuse_joints, group_sql, joint_sql, order_groups
 from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.compiler.kept import check_kept_assets
 from rivet_dagster.compiler.landing import check_landing_readers, check_landing_zones
 from rivet_dagster.compiler.materialization import engine_boundaries, materializations
 from rivet_dagster.compiler.partitions import check_parameters, check_partition_columns
@@ -47,6 +48,7 @@ def compile_project(
     graph = build_graph(project, found, memo)
     check_assembly(graph, found, memo)
     check_landing_zones(graph, project.profile, plugins, found)
+    check_kept_assets(graph, project.dagster.key_prefix, found)
     check_parameters(graph, found)
     check_sensors(project.dagster.sensors, graph, project.profile, plugins, found)
     engines = resolve_engines(graph, project.profile, plugins, found)
@@ -73,6 +75,7 @@ def compile_project(
         engine_boundaries=engine_boundaries(graph, fusion, order, engines, project.profile),
         catalogs=project.profile.catalogs,
         engines=project.profile.engines,
+        default_engine=project.profile.default_engine,
         workspace=project.profile.workspace,
         dagster=project.dagster,
         warnings=tuple(found.warnings),

@@ -6,6 +6,7 @@ from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
+from rivet_dagster.model.kept import DAGSTER
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 
@@ -23,7 +24,7 @@ def resolve_engines(graph: Graph, profile: Profile, plugins: Plugins, found: Dia
             # What a reader lacks has been reported there.
             engines[joint.name] = "" if "" in readers else _resolve(joint, agreed, profile, found)
     for joint in graph.joints.values():
-        if joint.type in (SOURCE, SINK):
+        if joint.type in (SOURCE, SINK) and joint.catalog != DAGSTER:
             _check_catalog(joint, engines[joint.name], profile, plugins, found)
     return engines
 

@@ -8,6 +8,7 @@ from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.plan import EngineBoundary, Materialization
 from rivet_dagster.model.joint import SOURCE
+from rivet_dagster.model.kept import DAGSTER
 from rivet_dagster.model.profile import Profile
 
 NATIVE_REFERENCE = "native_reference"
@@ -46,4 +47,5 @@ def _readers(name: str, graph: Graph, fusion: Fusion) -> set[str]:
 
 def _reaches(profile: Profile, engine_name: str, catalog: str | None) -> bool:
     engine = profile.engine(engine_name)
-    return engine is not None and catalog in (*engine.catalogs, profile.workspace)
+    # What other Dagster assets return is kept in the workspace.
+    return engine is not None and catalog in (*engine.catalogs, profile.workspace, DAGSTER)

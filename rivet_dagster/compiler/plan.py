@@ -149,7 +149,8 @@ class EngineBoundary:
 class CompiledAssembly:
     """The immutable plan of a project under one profile.
 
-    Where ``success`` is false, ``errors`` say why and there are no groups.
+    Where ``success`` is false, ``errors`` say why and there are no groups. ``default_engine`` is that of the profile,
+    None where it names none.
     """
 
     profile: str
@@ -161,6 +162,7 @@ class CompiledAssembly:
     engine_boundaries: tuple[EngineBoundary, ...] = ()
     catalogs: tuple[CatalogSpec, ...] = ()
     engines: tuple[EngineSpec, ...] = ()
+    default_engine: str | None = None
     workspace: str = ""
     dagster: DagsterSettings = DagsterSettings()
     errors: tuple[Diagnostic, ...] = ()

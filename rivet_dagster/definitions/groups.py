@@ -73,8 +73,8 @@ class RivetGroupRun:
         with step_failures(context, project.assembly.joint(group.exit).step):
             unjudged = _unjudged_sources(context, group, project)
             window = run_window(context, partitions)
-            step = group_step_name(project, self.joints)
-            identity = "/".join([run_identity(context, step), group.name, *([str(window)] if window else [])])
+            first_try = run_identity(context.run, context.instance, group_step_name(project, self.joints))
+            identity = "/".join([first_try, group.name, *([str(window)] if window else [])])
             result = run_group(runtime, group.name, selected, identity, self.given, unjudged, window)
         yield from _check_results(context, result.checks, keys)
         if not result.gate_failed:

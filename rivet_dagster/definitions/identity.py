@@ -8,15 +8,14 @@ _PARTIAL = "dagster/is_asset_resume_retry"
 _AUTOMATIC = "dagster/retry_number"
 
 
-def run_identity(context: dg.AssetExecutionContext, step: str) -> str:
-    """The id of the run that first tried this step.
+def run_identity(run: dg.DagsterRun, instance: dg.DagsterInstance, step: str) -> str:
+    """The id of the run that first tried this step of ``run``.
 
     Whatever retries a step that did not come to its end has the identity of the first try: what that had published
     already is not published twice. A re-execution of what had succeeded, or of everything, is a new run.
     """
-    run: dg.DagsterRun = context.run
-    while run.parent_run_id is not None and _is_retry(run, run.parent_run_id, step, context.instance):
-        parent = context.instance.get_run_by_id(run.parent_run_id)
+    while run.parent_run_id is not None and _is_retry(run, run.parent_run_id, step, instance):
+        parent = instance.get_run_by_id(run.parent_run_id)
         if parent is None:
             break
         run = parent

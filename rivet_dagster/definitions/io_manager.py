@@ -1,65 +1,114 @@
-"""The IO manager: what a joint computed reaches any Dagster asset, in the form that its annotation asks for."""
+"""The IO manager: joints reach any Dagster asset, and what other assets return reaches them and joints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.definitions.failure import rivet_failures
-from rivet_dagster.definitions.partitions import partitions_definition, window
+from rivet_dagster.definitions.forms import in_form
+from rivet_dagster.definitions.identity import run_identity
+from rivet_dagster.definitions.partitions import definition_text, partitions_definition, window
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, open_runtime
+from rivet_dagster.definitions.translator import column_schema
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.keeping import keep, kept_reference
 from rivet_dagster.execution.reading import reference
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.kept import Part, kept_table
 from rivet_dagster.model.partitions import Window
+from rivet_dagster.model.schema import Field
 
 
 class RivetIOManager(dg.IOManager):
-    """Hands out joints as MaterializedRef, pyarrow Table, pandas or polars frame, or Spark DataFrame.
+    """Hands out joints and other assets as MaterializedRef, pyarrow Table, pandas or polars frame, or Spark DataFrame.
 
-    What a group computed is published by the group's own step; this only remembers nothing and finds it again, in any
-    process, from the plan and the storage.
+    What a group computed is published by the group's own step, so of it this remembers nothing. What other assets
+    return it keeps in the workspace. Both are found again, in any process, from the plan and the storage.
     """
 
-    def __init__(self, runtime: Runtime, joints: Mapping[dg.AssetKey, str]) -> None:
+    def __init__(self, runtime: Runtime, joints: Mapping[dg.AssetKey, str], run_of: Callable[[str], str]) -> None:
         self._runtime = runtime
         self._joints = joints
+        self._run_of = run_of
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Take the handle on what a group published; refuse what other assets would store."""
-        if context.asset_key not in self._joints:
-            raise RivetError(
-                "RVT-298",
-                f"the asset {context.asset_key.to_user_string()} is no joint; only joints are kept by this IO manager",
-                remediation="Give the asset another io_manager_key; it may still read joints.",
-            )
-        assert obj is None or isinstance(obj, MaterializedRef)
+        """Take the handle on what a group published; keep what another asset returns.
+
+        Whoever is tried again keeps nothing twice.
+        """
+        with rivet_failures():
+            _refuse_without_asset(context)
+            if context.asset_key in self._joints:
+                assert obj is None or isinstance(obj, MaterializedRef)
+                return
+            path, part = context.asset_key.path, _part(context)
+            identity = "/".join([self._run_of(context.step_key), context.step_key, kept_table(path, part)])
+            published = keep(self._runtime, path, part, obj, identity)
+        columns = tuple(Field(name, kind) for name, kind in published.statistics.columns)
+        context.add_output_metadata(
+            {
+                "dagster/row_count": published.statistics.rows,
+                "dagster/uri": published.uri,
+                "dagster/column_schema": column_schema(columns),
+                "rivet/bytes": published.statistics.bytes,
+                "rivet/version": published.version,
+            }
+        )
 
     def load_input(self, context: dg.InputContext) -> Any:
-        """The joint's rows as the input's annotation asks; a MaterializedRef where it has none.
+        """The rows of a joint or another asset as the input's annotation asks; a MaterializedRef where it has none.
 
-        An asset that takes some of a joint's partitions gets their rows alone.
+        An asset that takes some of the partitions gets their rows alone, those of several together.
         """
-        joint = self._joints[context.asset_key]
         with rivet_failures():
-            ref = reference(self._runtime, joint, _window(context, self._runtime.assembly.joint(joint)))
-            return _as(context.dagster_type.typing_type, ref)
+            _refuse_without_asset(context)
+            joint = self._joints.get(context.asset_key)
+            if joint is not None:
+                ref = reference(self._runtime, joint, _window(context, self._runtime.assembly.joint(joint)))
+            else:
+                keys = [str(key) for key in context.asset_partition_keys] if context.has_asset_partitions else None
+                some = bool((context.definition_metadata or {}).get("allow_missing_partitions"))
+                ref = kept_reference(self._runtime, context.asset_key.path, keys, all_of_them=not some)
+            return in_form(context.dagster_type.typing_type, ref)
 
 
 def io_manager_definition(project: RivetProject) -> dg.IOManagerDefinition:
     """The project's IO manager; its engines are the project's resources."""
     keys = {engine_key(spec.name) for spec in project.assembly.engines}
 
-    @dg.io_manager(required_resource_keys=keys, description="Joints of a rivet_dagster project")
+    @dg.io_manager(required_resource_keys=keys, description="Joints of a rivet_dagster project, and assets beside them")
     def rivet_io_manager(context: dg.InitResourceContext) -> RivetIOManager:
-        return RivetIOManager(open_runtime(project, context.resources), project.joints)
+        def run_of(step: str) -> str:
+            assert context.run is not None and context.instance is not None
+            return run_identity(context.run, context.instance, step)
+
+        return RivetIOManager(open_runtime(project, context.resources), project.joints, run_of)
 
     return rivet_io_manager
+
+
+def _refuse_without_asset(context: dg.OutputContext | dg.InputContext) -> None:
+    if not context.has_asset_key:
+        message = f"'{context.name}' is a value between ops, which have no rows to keep, and no asset"
+        raise RivetError("RVT-412", message)
+
+
+def _part(context: dg.OutputContext) -> Part | None:
+    """The partition that an asset's value is. Raises RVT-517 where it is several."""
+    if not context.has_asset_partitions:
+        return None
+    keys = context.asset_partition_keys
+    if len(keys) != 1:
+        name = context.asset_key.to_user_string()
+        message = f"the asset {name} returned one value for {len(keys)} partitions: which rows are whose?"
+        raise RivetError("RVT-517", message)
+    return Part(str(keys[0]), definition_text(context.asset_partitions_def))
 
 
 def _window(context: dg.InputContext, joint: CompiledJoint) -> Window | None:
@@ -77,25 +126,3 @@ def _window(context: dg.InputContext, joint: CompiledJoint) -> Window | None:
     except ValueError as error:
         message = f"'{joint.name}' can only be given by partitions that follow one another: {error}"
         raise RivetError("RVT-509", message, joint=joint.name, remediation="Use another partition mapping.") from error
-
-
-def _as(kind: Any, ref: MaterializedRef) -> Any:
-    """``ref`` in the annotated form; types are told by name, since importing them all would be slow."""
-    package, name = getattr(kind, "__module__", "").partition(".")[0], getattr(kind, "__name__", "")
-    if kind is MaterializedRef or kind is Any or (package in ("typing", "builtins") and name in ("Any", "object")):
-        return ref
-    if (package, name) == ("pyarrow", "Table"):
-        return ref.to_arrow()
-    if (package, name) == ("pandas", "DataFrame"):
-        return ref.to_arrow().to_pandas()
-    if (package, name) == ("polars", "DataFrame"):
-        import polars
-
-        return polars.from_arrow(ref.to_arrow())
-    if (package, name) == ("pyspark", "DataFrame"):
-        return ref.to_spark()
-    raise RivetError(
-        "RVT-509",
-        f"the joint '{ref.joint}' cannot be given as {package}.{name}",
-        joint=ref.joint,
-    )

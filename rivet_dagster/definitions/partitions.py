@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -55,6 +56,25 @@ def last_whole_partition(definition: dg.TimeWindowPartitionsDefinition, time: da
     return definition.get_partition_keys_in_time_window(span)[0]
 
 
+def definition_text(definition: dg.PartitionsDefinition[str]) -> str:
+    """The same text for definitions that are the same, and no other's.
+
+    >>> days = dg.DailyPartitionsDefinition(start_date="2024-01-01")
+    >>> definition_text(days) == definition_text(partitions_definition(Partitions("daily", "day", "2024-01-01")))
+    True
+    """
+    if isinstance(definition, dg.MultiPartitionsDefinition):
+        parts = {one.name: definition_text(one.partitions_def) for one in definition.partitions_defs}
+        return json.dumps(["multi", parts], sort_keys=True)
+    if isinstance(definition, dg.DynamicPartitionsDefinition):
+        return json.dumps(["dynamic", definition.name])
+    if isinstance(definition, dg.TimeWindowPartitionsDefinition):
+        bounds = [str(time) if time else None for time in (definition.start, definition.end)]
+        own = (definition.cron_schedule, definition.fmt, definition.end_offset, definition.exclusions)
+        return json.dumps(["time", definition.timezone, *bounds, *map(str, own)])
+    return json.dumps(["static", *definition.get_partition_keys()])
+
+
 def run_window(context: dg.AssetExecutionContext, partitions: Partitions | None) -> Window | None:
     """What the run covers of the partitions of the step's joints; None where they have none.
 
@@ -70,12 +90,13 @@ def run_window(context: dg.AssetExecutionContext, partitions: Partitions | None)
 def window(partitions: Partitions, keys: Sequence[str]) -> Window:
     """The window of ``keys``, which follow one another in time; raises ValueError where they do not."""
     definition = partitions_definition(partitions)
+    text = definition_text(definition)
     if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
-        return Window(partitions, tuple(keys))
+        return Window(partitions, tuple(keys), definition=text)
     spans = [definition.time_window_for_partition_key(key) for key in keys]
     # In UTC: Python takes the two times that a clock shows twice for the same.
     bounds = [(span.start.astimezone(UTC), span.end.astimezone(UTC)) for span in spans]
     for (_, end), (start, _) in pairwise(bounds):
         if end != start:
             raise ValueError(f"between {end} and {start} there are partitions left out")
-    return Window(partitions, tuple(keys), (*(start for start, _ in bounds), bounds[-1][1]))
+    return Window(partitions, tuple(keys), (*(start for start, _ in bounds), bounds[-1][1]), text)

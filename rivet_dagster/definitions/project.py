@@ -17,6 +17,7 @@ from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import SOURCE, Joint
+from rivet_dagster.model.kept import is_kept, key_path
 
 if TYPE_CHECKING:
     from rivet_dagster.definitions.translator import DagsterRivetTranslator
@@ -41,13 +42,16 @@ class RivetProject:
         self.joints: dict[dg.AssetKey, str] = {}
         """The joints by asset key, each after those that it reads."""
         self.io_manager_key = assembly.dagster.io_manager_key
+        self.kept = {j.name: dg.AssetKey(key_path(str(j.table))) for j in assembly.joints if is_kept(j)}
+        """The sources that stand for other Dagster assets, with the keys of these; they have no asset of their own."""
         self._specs: dict[str, dg.AssetSpec] = {}
         self.problems: Sequence[Diagnostic] = ()
         """What is wrong with ``automation`` and ``freshness`` of rivet.yaml."""
         for group in assembly.execution_order:
             for name in assembly.group(group).joints:
-                self._specs[name] = spec = translator.get_asset_spec(assembly.joint(name), self)
-                self.joints[spec.key] = name
+                if name not in self.kept:
+                    self._specs[name] = spec = translator.get_asset_spec(assembly.joint(name), self)
+                    self.joints[spec.key] = name
         self.selected = frozenset(self._specs)
         self._specs, self.problems = with_rules(self, self._specs)
         self._watched = watched_sources(self, self._specs)
@@ -107,9 +111,15 @@ class RivetProject:
         return [name for name in self.joints.values() if name in self.selected]
 
     def spec(self, joint: str) -> dg.AssetSpec:
-        """How a joint looks in Dagster. Raises RVT-306, and what is wrong with the rules of the ``dagster:`` block."""
+        """How a joint looks in Dagster.
+
+        Raises RVT-306, also for a source that stands for another Dagster asset, and what is wrong with the rules of the
+        ``dagster:`` block.
+        """
         if self.problems:
             raise RivetError.of(self.problems)
+        if joint in self.kept:
+            raise RivetError("RVT-306", f"'{joint}' is the asset {self.kept[joint].to_user_string()}, not one of ours")
         return self._specs[self.assembly.joint(joint).name]
 
     def kept_spec(self, joint: str) -> dg.AssetSpec:
@@ -125,8 +135,8 @@ class RivetProject:
         return spec.with_io_manager_key(self.io_manager_key)
 
     def key(self, joint: str) -> dg.AssetKey:
-        """A joint's asset key. Raises RVT-306."""
-        return self._specs[self.assembly.joint(joint).name].key
+        """A joint's asset key; of a source that stands for another Dagster asset that one's. Raises RVT-306."""
+        return self.kept.get(joint) or self._specs[self.assembly.joint(joint).name].key
 
     def keys(self, joints: Iterable[str]) -> list[dg.AssetKey]:
         """The asset keys of joints, in their order. Raises RVT-306."""

@@ -17,13 +17,17 @@ from rivet_dagster.execution.judging import check_source
 from rivet_dagster.execution.reading import data_version
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SOURCE
+from rivet_dagster.model.kept import is_kept
 
 
 def source_assets(project: RivetProject) -> list[dg.AssetsDefinition]:
-    """One observation for all sources of a catalog; no engine takes part in it."""
+    """One observation for all sources of a catalog; no engine takes part in it.
+
+    Another Dagster asset that is read as a source tells of itself.
+    """
     by_catalog: dict[str, list[CompiledJoint]] = {}
     for joint in project.assembly.joints:
-        if joint.type == SOURCE:
+        if joint.type == SOURCE and not is_kept(joint):
             by_catalog.setdefault(str(joint.catalog), []).append(joint)
     with beta_accepted():
         return [

@@ -38,7 +38,7 @@ class DagsterRivetTranslator:
         assembly = project.assembly
         return dg.AssetSpec(
             key=dg.AssetKey([*assembly.dagster.key_prefix, joint.name]),
-            deps=project.keys(_before(joint)),
+            deps=_deps(joint, project),
             description=joint.description,
             group_name=re.sub(r"[^A-Za-z0-9_/]", "_", joint.asset_group),
             tags=dict(joint.tags),
@@ -75,6 +75,11 @@ def _lineage(joint: CompiledJoint, project: RivetProject) -> dict[str, Any]:
 def _partitions(joint: CompiledJoint) -> dg.PartitionsDefinition[str] | None:
     """A source has none in Dagster: one observation tells the data version of all its data."""
     return partitions_definition(joint.partitions) if joint.partitions and joint.type != SOURCE else None
+
+
+def _deps(joint: CompiledJoint, project: RivetProject) -> list[dg.AssetDep]:
+    """What an asset waits for, each once: two sources may stand for one Dagster asset."""
+    return [dg.AssetDep(key) for key in dict.fromkeys(project.keys(_before(joint)))]
 
 
 def _before(joint: CompiledJoint) -> tuple[str, ...]:

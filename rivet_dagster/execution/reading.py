@@ -15,6 +15,7 @@ from rivet_dagster.execution.rendering import Rendered, render_whole
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.windows import bound, within
 from rivet_dagster.model.joint import SOURCE
+from rivet_dagster.model.kept import DAGSTER
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import LandedFile, Projection, Published
 from rivet_dagster.sql.fuse import locate
@@ -31,13 +32,16 @@ def reference(runtime: Runtime, name: str, window: Window | None = None) -> Mate
     if joint.type != SOURCE and joint.catalog is None:
         engine = runtime.engine(joint.engine)
         return MaterializedRef(name, engine.session, lambda session: _view(runtime, joint, session, window))
-    return within(_whole(runtime, joint), joint, window)
+    return within(_whole(runtime, joint, window), joint, window)
 
 
-def _whole(runtime: Runtime, joint: CompiledJoint) -> MaterializedRef:
+def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> MaterializedRef:
+    """All rows of the joint; of a kept asset only those of partitions that it has in common with ``window``."""
     engine = runtime.engine(joint.engine)
     if joint.type == SOURCE:
-        return MaterializedRef(joint.name, engine.session, lambda session: source_frame(runtime, joint, session))
+        return MaterializedRef(
+            joint.name, engine.session, lambda session: source_frame(runtime, joint, session, window)
+        )
     assert joint.catalog is not None
     published = runtime.catalog(joint.catalog).current(joint.table or joint.name)
     if published is None:
@@ -57,12 +61,20 @@ def published_reference(runtime: Runtime, name: str, published: Published) -> Ma
     )
 
 
-def source_frame(runtime: Runtime, joint: CompiledJoint, session: EngineSession) -> Frame:
-    """The source's rows, in place, with its inline transforms; of a landing zone those of all files."""
+def source_frame(runtime: Runtime, joint: CompiledJoint, session: EngineSession, window: Window | None = None) -> Frame:
+    """The source's rows, in place, with its inline transforms; of a landing zone those of all files.
+
+    Of a kept asset with the partitions of ``window`` only these, unless the source has partitions of its own.
+    """
     assert joint.catalog is not None and joint.table is not None
     try:
-        catalog = runtime.catalog(joint.catalog)
-        relation = all_files(runtime, joint) if joint.landing else catalog.source(joint.table, joint.options)
+        if joint.catalog == DAGSTER:
+            own = window if joint.partitions is None else None
+            relation = runtime.kept.source(joint.table, joint.options, own)
+        elif joint.landing:
+            relation = all_files(runtime, joint)
+        else:
+            relation = runtime.catalog(joint.catalog).source(joint.table, joint.options)
         return session.load(relation, Projection(joint.columns, joint.filter, joint.limit))
     except RivetError as error:
         raise at_joint(error, joint) from error.__cause__
@@ -72,6 +84,8 @@ def data_version(runtime: Runtime, joint: CompiledJoint) -> str:
     """A short text that changes when the source's data does; no engine takes part. Raises RVT-403."""
     assert joint.catalog is not None and joint.table is not None
     try:
+        if joint.catalog == DAGSTER:
+            return runtime.kept.data_version(joint.table, joint.options)
         if joint.landing:
             return version_of(landing_zone(runtime, joint).files())
         return runtime.catalog(joint.catalog).data_version(joint.table, joint.options)
@@ -87,7 +101,7 @@ def inputs(
     What ``given`` lacks is read from storage.
     """
     joints = [runtime.assembly.joint(name) for name in names]
-    return {j.name: within(given.get(j.name) or _whole(runtime, j), j, window) for j in joints}
+    return {j.name: within(given.get(j.name) or _whole(runtime, j, window), j, window) for j in joints}
 
 
 def frames(

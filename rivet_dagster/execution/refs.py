@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution import arrow_rows
 from rivet_dagster.model.storage import Relation
 
 if TYPE_CHECKING:
@@ -40,8 +42,9 @@ class MaterializedRef:
     def to_arrow(self) -> pa.Table:
         """All rows in this process's memory. Raises RVT-401 where they are gone, RVT-503 where the query fails."""
         self._check_open()
-        if self._stored is not None and self._stored.format == "parquet":
-            return _read_parquet(self.joint, self._stored)
+        if self._stored is not None and arrow_rows.needs_no_engine(self._stored):
+            with _there(self.joint):
+                return arrow_rows.table(self._stored)
         session = self._own_session()
         return session.to_arrow(self.to_spark())
 
@@ -56,8 +59,9 @@ class MaterializedRef:
     def schema(self) -> pa.Schema:
         """The columns' names and Arrow types; stored rows are not read for it."""
         self._check_open()
-        if self._stored is not None and self._stored.format == "parquet":
-            return _dataset(self.joint, self._stored).schema
+        if self._stored is not None and arrow_rows.needs_no_engine(self._stored):
+            with _there(self.joint):
+                return arrow_rows.schema(self._stored)
         return self._ask("SELECT * FROM {rows} LIMIT 0").schema
 
     @property
@@ -67,6 +71,17 @@ class MaterializedRef:
         if self._rows is None:
             self._rows = self._ask("SELECT count(*) AS n FROM {rows}")["n"][0].as_py()
         return self._rows
+
+    def stored_rows(self) -> pa.RecordBatchReader | None:
+        """All rows, batch by batch, where this process can read them by itself; None where it takes an engine.
+
+        Raises RVT-401.
+        """
+        self._check_open()
+        if self._stored is None or not arrow_rows.needs_no_engine(self._stored):
+            return None
+        with _there(self.joint):
+            return arrow_rows.batches(self._stored)
 
     def frame_in(self, session: EngineSession) -> Frame:
         """The rows as a frame that queries of ``session`` can use."""
@@ -112,17 +127,9 @@ class MaterializedRef:
             )
 
 
-def _dataset(joint: str, stored: Relation) -> Any:
-    import pyarrow.dataset as ds
-
+@contextmanager
+def _there(joint: str) -> Iterator[None]:
     try:
-        return ds.dataset(stored.paths[0], format="parquet")
-    except FileNotFoundError as error:
-        raise RivetError("RVT-401", f"the rows of '{joint}' have been evicted", joint=joint) from error
-
-
-def _read_parquet(joint: str, stored: Relation) -> pa.Table:
-    try:
-        return _dataset(joint, stored).to_table()
+        yield
     except FileNotFoundError as error:
         raise RivetError("RVT-401", f"the rows of '{joint}' have been evicted", joint=joint) from error

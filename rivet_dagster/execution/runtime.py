@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.kept import KeptAssets
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine, Progress
@@ -47,6 +48,16 @@ class Runtime:
     def engine(self, name: str) -> Engine:
         """The engine of that name; it starts with its first session."""
         return self._engines[name]
+
+    @property
+    def default_engine(self) -> Engine:
+        """The engine of what belongs to no joint: the one that joints take by default."""
+        return self._engines[self.assembly.default_engine or self.assembly.engines[0].name]
+
+    @cached_property
+    def kept(self) -> KeptAssets:
+        """What other Dagster assets return."""
+        return KeptAssets(self.catalog(self.assembly.workspace))
 
     def progress_of(self, joint: str) -> Callable[[Progress], None] | None:
         """Whom a session tells how far the write of this joint's rows has come; None where nobody listens."""

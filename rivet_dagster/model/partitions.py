@@ -96,12 +96,14 @@ class Window:
     """The ``keys`` of ``partitions`` that one run covers, in order.
 
     Those of time follow one another without a gap: ``bounds`` are the instants, in UTC, at which each begins, and the
-    one at which the last ends. Static partitions have none.
+    one at which the last ends. Static partitions have none. ``definition`` is a text that Dagster's partitions
+    definitions share which are the same.
     """
 
     partitions: Partitions
     keys: tuple[str, ...]
     bounds: tuple[datetime, ...] = ()
+    definition: str = ""
 
     @property
     def parameters(self) -> Mapping[str, Any]:

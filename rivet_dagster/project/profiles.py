@@ -9,6 +9,7 @@ from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model import convert
+from rivet_dagster.model.kept import DAGSTER
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.profile import WORKSPACE, CatalogSpec, EngineSpec, Profile
 from rivet_dagster.project.environment import MalformedReferenceError, references
@@ -67,7 +68,7 @@ def _profile(name: str, section: Section) -> Profile:
     elif workspace not in declared:
         message = f"`workspace` names no catalog of this profile: '{workspace}'{nearest(workspace, declared)}"
         section.wrong("RVT-104", message, "workspace")
-    known = tuple(dict.fromkeys((*declared, *(catalog.name for catalog in catalogs))))
+    known = tuple(dict.fromkeys((*declared, *(catalog.name for catalog in catalogs), DAGSTER)))
     engine_sections = list(_engine_sections(section))
     engines = tuple(_engine(engine, entry, known) for engine, entry in engine_sections)
     names = [engine.name for engine in engines]
@@ -91,6 +92,9 @@ def _profile(name: str, section: Section) -> Profile:
 
 def _catalog(name: str, section: Section) -> CatalogSpec:
     _check_name(section, name)
+    if name == DAGSTER:
+        message = f"'{DAGSTER}' is the built-in catalog of what other Dagster assets return, which nobody declares"
+        section.wrong("RVT-104", message)
     kind = section.need("type", text)
     return CatalogSpec(name, kind or "", _options(section, ("type",)))
 

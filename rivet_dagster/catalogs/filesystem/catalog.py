@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.filesystem import heartbeat, shelf, sources, versions
+from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
 from rivet_dagster.catalogs.filesystem.carry import flatten, keep_permissions, share, sorted_out
 from rivet_dagster.catalogs.filesystem.columns import source_columns
 from rivet_dagster.catalogs.filesystem.footers import (
@@ -28,7 +29,7 @@ from rivet_dagster.catalogs.filesystem.place import Place, is_remote
 from rivet_dagster.catalogs.filesystem.staging import base_folder, base_of, files_of, publish, staged_files
 from rivet_dagster.catalogs.filesystem.sweep import building, sweep
 from rivet_dagster.catalogs.filesystem.watermark import greatest, read_override, write_override
-from rivet_dagster.catalogs.filesystem.writing import writing
+from rivet_dagster.catalogs.filesystem.writing import write_rows, writing
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.entry_points import is_unexpanded, refuse_wrong_options
@@ -138,6 +139,11 @@ class FilesystemCatalog(Catalog):
             return None
         return self._described(layout, manifest) if manifest else None
 
+    def tables(self, prefix: str) -> tuple[str, ...]:
+        """Those that have versions, and whose links are there."""
+        found = [table for table in self._layouts() if table.name.startswith(prefix)]
+        return tuple(table.name for table in found if os.path.lexists(table.link))
+
     def published_by(self, table: str, identity: str) -> Published | None:
         """One of the versions that are still there."""
         if self.current(table) is None:
@@ -187,6 +193,15 @@ class FilesystemCatalog(Catalog):
             sweep(layout)  # first: what a dead run left may be what fills the disk
             version = versions.begin(layout)
         return self._staged(layout, version, base, writer_options)
+
+    def put(self, staged: Staged, rows: Any) -> bool:
+        """One more file, of columns that Spark reads as what they are."""
+        if any(sql_type(field.type) is None for field in rows.schema):
+            return False
+        folder = self._layout(staged.table).data(staged.version)
+        with writing(folder):
+            write_rows(rows, folder)
+        return True
 
     def base(self, staged: Staged) -> Base | None:
         """The base's own folder, with the columns of its first file."""

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 
@@ -106,7 +107,8 @@ def _is_exact(statistics: Any) -> bool:
 
 
 def _columns(footer: Any) -> tuple[tuple[str, str], ...]:
-    return spark_columns(footer) or tuple((f.name, str(f.type)) for f in footer.schema.to_arrow_schema())
+    schema = footer.schema.to_arrow_schema
+    return spark_columns(footer) or tuple((f.name, sql_type(f.type) or str(f.type)) for f in schema())
 
 
 def spark_type(type_: Any) -> str:

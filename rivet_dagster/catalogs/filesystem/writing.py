@@ -1,11 +1,13 @@
-"""What the operating system does not let us write, as an error that says what to do."""
+"""Writing rows without an engine; and what the operating system does not let us write, told with what to do."""
 
 from __future__ import annotations
 
 import errno
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rivet_dagster.errors import RivetError
 
@@ -37,3 +39,12 @@ def writing(place: Path) -> Iterator[None]:
     except OSError as error:
         message = f"cannot write to {place}: {error.strerror or error}"
         raise RivetError("RVT-404", message, remediation=_REMEDIES.get(error.errno or 0)) from error
+
+
+def write_rows(rows: Any, folder: Path) -> None:
+    """Write the rows of a pyarrow.RecordBatchReader to one file of a version, no more than a few batches in memory."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(folder / f"part-{secrets.token_hex(4)}.snappy.parquet", rows.schema) as file:
+        for batch in rows:
+            file.write_batch(batch)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.errors import RivetError
+from rivet_dagster.engines.arrow_values import refuse_repeated, untyped
 from rivet_dagster.model.storage import Files, Projection
 
 if TYPE_CHECKING:
@@ -51,33 +50,15 @@ def write_files(frame: DataFrame, target: Files, split_by: str | None = None) ->
     The rows of each value of ``split_by`` go into a subfolder, whose name alone holds that column.
     """
     refuse_repeated(frame.columns)
-    untyped = [field.name for field in frame.schema.fields if "void" in _type_names(field.dataType)]
-    if untyped:
-        # Spark 4.1 does write such a column, but not every Parquet reader can read it.
-        raise RivetError(
-            "RVT-503",
-            f"{', '.join(untyped)}: a column that is nothing but NULL has no type, so it cannot be stored",
-            remediation="Give it a type: CAST(NULL AS STRING), or a typed column in Python.",
-        )
+    void = [field.name for field in frame.schema.fields if "void" in _type_names(field.dataType)]
+    if void:
+        raise untyped(void)  # Spark 4.1 does write such a column, but not every Parquet reader can read it
     if split_by is not None:
         frame = frame.hint("rebalance", split_by)
     writer = frame.write.format(target.format).options(**target.options).mode("append")
     if split_by is not None:
         writer = writer.partitionBy(split_by)
     writer.save(located(target.paths[0]))
-
-
-def refuse_repeated(columns: list[str]) -> None:
-    """Raise RVT-316 where two columns have one name; letter case makes no difference.
-
-    >>> refuse_repeated(["id", "name", "ID"])
-    Traceback (most recent call last):
-    rivet_dagster.errors.RivetError: RVT-316 several columns are called id...
-    """
-    counts = Counter(name.lower() for name in columns)
-    repeated = [name for name, count in counts.items() if count > 1]
-    if repeated:
-        raise RivetError("RVT-316", f"several columns are called {', '.join(repeated)}")
 
 
 def quoted(name: str) -> str:

@@ -1,0 +1,124 @@
+"""The catalog ``dagster``: what other Dagster assets return, as tables of the project's workspace."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.kept import Part, ending, kept_table, key_path, parts_of
+from rivet_dagster.model.partitions import Window
+from rivet_dagster.model.schema import Field, Schema
+from rivet_dagster.model.storage import Published, Relation
+from rivet_dagster.sql.write_strategies.alignment import SchemaChange, aligned
+
+
+@dataclass(frozen=True)
+class KeptAssets:
+    """Reading them; ``workspace`` is where they are kept.
+
+    An asset stands in one table or, where it has partitions, in one for each.
+    """
+
+    workspace: Catalog
+
+    def source(self, table: str, options: Mapping[str, Any], window: Window | None = None) -> Relation:
+        """The rows of the asset whose key is ``table``. Raises RVT-401, RVT-411.
+
+        Of one with the partitions of ``window`` only these; ``options`` has nothing that concerns kept rows.
+        """
+        path = key_path(table)
+        if window is not None and self._parts(path, window.definition):
+            return self.relation(path, self.partitions(path, window.keys, definition=window.definition))
+        return self.relation(path, self.whole(path))
+
+    def data_version(self, table: str, options: Mapping[str, Any]) -> str:
+        """A hash over the versions of its tables. Raises RVT-401."""
+        versions = [f"{one.table}/{one.version}" for one in self.whole(key_path(table))]
+        return hashlib.sha256("\n".join(versions).encode()).hexdigest()[:16]
+
+    def columns(self, table: str, options: Mapping[str, Any]) -> Schema:
+        """Those of all its tables. Raises RVT-401, RVT-411."""
+        path = key_path(table)
+        return tuple(Field(*column) for column in _columns(path, self.whole(path)))
+
+    def whole(self, path: Sequence[str]) -> tuple[Published, ...]:
+        """All that is kept of an asset. Raises RVT-401 where that is nothing."""
+        # The one table is there beside partitions while the first of these comes: until it goes it counts.
+        one = self.workspace.current(kept_table(path))
+        if one is not None:
+            return (one,)
+        found = (self.workspace.current(table) for table in self._parts(path).values())
+        versions = tuple(version for version in found if version is not None)
+        if not versions:
+            raise _missing(path, "has never been materialized")
+        return versions
+
+    def partitions(
+        self, path: Sequence[str], keys: Collection[str], *, definition: str | None = None, all_of_them: bool = True
+    ) -> tuple[Published, ...]:
+        """These partitions of an asset. Raises RVT-401 where there is none, or not all of them though all must be."""
+        tables = self._parts(path, definition)
+        versions = {key: self._current(tables.get(ending(key))) for key in keys}
+        lacking = [key for key, version in versions.items() if version is None]
+        if lacking and (all_of_them or len(lacking) == len(versions)):
+            more = f" and {len(lacking) - 5} more" if len(lacking) > 5 else ""
+            raise _missing(path, f"has never been materialized for {', '.join(lacking[:5])}{more}")
+        return tuple(version for version in versions.values() if version is not None)
+
+    def replaced_by(self, path: Sequence[str], part: Part | None) -> tuple[Published, ...]:
+        """What must go when the asset, or one partition of it, has been published.
+
+        It had no partitions before, or has none any more, or has others now.
+        """
+        kept = kept_table(path, part)
+        tables = [*self.workspace.tables(parts_of(path)), kept_table(path)]
+        if part is not None:
+            tables = [name for name in tables if name.endswith(f"_{ending(part.key)}") or name == kept_table(path)]
+        found = (self._current(name) for name in tables if name != kept)
+        return tuple(version for version in found if version is not None)
+
+    def relation(self, path: Sequence[str], versions: Sequence[Published]) -> Relation:
+        """The rows of several versions together, columns by name; what one lacks is NULL. Raises RVT-411."""
+        columns = _columns(path, versions)
+        relations = [self.workspace.read(version) for version in versions]
+        paths = tuple(path for relation in relations for path in relation.paths)
+        same = all(version.statistics.columns == columns for version in versions)
+        ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns)
+        return Relation(relations[0].format, paths, {} if same else {"schema": ddl})
+
+    def _parts(self, path: Sequence[str], definition: str | None = None) -> dict[str, str]:
+        """The tables of an asset's partitions by the ends of their names; of one definition if it is given."""
+        prefix = parts_of(path, definition)
+        by_ending: dict[str, list[str]] = {}
+        for name in self.workspace.tables(prefix):
+            rest = name.removeprefix(prefix)
+            by_ending.setdefault(rest if definition is not None else rest.partition("_")[2], []).append(name)
+        # Those of another definition go as soon as the new one is there.
+        return {end: max(names, key=self._since) if len(names) > 1 else names[0] for end, names in by_ending.items()}
+
+    def _since(self, table: str) -> str:
+        return next((version.published_at or "" for version in self.workspace.versions(table)), "")
+
+    def _current(self, table: str | None) -> Published | None:
+        return self.workspace.current(table) if table is not None else None
+
+
+def _columns(path: Sequence[str], versions: Sequence[Published]) -> tuple[tuple[str, str], ...]:
+    """The columns of all versions, the wider of two types."""
+    columns, *others = dict.fromkeys(version.statistics.columns for version in versions)
+    try:
+        for other in others:
+            columns = tuple(aligned(columns, other, "add"))
+    except SchemaChange as change:
+        message = f"the partitions of the asset {'/'.join(path)} do not fit together: {change}"
+        raise RivetError("RVT-411", message) from None
+    return columns
+
+
+def _missing(path: Sequence[str], why: str) -> RivetError:
+    remedy = "Materialize the asset first, with this project's IO manager as its `io_manager_key`."
+    return RivetError("RVT-401", f"the asset {'/'.join(path)} {why}", remediation=remedy)

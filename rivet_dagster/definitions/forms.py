@@ -1,0 +1,32 @@
+"""Rows in the form that the annotation of an input asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.refs import MaterializedRef
+
+
+def in_form(kind: Any, ref: MaterializedRef) -> Any:
+    """``ref`` as ``kind``, itself where that says nothing. Raises RVT-509 for a kind that nobody can serve.
+
+    Types are told by name, since importing them all would be slow.
+    """
+    package, name = getattr(kind, "__module__", "").partition(".")[0], getattr(kind, "__name__", "")
+    if kind is MaterializedRef or kind is Any or (package in ("typing", "builtins") and name in ("Any", "object")):
+        return ref
+    if (package, name) == ("pyarrow", "Table"):
+        return ref.to_arrow()
+    if (package, name) == ("pyarrow", "RecordBatchReader"):
+        return ref.stored_rows() or ref.to_arrow().to_reader()
+    if (package, name) == ("pandas", "DataFrame"):
+        return ref.to_arrow().to_pandas()
+    if (package, name) in (("polars", "DataFrame"), ("polars", "LazyFrame")):
+        import polars
+
+        frame = polars.DataFrame(ref.to_arrow())
+        return frame if name == "DataFrame" else frame.lazy()
+    if (package, name) == ("pyspark", "DataFrame"):
+        return ref.to_spark()
+    raise RivetError("RVT-509", f"'{ref.joint}' cannot be given as {package}.{name}", joint=ref.joint)

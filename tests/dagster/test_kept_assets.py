@@ -1,0 +1,310 @@
+"""What other Dagster assets return: kept by the IO manager, and given to assets and joints alike."""
+
+# No `from __future__ import annotations` here: Dagster reads the annotations of inputs as classes.
+
+import datetime
+import decimal
+
+import dagster as dg
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from support.folders import MANIFEST, WORKSPACE, in_order
+from support.plain_assets import KEPT, READS, error_of, kept, noting, only, returning, run
+
+from rivet_dagster import MaterializedRef, load_definitions
+from rivet_dagster.model.kept import kept_table
+
+ROWS = [{"id": 1, "name": "ada"}, {"id": 2, "name": None}]
+
+
+def spark_frame(rows):
+    return SparkSession.builder.getOrCreate().createDataFrame(rows)
+
+
+def batches():
+    table = pa.Table.from_pylist(ROWS)
+    return pa.RecordBatchReader.from_batches(table.schema, iter(table.to_batches(max_chunksize=1)))
+
+
+KINDS = {
+    "a pyarrow table": lambda: pa.Table.from_pylist(ROWS),
+    "a pyarrow reader": batches,
+    "a pandas frame": lambda: pd.DataFrame(ROWS),
+    "a polars frame": lambda: pl.DataFrame(ROWS),
+    "a lazy polars frame": lambda: pl.DataFrame(ROWS).lazy(),
+    "a Spark frame": lambda: spark_frame(ROWS),
+}
+
+
+@pytest.mark.parametrize("value", KINDS.values(), ids=KINDS)
+def test_what_an_asset_returns_reaches_assets_and_joints(project, instance, value):
+    shop, seen = project(READS), []
+    result = run(shop.root, instance, returning(value), noting(pa.Table, seen))
+    assert result.success
+    assert kept(shop) == in_order(ROWS)
+    assert in_order(seen[0].to_pylist()) == in_order(ROWS)
+    assert shop.rows("report") == [{"id": 1, "name": "ADA"}, {"id": 2, "name": None}]
+    (event,) = result.asset_materializations_for_node("shop__raw")
+    facts = {key: value.value for key, value in event.metadata.items()}
+    assert facts["dagster/row_count"] == 2
+    assert facts["dagster/uri"] == (shop.root / WORKSPACE / kept_table(["shop", "raw"])).as_uri()
+    assert facts["rivet/bytes"] > 100
+    assert [(c.name, c.type) for c in facts["dagster/column_schema"].columns] == [("id", "bigint"), ("name", "string")]
+
+
+def test_a_chain_of_plain_assets_and_joints_passes_rows_on(project, instance):
+    shop, seen = project(READS), []
+
+    @dg.asset(ins={"rows": dg.AssetIn("names")}, io_manager_key=KEPT)
+    def louder(rows: MaterializedRef):
+        return rows
+
+    @dg.asset(ins={"rows": dg.AssetIn("louder")}, io_manager_key=KEPT)
+    def lazily(rows: DataFrame):
+        return rows.selectExpr("id + 1 AS id", "name")
+
+    shop.write({"joints/names.sql": "-- rivet:eager: true\nSELECT id, upper(name) AS name FROM raw"})
+    reader = noting(pd.DataFrame, seen, ["lazily"])
+    assert run(shop.root, instance, returning(pl.DataFrame(ROWS)), louder, lazily, reader).success
+    assert in_order(seen[0].to_dict("records")) == [{"id": 2, "name": "ADA"}, {"id": 3, "name": None}]
+
+
+UTC = datetime.UTC
+TYPES = {
+    "tiny": pa.array([-128, None], pa.int8()),
+    "small": pa.array([1, None], pa.int16()),
+    "whole": pa.array([2**31 - 1, None], pa.int32()),
+    "large": pa.array([2**63 - 1, None], pa.int64()),
+    "single": pa.array([0.5, None], pa.float32()),
+    "double": pa.array([float("inf"), None], pa.float64()),
+    "flag": pa.array([True, None]),
+    "exact": pa.array([decimal.Decimal("12345678901234567890.12"), None], pa.decimal128(38, 2)),
+    "text": pa.array(["ü\n", None]),
+    "bytes": pa.array([b"\x00\xff", None]),
+    "day": pa.array([datetime.date(1500, 1, 1), None]),
+    "instant": pa.array([datetime.datetime(1500, 1, 1, 0, 0, 0, 123456, UTC), None], pa.timestamp("us", "UTC")),
+    "clock": pa.array([datetime.datetime(2024, 3, 31, 2, 30, 0, 5), None], pa.timestamp("us")),
+    "items": pa.array([[1, None], None], pa.list_(pa.field("element", pa.int64()))),
+    "pair": pa.array(
+        [{"a": 1, "b": ["x"]}, None],
+        pa.struct({"a": pa.int64(), "b": pa.list_(pa.field("element", pa.string()))}),
+    ),
+    "by_name": pa.array([[("k", datetime.date(2024, 1, 1))], None], pa.map_(pa.string(), pa.date32())),
+}
+
+
+def test_every_type_comes_back_as_it_went_and_spark_reads_the_same(project, instance):
+    went = pa.table(TYPES)
+    shop, seen = project({}), []
+    frames = [noting(kind, seen) for kind in (pa.Table, pl.DataFrame, pd.DataFrame)]
+    run(shop.root, instance, returning(went), selection=only(["shop", "raw"]))
+    for reader in frames:
+        run(shop.root, instance, returning(went), reader, selection=only("reader"))
+    table, polars, pandas = seen
+    assert table.to_pydict() == went.to_pydict()
+    assert [str(kind) for kind in table.schema.types] == [str(kind) for kind in went.schema.types]
+    assert polars.equals(pl.from_arrow(went))
+    pd.testing.assert_frame_equal(pandas, went.to_pandas())
+
+    @dg.asset(ins={"rows": dg.AssetIn(["shop", "raw"])}, io_manager_key=KEPT)
+    def by_spark(rows: DataFrame):
+        assert dict(rows.dtypes) == {
+            "tiny": "tinyint", "small": "smallint", "whole": "int", "large": "bigint", "single": "float",
+            "double": "double", "flag": "boolean", "exact": "decimal(38,2)", "text": "string", "bytes": "binary",
+            "day": "date", "instant": "timestamp", "clock": "timestamp_ntz", "items": "array<bigint>",
+            "pair": "struct<a:bigint,b:array<string>>", "by_name": "map<string,date>",
+        }  # fmt: skip
+        return rows
+
+    run(shop.root, instance, returning(went), by_spark, selection=only("by_spark"))
+    written = []
+    reader = noting(pa.Table, written, ["by_spark"])
+    run(shop.root, instance, returning(went), by_spark, reader, selection=only("reader"))
+    assert written[0].to_pydict() == went.to_pydict()
+
+
+def test_types_that_spark_lacks_become_those_it_has(project, instance):
+    at = datetime.datetime(2024, 1, 1, 12)
+    went = pa.table({
+        "fine": pa.array([at], pa.timestamp("ns")),
+        "code": pa.array(["x"]).dictionary_encode(),
+        "big": pa.array([2**64 - 1], pa.uint64()),
+        "byte": pa.array([255], pa.uint8()),
+        "view": pa.array(["y"], pa.string_view()),
+    })  # fmt: skip
+    shop, seen = project({}), []
+    assert run(shop.root, instance, returning(went), noting(pa.Table, seen)).success
+    assert seen[0].to_pylist() == [{"fine": at, "code": "x", "big": 2**64 - 1, "byte": 255, "view": "y"}]
+    assert [str(kind) for kind in seen[0].schema.types] == [
+        "timestamp[us]", "string", "decimal128(20, 0)", "int16", "string",
+    ]  # fmt: skip
+
+
+def test_pandas_keeps_its_own_integers_with_gaps(project, instance):
+    shop, seen = project({}), []
+    frame = pd.DataFrame({"n": pd.array([1, None], "Int64"), "at": pd.to_datetime(["2024-01-01", None], utc=True)})
+    run(shop.root, instance, returning(frame), noting(pd.DataFrame, seen))
+    assert seen[0]["n"].tolist() == [1, pd.NA]
+    assert str(seen[0]["at"].dtype).endswith(", UTC]")
+
+
+def test_no_rows_have_columns_all_the_same(project, instance):
+    shop, seen = project(READS), []
+    empty = pa.table({"id": pa.array([], pa.int64()), "name": pa.array([], pa.string())})
+    assert run(shop.root, instance, returning(empty), noting(pl.DataFrame, seen)).success
+    assert dict(seen[0].schema) == {"id": pl.Int64, "name": pl.String}
+    assert shop.rows("report") == []
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "text"),
+    [
+        (lambda: 1, "RVT-505", "the asset returned a builtins.int"),
+        (lambda: None, "RVT-505", "the asset returned nothing"),
+        (lambda: pa.table({"a": [1], "A": [2]}), "RVT-316", "several columns are called a"),
+        (lambda: pd.DataFrame({"a": [None, None]}), "RVT-503", "a: a column that is nothing but NULL"),
+        (lambda: pd.DataFrame({"a": [1, "x"]}), "RVT-505", "could not be converted"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_and_leaves_what_was_there(project, instance, value, code, text):
+    shop = project({})
+    run(shop.root, instance, returning(pl.DataFrame(ROWS)))
+    versions = shop.versions(kept_table(["shop", "raw"]), WORKSPACE)
+    result = run(shop.root, instance, returning(value), raise_on_error=False)
+    assert code in error_of(result)
+    assert text in error_of(result)
+    assert kept(shop) == in_order(ROWS)
+    assert shop.versions(kept_table(["shop", "raw"]), WORKSPACE) == versions
+
+
+def test_an_asset_that_says_it_returns_nothing_keeps_nothing(project, instance):
+    @dg.asset(io_manager_key=KEPT)
+    def silent() -> None: ...
+
+    @dg.asset(io_manager_key=KEPT)
+    def telling():
+        return dg.MaterializeResult(metadata={"n": 1})
+
+    shop = project({})
+    assert run(shop.root, instance, silent, telling).success
+    assert not (shop.root / WORKSPACE).exists()
+
+
+def test_values_between_ops_are_not_kept(project, instance):
+    @dg.op(out=dg.Out(io_manager_key=KEPT))
+    def first():
+        return pl.DataFrame(ROWS)
+
+    @dg.job
+    def ops():
+        first()
+
+    shop = project({})
+    definitions = dg.Definitions.merge(load_definitions(shop.root), dg.Definitions(jobs=[ops]))
+    result = definitions.resolve_job_def("ops").execute_in_process(instance=instance, raise_on_error=False)
+    assert "RVT-412" in error_of(result)
+
+
+def test_what_was_never_materialized_is_missed_by_its_key(project, instance):
+    shop, seen = project(READS), []
+    raw = returning(pl.DataFrame(ROWS))
+    for selection in (only("reader"), only("report")):
+        result = run(shop.root, instance, raw, noting(pa.Table, seen), selection=selection, raise_on_error=False)
+        assert "RVT-401" in error_of(result)
+        assert "the asset shop/raw has never been materialized" in error_of(result)
+
+
+@pytest.mark.parametrize(
+    "key", [["..", "..", "etc/x"], ["ümläut", "a b", "NAMES"], ["x" * 300], ["names_"], [".rivet"]]
+)
+def test_any_key_is_kept_where_it_belongs(project, instance, key):
+    shop, seen = project({**READS, "joints/names.sql": "-- rivet:eager: true\nSELECT 7 AS n"}), []
+
+    @dg.multi_asset(outs={"odd": dg.AssetOut(key=dg.AssetKey(key), io_manager_key=KEPT)})
+    def odd():
+        return pa.table({"n": [1]})
+
+    chosen = dg.AssetSelection.assets(key, "reader", "names")
+    assert run(shop.root, instance, odd, noting(pa.Table, seen, key), selection=chosen).success
+    assert seen[0].to_pydict() == {"n": [1]}
+    assert shop.rows("names", WORKSPACE) == [{"n": 7}]
+    assert {path.name for path in (shop.root / WORKSPACE).iterdir()} == {".rivet", "names", kept_table(key)}
+    assert {path.name for path in shop.root.iterdir()} <= {
+        ".rivet", "data", "joints", "profiles.yaml", "rivet.yaml", "sinks", "sources"
+    }  # fmt: skip
+
+
+def test_transforms_of_the_source_and_checks_on_it_work(project, instance):
+    shop = project({
+        **READS,
+        "sources/raw.yaml": {
+            "type": "source", "catalog": "dagster", "table": "shop/raw", "columns": {"id": "id * 10", "name": "name"},
+            "filter": "id < 3", "quality": {"assertions": [{"type": "not_null", "columns": ["name"]}]},
+        },
+    })  # fmt: skip
+    good = pa.table({"id": [1, 2, 3], "name": ["ada", "bob", None]})
+    assert run(shop.root, instance, returning(good)).success
+    assert shop.rows("report") == [{"id": 10, "name": "ADA"}, {"id": 20, "name": "BOB"}]
+    bad = pa.table({"id": [1], "name": pa.array([None], pa.string())})
+    result = run(shop.root, instance, returning(bad), raise_on_error=False)
+    assert not result.success
+    assert [e.passed for e in result.get_asset_check_evaluations()] == [False]
+    assert shop.rows("report") == [{"id": 10, "name": "ADA"}, {"id": 20, "name": "BOB"}]
+    # A run of the reader alone judges it, too.
+    result = run(shop.root, instance, returning(bad), selection=only("names", "report"), raise_on_error=False)
+    assert "RVT-507" in error_of(result)
+
+
+def test_a_view_over_a_kept_asset_and_a_limit(project, instance):
+    shop, seen = project({**READS, "sources/raw.yaml": {**READS["sources/raw.yaml"], "limit": 1}}), []
+    run(shop.root, instance, returning(pl.DataFrame(ROWS)), noting(pa.Table, seen, ["names"]))
+    assert len(seen[0]) == 1
+    assert len(shop.rows("report")) == 1
+
+
+def test_another_name_of_the_io_manager_and_a_key_prefix(project, instance):
+    settings = {"io_manager_key": "shop_io", "key_prefix": "mine"}
+    shop = project({**READS, "rivet.yaml": MANIFEST | {"dagster": settings}})
+
+    @dg.asset(key=["shop", "raw"], io_manager_key="shop_io")
+    def plain():
+        return pl.DataFrame(ROWS)
+
+    assert run(shop.root, instance, plain).success
+    assert len(shop.rows("report")) == 2
+    spec = load_definitions(shop.root).resolve_asset_graph().get(dg.AssetKey(["mine", "names"]))
+    assert spec.parent_keys == {dg.AssetKey(["shop", "raw"])}
+
+
+def test_a_named_workspace_keeps_them(project, instance):
+    shop = project({})
+    profiles = (shop.root / "profiles.yaml").read_text()
+    shop.write({"profiles.yaml": profiles + "  workspace: lake\n"})
+    run(shop.root, instance, returning(pl.DataFrame(ROWS)))
+    assert shop.rows(kept_table(["shop", "raw"])) == in_order(ROWS)
+
+
+def test_a_retry_keeps_nothing_twice(project, instance):
+    shop, tries = project({}), []
+
+    @dg.multi_asset(
+        outs={"one": dg.AssetOut(io_manager_key=KEPT), "two": dg.AssetOut(io_manager_key=KEPT)},
+        retry_policy=dg.RetryPolicy(max_retries=1),
+    )
+    def both():
+        tries.append(1)
+        yield dg.Output(pl.DataFrame({"try": [len(tries)]}), "one")
+        if len(tries) == 1:
+            raise ValueError("not yet")
+        yield dg.Output(pl.DataFrame({"try": [len(tries)]}), "two")
+
+    assert run(shop.root, instance, both).success
+    assert kept(shop, ["one"]) == [{"try": 1}]
+    assert kept(shop, ["two"]) == [{"try": 2}]
+    versions = [name for name in shop.versions(kept_table(["one"]), WORKSPACE) if "." not in name]
+    assert len(versions) == 1
+    run(shop.root, instance, both)
+    assert kept(shop, ["one"]) == [{"try": 3}]
