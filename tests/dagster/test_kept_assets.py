@@ -105,7 +105,7 @@ def test_every_type_comes_back_as_it_went_and_spark_reads_the_same(project, inst
         run(shop.root, instance, returning(went), reader, selection=only("reader"))
     table, polars, pandas = seen
     assert table.to_pydict() == went.to_pydict()
-    assert [str(kind) for kind in table.schema.types] == [str(kind) for kind in went.schema.types]
+    assert table.schema.types == went.schema.types
     assert polars.equals(pl.from_arrow(went))
     pd.testing.assert_frame_equal(pandas, went.to_pandas())
 
@@ -217,9 +217,7 @@ def test_what_was_never_materialized_is_missed_by_its_key(project, instance):
         assert "the asset shop/raw has never been materialized" in error_of(result)
 
 
-@pytest.mark.parametrize(
-    "key", [["..", "..", "etc/x"], ["ümläut", "a b", "NAMES"], ["x" * 300], ["names_"], [".rivet"]]
-)
+@pytest.mark.parametrize("key", [["..", "..", "etc/x"], ["ümläut", "a b"], ["NAMES"], ["x" * 300], [".rivet"]])
 def test_any_key_is_kept_where_it_belongs(project, instance, key):
     shop, seen = project({**READS, "joints/names.sql": "-- rivet:eager: true\nSELECT 7 AS n"}), []
 

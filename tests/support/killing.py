@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.execution.phases import PhaseClock
+from rivet_dagster.model.kept import Part
+from support.keeping import keep_ids
 from support.landing import read
 from support.standin import run
 
@@ -115,6 +117,12 @@ def read_killed_before_a_change(test: Connection, root: Path, table: str, identi
     """A reader of a landing zone that dies so."""
     _die_before_a_change(test, at)
     read(root, table, identity)
+
+
+def keeping_killed_so(test: Connection, root: Path, ids: Sequence[int], part: Part | None, at: int) -> None:
+    """A plain asset's step that dies so."""
+    _die_before_a_change(test, at)
+    keep_ids(root, ids, part)
 
 
 def _die_before_a_change(test: Connection, at: int) -> None:

@@ -41,7 +41,7 @@ def test_current_tells_of_the_published_version(warehouse):
     first = publish(warehouse, [1, 2], run="one")
     assert warehouse.current("orders") == first
     assert (first.statistics.rows, first.rows_before, first.identity) == (2, 0, "one")
-    assert first.statistics.columns == (("id", "int64"),)
+    assert first.statistics.columns == (("id", "bigint"),)
     assert first.statistics.bytes > 0
     second = publish(warehouse, [3], run="two")
     assert warehouse.current("orders") == second
@@ -129,7 +129,7 @@ def test_the_manifest_says_who_published_what_upon_what(tmp_path, warehouse):
         "identity": "nightly/orders",
         "rows": 1,
         "rows_before": 2,
-        "columns": [["id", "int64"]],
+        "columns": [["id", "bigint"]],
         "record": {"inserted": 1, "updated": 0, "deleted": 2},
         "landed": {},
     }

@@ -1,0 +1,99 @@
+"""A plain asset's step killed between any two of its changes to the disk: what was kept is old or new, and whole."""
+
+import os
+import shutil
+import signal
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+from support.keeping import KEY, keep_ids, kept_ids, runtime
+from support.killing import PROCESSES, ended, keeping_killed_so, start
+
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.execution import keeping
+from rivet_dagster.execution.sweeping import sweep
+from rivet_dagster.model.kept import Part, kept_table
+
+OLD, NEW, NEXT = [1, 2], [3, 4, 5], [6]
+DAY = Part("2024-01-01", "daily")
+
+
+def received(connection: Connection) -> list[str]:
+    """All that comes until the other end is gone."""
+    found = []
+    while True:
+        try:
+            found.append(connection.recv())
+        except EOFError:
+            return found
+
+
+def leftovers(root: Path) -> list[str]:
+    """What lies beside the kept versions when it is long ago that any run gave a sign of life."""
+    home = root / ".rivet/workspace/.rivet"
+    for path in home.glob("*/*"):
+        if path.suffix == ".alive" or path.name.startswith("."):
+            os.utime(path, (0, 0), follow_symlinks=False)
+    sweep([runtime(root).catalog("workspace")])
+    return [str(path) for path in home.glob("*/*") if path.suffix == ".alive" or path.name.startswith(".")]
+
+
+@pytest.mark.parametrize(("part", "step"), [(None, 5), (DAY, 2)], ids=["the whole again", "its first partition"])
+def test_a_kill_before_a_change_of_the_disk(tmp_path, monkeypatch, part, step):
+    """Before every so manieth: test_killed_runs.py has publishing itself killed before each."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    root = tmp_path / "root"
+
+    def killed(at: int) -> tuple[list[str], int | None]:
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir()
+        keep_ids(root, OLD)
+        test, child = PROCESSES.Pipe(duplex=False)
+        process = start(keeping_killed_so, child, root, NEW, part, at)
+        child.close()
+        return received(test), ended(process)
+
+    changes, code = killed(-1)
+    assert code == 0
+    assert kept_ids(root) == NEW
+    seen = []
+    for at in range(0, len(changes), step):
+        done, code = killed(at)
+        assert (code, len(done)) == (-signal.SIGKILL, at + 1)
+        seen.append(kept_ids(root))
+        assert leftovers(root) == []
+        keep_ids(root, NEXT, part)
+        assert kept_ids(root) == NEXT
+    assert seen == sorted(seen, key=[OLD, NEW].index)  # one switch, and no way back
+    assert {*map(tuple, seen)} == {tuple(OLD), tuple(NEW)}
+
+
+def test_who_is_overtaken_publishes_upon_what_the_other_did(tmp_path, monkeypatch):
+    monkeypatch.setattr(keeping.time, "sleep", lambda seconds: None)
+    keep_ids(tmp_path, OLD)
+    audit, overtakers = FilesystemCatalog.audit, [[7], [8]]
+
+    def overtaken(catalog, staged):
+        if overtakers:
+            other = overtakers.pop()
+            with monkeypatch.context() as patch:
+                patch.setattr(FilesystemCatalog, "audit", audit)
+                keep_ids(tmp_path, other)
+        return audit(catalog, staged)
+
+    monkeypatch.setattr(FilesystemCatalog, "audit", overtaken)
+    keep_ids(tmp_path, NEW)
+    assert kept_ids(tmp_path) == NEW
+    assert overtakers == []
+    home = tmp_path / ".rivet/workspace/.rivet" / kept_table(KEY)
+    assert len([path for path in home.iterdir() if path.is_dir()]) == 2
+    assert leftovers(tmp_path) == []
+
+
+def test_the_same_run_publishes_once(tmp_path):
+    keep_ids(tmp_path, OLD, identity="run/step")
+    keep_ids(tmp_path, NEW, identity="run/step")
+    assert kept_ids(tmp_path) == OLD
+    keep_ids(tmp_path, NEW, identity="another run/step")
+    assert kept_ids(tmp_path) == NEW

@@ -1,0 +1,38 @@
+"""A plain asset that is kept without Dagster and without an engine."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.keeping import keep, kept_reference
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.kept import Part
+from support.projects import compile_joints, sql
+
+KEY = ("shop", "raw")
+_PLAN = compile_joints(sql("numbers", "SELECT 1 AS id")).raise_errors()
+
+
+def runtime(root: Path) -> Runtime:
+    """A project's, in a process that knows nothing of it yet."""
+    return Runtime(_PLAN, root)
+
+
+def keep_ids(root: Path, ids: Sequence[int], part: Part | None = None, identity: str | None = None) -> None:
+    """Keep these ids as the asset, or one partition of it."""
+    keep(runtime(root), KEY, part, pa.table({"id": pa.array(ids, pa.int64())}), identity or str(uuid.uuid4()))
+
+
+def kept_ids(root: Path) -> list[int] | None:
+    """The ids that a reader gets, None where nothing is kept."""
+    try:
+        return sorted(kept_reference(runtime(root), KEY).to_arrow()["id"].to_pylist())
+    except RivetError as error:
+        if error.code != "RVT-401":
+            raise
+        return None
