@@ -60,12 +60,16 @@ def build_definitions(
 
     ``automation`` are its jobs, and what the ``dagster:`` block declares.
     """
-    own = dg.Definitions(
+    # First, since it raises everything that is wrong with the block.
+    own = _automation(project) if automation else dg.Definitions()
+    steps = dg.Definitions(
         assets=project_assets(project, body, settings, watches),
         resources=rivet_resources(project),
         executor=rivet_executor(project) if executor is GENERATED else executor,
     )
-    if not automation:
-        return own
+    return dg.Definitions.merge(steps, own)
+
+
+def _automation(project: RivetProject) -> dg.Definitions:
     jobs = jobs_over_everything(project)
-    return dg.Definitions.merge(own, dg.Definitions(jobs=jobs), block_definitions(project, jobs))
+    return dg.Definitions.merge(dg.Definitions(jobs=jobs), block_definitions(project, jobs))
