@@ -59,6 +59,28 @@ def test_definitions_load_neither_spark_nor_a_jvm_nor_a_users_module(folder):
     assert children == []
 
 
+def test_ticks_of_sensors_load_neither_spark_nor_a_jvm(folder):
+    target = "target: 'key:\"out\"'"
+    (folder / "rivet.yaml").write_text(
+        (folder / "rivet.yaml").read_text() + "dagster:\n  sensors:\n"
+        f"    a: {{type: files, source: orders, {target}}}\n"
+        f"    b: {{type: source_changed, sources: [orders], {target}}}\n"
+        f"    c: {{type: after_success, monitored: 'key:\"big\"', {target}}}\n"
+    )
+    found, children = loaded_by(
+        "import dagster as dg\n"
+        "from rivet_dagster import load_definitions\n"
+        "with dg.DagsterInstance.ephemeral() as instance:\n"
+        "    instance.report_runless_asset_event(dg.AssetMaterialization('big'))\n"
+        "    for sensor in load_definitions('.').sensors:\n"
+        "        with dg.build_sensor_context(instance=instance) as context:\n"
+        "            assert sensor(context).cursor\n",
+        folder,
+    )
+    assert found & {"pyspark", "py4j", "dagster_pyspark", "pandas", "polars"} == set()
+    assert children == []
+
+
 def test_compile_on_the_command_line_loads_neither_dagster_nor_spark(folder):
     program = "from rivet_dagster.cli.main import main\nassert main(['compile', '--format', 'json']) == 0\n"
     found, children = loaded_by(program, folder)

@@ -205,3 +205,38 @@ def test_types_are_found_by_entry_point():
     error = refused(engine_class, "spark")
     assert error.code == "RVT-109"
     assert "pyspark" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("table", "names"),
+    [
+        ("orders.csv", ["orders.csv"]),
+        ("days", ["days/1.csv", "days/2.csv"]),
+        ("days/*.csv", ["days/1.csv", "days/2.csv"]),
+        ("days/3.csv", []),
+        ("days/*.json", []),
+        ("2025", []),
+    ],
+)
+def test_the_files_of_a_table_are_those_that_are_read_and_may_have_yet_to_come(tmp_path, data, table, names):
+    found = catalog(tmp_path).files(table, {})
+    assert [file.path for file in found] == names
+    assert {file.size for file in found} <= {5}
+    assert [file.mtime_ns for file in found] == [(data / name).stat().st_mtime_ns for name in names]
+
+
+@pytest.mark.parametrize("table", ["nowhere/orders.csv", "nowhere/*.csv", "s3://bucket/orders"])
+def test_files_that_cannot_come_or_cannot_be_looked_at_are_refused(tmp_path, data, table):
+    error = refused(catalog(tmp_path).files, table, {})
+    assert error.code == "RVT-403"
+    assert "nowhere" in str(error) or "only the engine" in str(error)
+
+
+def test_a_folder_that_nobody_may_look_into_is_not_empty(tmp_path, data, monkeypatch):
+    def refuse(path, *_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    error = refused(catalog(tmp_path).files, "days", {})
+    assert error.code == "RVT-403"
+    assert "data/days cannot be listed: Permission denied" in str(error)

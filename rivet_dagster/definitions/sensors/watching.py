@@ -26,9 +26,7 @@ def find_whole_target(project: RivetProject, text: str) -> Target:
     """What a selection in Dagster's syntax makes, all of it without partitions. Raises RVT-115, RVT-116, RVT-119."""
     target = find_target(project, text)
     if target.partitions is not None:
-        message = (
-            f"{text!r} has partitions ({target.partitions}), and a source that changed does not tell which to make"
-        )
+        message = f"{text!r} has partitions ({target.partitions}), and a change of a source does not tell which to make"
         raise RivetError("RVT-119", message)
     return target
 

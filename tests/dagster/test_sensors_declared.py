@@ -1,0 +1,162 @@
+"""Sensors as rivet.yaml declares them: what they start, and mistakes, each at its line."""
+
+import dagster as dg
+import pytest
+from support.folders import MANIFEST, PROFILES, ProjectFolder, sink, source
+from support.sensors import sensor_of
+
+from rivet_dagster import (
+    CompiledAssembly,
+    RivetError,
+    RivetProject,
+    build_files_sensor,
+    build_sweep_sensors,
+    compile_directory,
+    load_definitions,
+)
+
+DAILY = {"type": "daily", "column": "day", "start": "2024-01-01"}
+FILES = {
+    "data/orders.csv": "id,day\n1,2024-01-01\n",
+    "sources/orders.yaml": source(
+        "orders.csv", "id INT, day DATE", quality={"assertions": [{"type": "not_null", "columns": ["id"]}]}
+    ),
+    "sources/far.yaml": {"type": "source", "catalog": "remote", "table": "far"},
+    "joints/clean.sql": "SELECT id FROM orders",
+    "sinks/out.yaml": sink("out", "clean", "far"),
+    "sinks/days.yaml": sink("days", "orders", partitions=DAILY),
+    "profiles.yaml": {
+        "default": {
+            **PROFILES["default"],
+            "catalogs": {
+                **PROFILES["default"]["catalogs"],
+                "remote": {"type": "filesystem", "path": "s3://bucket/x"},
+            },
+            "engines": [{**PROFILES["default"]["engines"][0], "catalogs": ["raw", "lake", "remote"]}],
+        }
+    },
+}
+FOUR = """\
+dagster:
+  sensors:
+    landing: {type: files, source: orders, target: 'key:"out"', minimum_interval_seconds: 20, default_status: RUNNING}
+    moved: {type: source_changed, sources: [orders, far], target: '+key:"out"'}
+    after: {type: after_success, monitored: 'key:"clean"', target: 'key:"out"'}
+    clean_up: {type: sweep}
+"""
+
+
+def declaring(folder, block: str) -> ProjectFolder:
+    """The project with a block that begins at line 5."""
+    manifest = "".join(f"{key}: {value}\n" for key, value in MANIFEST.items())
+    return folder({**FILES, "rivet.yaml": manifest + block})
+
+
+def found_in(root) -> list[tuple[str, int | None, str]]:
+    with pytest.raises(RivetError) as caught:
+        load_definitions(root)
+    assert {one.file for one in caught.value.diagnostics} == {"rivet.yaml"}
+    return [(one.code, one.line, one.message) for one in caught.value.diagnostics]
+
+
+def test_each_starts_the_job_of_its_target_with_the_checks_of_what_that_reads(folder):
+    project = declaring(folder, FOUR)
+    definitions = load_definitions(project.root)
+    sensors = {sensor.name: sensor for sensor in definitions.sensors}
+    assert list(sensors) == ["landing", "moved", "after", "clean_up_failure", "clean_up_canceled"]
+    assert [job.name for sensor in sensors.values() for job in sensor.jobs] == [
+        "landing", "moved", "after", "sweep", "sweep",
+    ]  # fmt: skip
+    landing = sensors["landing"]
+    assert (landing.default_status, landing.minimum_interval_seconds) == (dg.DefaultSensorStatus.RUNNING, 20)
+    assert sensors["moved"].default_status == dg.DefaultSensorStatus.STOPPED
+    made = definitions.resolve_job_def("moved").asset_layer
+    assert {key.to_user_string() for key in made.selected_asset_keys} == {"clean", "out"}
+    assert {str(key.asset_key.to_user_string()) for key in made.asset_graph.asset_check_keys} == {"orders"}
+
+
+def test_the_plan_keeps_them_through_json(folder):
+    plan = compile_directory(declaring(folder, FOUR).root)
+    assert CompiledAssembly.from_json(plan.to_json()).dagster.sensors == plan.dagster.sensors
+    assert [sensor.name for sensor in plan.dagster.sensors] == ["landing", "moved", "after", "clean_up"]
+
+
+def test_the_sweeping_ones_made_in_python_are_those_of_the_yaml(folder):
+    project = declaring(folder, FOUR)
+    declared = [sensor_of(project.root, f"clean_up_{end}") for end in ("failure", "canceled")]
+    made = build_sweep_sensors(RivetProject.load(project.root), "clean_up")
+    assert [(one.name, one.description, one.default_status) for one in made] == [
+        (one.name, one.description, one.default_status) for one in declared
+    ]
+
+
+def test_wrong_sources_are_told_when_the_project_is_compiled(folder):
+    block = (
+        "dagster:\n"
+        "  sensors:\n"
+        "    a: {type: files, source: order, target: 'key:\"out\"'}\n"
+        "    b:\n"
+        "      type: source_changed\n"
+        "      target: 'key:\"out\"'\n"
+        "      sources: [orders, clean, nothing_like_it]\n"
+        "    c: {type: files, source: far, target: 'key:\"out\"'}\n"
+    )
+    errors = compile_directory(declaring(folder, block).root).errors
+    assert [(one.code, one.file, one.line) for one in errors] == [
+        ("RVT-117", "rivet.yaml", 7),
+        ("RVT-117", "rivet.yaml", 11),
+        ("RVT-117", "rivet.yaml", 11),
+        ("RVT-104", "rivet.yaml", 12),
+    ]
+    texts = [one.message for one in errors]
+    assert texts[0] == "sensor 'a': `source`: there is no source 'order'; did you mean 'orders'?"
+    assert "'clean' is no source, it is made here" in texts[1]
+    assert "there is no source 'nothing_like_it'; known: far, orders" in texts[2]
+    assert texts[3] == (
+        "sensor 'c': `source`: the files of 'far' cannot be listed: only the engine can look into a remote store"
+    )
+    assert "source_changed" in (errors[3].remediation or "")
+
+
+def test_wrong_targets_and_names_are_told_together_each_at_its_line(folder):
+    block = (
+        "dagster:\n"
+        "  schedules:\n"
+        "    moved: {type: sweep, cron_schedule: '@daily'}\n"
+        "  sensors:\n"
+        "    a:\n"
+        "      type: files\n"
+        "      source: orders\n"
+        "      target: 'key:\"nothing\"'\n"
+        "    b:\n"
+        "      type: after_success\n"
+        "      monitored: 'key:'\n"
+        "      target: 'key:\"orders\"'\n"
+        "    c: {type: source_changed, sources: [orders], target: 'key:\"days\"'}\n"
+        "    all: {type: files, source: orders, target: 'key:\"out\"'}\n"
+        "    moved: {type: files, source: orders, target: 'key:\"out\"'}\n"
+        "    d: {type: sweep}\n"
+        "    d_failure: {type: files, source: orders, target: 'key:\"out\"'}\n"
+    )
+    found = sorted(found_in(declaring(folder, block).root), key=lambda one: one[1])
+    assert [(code, line) for code, line, _ in found] == [
+        ("RVT-115", 12), ("RVT-115", 15), ("RVT-115", 16), ("RVT-119", 17), ("RVT-104", 18), ("RVT-104", 19),
+        ("RVT-104", 20),
+    ]  # fmt: skip
+    texts = [text for _, _, text in found]
+    assert "sensor 'a': `target`: 'key:\"nothing\"' selects nothing" in texts[0]
+    assert "sensor 'b': `monitored`: 'key:' is no asset selection" in texts[1]
+    assert "sensor 'b': `target`: 'key:\"orders\"' selects only orders, which can only be read" in texts[2]
+    assert "sensor 'c': `target`: 'key:\"days\"' has partitions" in texts[3]
+    assert "sensor 'all': there is a job 'all' already" in texts[4]
+    assert "sensor 'moved': there is a schedule or sensor 'moved' already" in texts[5]
+    assert "d_failure" in texts[6]
+
+
+def test_in_python_all_that_is_wrong_is_told_at_once_too(folder):
+    project = RivetProject.load(declaring(folder, "").root)
+    with pytest.raises(RivetError) as caught:
+        build_files_sensor(project, "landing", "fra", 'key:"days"')
+    assert [(one.code, one.file) for one in caught.value.diagnostics] == [("RVT-117", None), ("RVT-119", None)]
+    with pytest.raises(RivetError, match="cannot be listed"):
+        build_files_sensor(project, "landing", "far", 'key:"out"')
