@@ -40,7 +40,7 @@ defs = dg.Definitions.merge(load_definitions(HERE), dg.Definitions(schedules=[ev
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the example with its data."""
     place = copy_of_the_example(tmp_path_factory.mktemp("ui"))
-    # (place / "definitions.py").write_text(EVERY_MINUTE)
+    (place / "definitions.py").write_text(EVERY_MINUTE)
     return place
 
 

@@ -3,6 +3,9 @@
 The tests build on each other, as the user's steps do: they run in this order, on one instance.
 """
 
+import time
+from contextlib import contextmanager
+
 import pyarrow.dataset
 import pytest
 from playwright.sync_api import expect
@@ -59,3 +62,37 @@ def test_an_asset_shows_its_columns_and_where_each_comes_from(materialized, visi
     upstream = visit("/assets/disruptions?view=lineage&lineageScope=upstream&lineageDepth=10")
     expect(upstream.get_by_text("daily_weather").first).to_be_visible()
     picture(upstream, "asset_lineage")
+
+
+def test_a_schedule_that_is_switched_on_ticks(materialized, visit, picture, example):
+    before = (example / "warehouse" / "reference_gaps").resolve()
+    page = visit("/locations/definitions.py/schedules/every_minute")
+    with switched_on(page):
+        expect(page.get_by_text("1 run requested").first).to_be_visible(timeout=TICK)
+    picture(page, "schedule")
+    wait_until(lambda: (example / "warehouse" / "reference_gaps").resolve() != before)
+
+
+def test_a_sensor_that_is_switched_on_ticks_and_asks_for_one_run(materialized, visit, picture):
+    page = visit("/locations/definitions.py/sensors/new_flights")
+    with switched_on(page):
+        expect(page.get_by_text("0 runs requested").first).to_be_visible(timeout=TICK)
+    requested = page.get_by_role("row").filter(has_text="1 run requested")
+    expect(requested).to_have_count(1)  # the files were there already; the ticks behind found no others
+    picture(page, "sensor")
+
+
+@contextmanager
+def switched_on(page):
+    switch = page.get_by_role("checkbox")
+    switch.wait_for(state="attached")
+    switch.dispatch_event("click")
+    yield
+    switch.dispatch_event("click")
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + RUN / 1000
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
