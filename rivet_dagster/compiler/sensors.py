@@ -8,6 +8,7 @@ from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.joint import SOURCE
+from rivet_dagster.model.kept import Stored, is_kept
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.sensors import Sensor, Sensors
@@ -17,12 +18,11 @@ BY_VERSION = "Use `type: source_changed`, where the catalog tells a version of i
 
 def check_sensors(sensors: Sensors, graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
     """RVT-117 for a sensor on what is no source, RVT-104 for one on files that nobody can list."""
-    types = {name: joint.type for name, joint in graph.joints.items()}
     for sensor in sensors.source_changed:
         for name in sensor.sources:
-            _refuse(sensor, "sources", "RVT-117", wrong_source(name, types), found)
+            _refuse(sensor, "sources", "RVT-117", wrong_source(name, graph.joints), found)
     for watch in sensors.files:
-        why = wrong_source(watch.source, types)
+        why = wrong_source(watch.source, graph.joints)
         _refuse(watch, "source", "RVT-117", why, found)
         if why is None:
             joint = graph.joints[watch.source]
@@ -32,17 +32,21 @@ def check_sensors(sensors: Sensors, graph: Graph, profile: Profile, plugins: Plu
             _refuse(watch, "source", "RVT-104", unlisted and not_listed(watch.source, unlisted), found, BY_VERSION)
 
 
-def wrong_source(name: str, types: Mapping[str, str]) -> str | None:
-    """Why nobody can watch ``name`` for new data; ``types`` are those of all joints.
+def wrong_source(name: str, joints: Mapping[str, Stored]) -> str | None:
+    """Why nobody can watch ``name`` for new data, given all joints by name.
 
-    >>> wrong_source("order", {"orders": "source", "report": "sink"})
+    >>> from rivet_dagster.model.joint import Joint
+    >>> wrong_source("order", {"orders": Joint(name="orders", type="source", catalog="raw", table="orders")})
     "there is no source 'order'; did you mean 'orders'?"
     """
-    if types.get(name) == SOURCE:
-        return None
-    if name in types:
+    joint = joints.get(name)
+    if joint is None:
+        return f"there is no source '{name}'{nearest(name, [one for one, at in joints.items() if at.type == SOURCE])}"
+    if joint.type != SOURCE:
         return f"'{name}' is no source, it is made here: the type after_success waits for it"
-    return f"there is no source '{name}'{nearest(name, [one for one, type_ in types.items() if type_ == SOURCE])}"
+    if is_kept(joint):
+        return f"'{name}' is another Dagster asset, whose materializations tell of it: `dg.asset_sensor` waits for them"
+    return None
 
 
 def not_listed(source: str, why: str) -> str:

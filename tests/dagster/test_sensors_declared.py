@@ -160,3 +160,23 @@ def test_in_python_all_that_is_wrong_is_told_at_once_too(folder):
     assert [(one.code, one.file) for one in caught.value.diagnostics] == [("RVT-117", None), ("RVT-119", None)]
     with pytest.raises(RivetError, match="cannot be listed"):
         build_files_sensor(project, "landing", "far", 'key:"out"')
+
+
+def test_made_in_python_it_joins_the_definitions_of_the_project(folder, instance):
+    project = declaring(folder, "")
+    sensor = build_files_sensor(RivetProject.load(project.root), "landing", "orders", 'key:"out"')
+    definitions = dg.Definitions.merge(load_definitions(project.root), dg.Definitions(sensors=[sensor]))
+    keys = definitions.resolve_job_def("landing").asset_layer.selected_asset_keys
+    assert {key.to_user_string() for key in keys} == {"out"}
+
+
+def test_another_dagster_asset_is_no_source_to_watch(folder):
+    files = {"type": "files", "source": "made", "target": "*"}
+    project = declaring(folder, "").write({
+        "sources/made.yaml": {"type": "source", "catalog": "dagster", "table": "shop/made"},
+        "sinks/copy.yaml": sink("copy", "made"),
+        "rivet.yaml": {**MANIFEST, "dagster": {"sensors": {"a": files}}},
+    })  # fmt: skip
+    (found,) = compile_directory(project.root).errors
+    assert found.code == "RVT-117"
+    assert "'made' is another Dagster asset" in found.message

@@ -16,7 +16,7 @@ DATA_VERSION = "dagster/data_version"
 
 def find_source(project: RivetProject, name: str) -> CompiledJoint:
     """The source of that name. Raises RVT-117."""
-    why = wrong_source(name, {joint.name: joint.type for joint in project.assembly.joints})
+    why = wrong_source(name, {joint.name: joint for joint in project.assembly.joints})
     if why is not None:
         raise RivetError("RVT-117", why)
     return project.assembly.joint(name)
