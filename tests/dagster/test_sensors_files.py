@@ -116,6 +116,15 @@ def test_a_tick_that_was_not_saved_makes_no_second_run_and_loses_nothing(zone):
     assert len(ticker.tick()) == 1
 
 
+def test_a_cursor_that_a_person_resets_asks_for_another_run_of_the_same_files(zone, instance):
+    files, ticker = zone
+    files.put("a.csv")
+    (first,) = ticker.tick()
+    with dg.SensorEvaluationContext(None, last_run_key=first.run_key, instance=instance) as context:
+        (again,) = ticker.sensor(context).run_requests
+    assert again.run_key != first.run_key
+
+
 @pytest.mark.parametrize("remembered", [2000, 3])
 @pytest.mark.parametrize("seed", range(4))
 def test_any_history_of_files_and_ticks_requests_what_a_model_says(zone, monkeypatch, remembered, seed):
@@ -241,7 +250,7 @@ def test_the_cursor_of_many_files_stays_small_and_the_tick_short(folder, instanc
         assert len(ticker.tick()) == 1
         began = time.monotonic()
         assert ticker.tick() == []
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
         sizes.append(len(ticker.cursor or ""))
     assert sizes[0] < 10_000
     assert sizes[1] < 200
