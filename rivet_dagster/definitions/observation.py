@@ -50,13 +50,15 @@ def build_observation_schedule(
 
 def _checked(project: RivetProject, names: Sequence[str]) -> Sequence[str]:
     types = {joint.name: joint.type for joint in project.assembly.joints}
-    known = [name for name, kind in types.items() if kind == SOURCE]
+    known = [name for name, kind in types.items() if kind == SOURCE and name not in project.kept]
     wrong = []
     for name in names:
         if name not in types:
             wrong.append(f"there is no source '{name}'{nearest(name, known)}")
         elif types[name] != SOURCE:
             wrong.append(f"'{name}' is of type {types[name]}: it is made, not observed")
+        elif name in project.kept:
+            wrong.append(f"'{name}' is the asset {project.kept[name].to_user_string()}, which tells of itself")
     if wrong or not names:
         raise RivetError("RVT-117", "; ".join(wrong) or "no source is named")
     return names

@@ -40,8 +40,8 @@ def with_rules(project: RivetProject, specs: Specs) -> tuple[dict[str, dg.AssetS
 
 def watched_sources(project: RivetProject, specs: Specs) -> frozenset[str]:
     """The gated sources that a joint with a condition reads."""
-    readers = [joint for joint in project.assembly.joints if specs[joint.name].automation_condition is not None]
-    read = (project.assembly.joint(name) for joint in readers for name in joint.upstream)
+    readers = (name for name, spec in specs.items() if spec.automation_condition is not None)
+    read = (project.assembly.joint(one) for name in readers for one in project.assembly.joint(name).upstream)
     return frozenset(joint.name for joint in read if joint.type == SOURCE and joint.checks)
 
 

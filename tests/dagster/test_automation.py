@@ -215,6 +215,24 @@ def test_on_code_change_remembers_the_change_while_a_check_is_red(folder, instan
     assert tick() == {"b", "out"}
 
 
+def test_another_asset_that_is_read_is_waited_for_like_a_joint(folder, instance):
+    files = {
+        "sources/quoted.yaml": {"type": "source", "catalog": "dagster", "table": "prices"},
+        "sinks/out.yaml": sink("out", "quoted"),
+        **ruled({"target": "*", "condition": "eager"}),
+    }
+
+    @dg.asset
+    def prices() -> None: ...
+
+    definitions = dg.Definitions.merge(load_definitions(folder(files).root), dg.Definitions(assets=[prices]))
+    first = dg.evaluate_automation_conditions(definitions, instance)
+    assert first.total_requested == 0
+    assert dg.materialize([prices], instance=instance).success
+    second = dg.evaluate_automation_conditions(definitions, instance, cursor=first.cursor)
+    assert second.get_num_requested(dg.AssetKey("out")) == 1
+
+
 def test_of_time_partitions_the_latest_is_asked_for(folder, instance):
     days = "-- rivet:partitions: {type: daily, column: day, start: 2024-03-01}\n"
     files = {

@@ -12,6 +12,7 @@ from rivet_dagster import RivetError, RivetProject, build_observation_schedule, 
 SHOP = {
     "sources/orders.yaml": source("orders.csv", "id INT"),
     "sources/customers.yaml": source("customers.csv", "id INT"),
+    "sources/prices.yaml": {"type": "source", "catalog": "dagster", "table": "shop/prices"},
     "sources/rates.yaml": {"type": "source", "catalog": "lake", "table": "rates"},
     "sinks/out.yaml": sink("out", "orders"),
     "data/orders.csv": "id\n1\n",
@@ -91,6 +92,7 @@ def test_yaml_and_python_make_the_same(folder):
     [
         (["ordres"], "there is no source 'ordres'; did you mean 'orders'?"),
         (["orders", "out"], "'out' is of type sink: it is made, not observed"),
+        (["orders", "prices"], "'prices' is the asset shop/prices, which tells of itself"),
     ],
 )
 def test_what_is_no_source_is_refused(folder, sources, words):
