@@ -35,7 +35,7 @@ def compile_directory(
     What files and queries say is remembered in ``.rivet/cache``, so that next time only changed ones are read closely.
     """
     root = Path(project_dir)
-    with _without_collector():
+    with without_collector():
         memo = read_memo(root)
         project = load_project(root, profile, environ, joints, memo)
         told = introspection(project, root, os.environ if environ is None else environ, memo) if introspect else None
@@ -45,8 +45,8 @@ def compile_directory(
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
-    """A plan only grows while it is made: looking through it for garbage again and again takes a third of the time.
+def without_collector() -> Iterator[None]:
+    """Plans and definitions only grow while they are made: to look through them for garbage takes a third of the time.
 
     What is there at the end counts as old, so that it is not looked through at once, but when old objects next are.
     """

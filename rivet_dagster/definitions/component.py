@@ -32,7 +32,7 @@ from rivet_dagster.definitions.rivet_assets import StepSettings
 from rivet_dagster.definitions.state import read_state, write_state
 from rivet_dagster.definitions.translator import DagsterRivetTranslator
 from rivet_dagster.errors import RivetError
-from rivet_dagster.loading import compile_directory
+from rivet_dagster.loading import compile_directory, without_collector
 from rivet_dagster.model.check import Check
 from rivet_dagster.project.profiles import chosen_profile
 
@@ -180,17 +180,18 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
 
         Raises one RivetError that holds everything wrong with the project.
         """
-        assembly = read_state(state_path, chosen_profile(self.profile, os.environ)) or self._compiled()
-        project = RivetProject(assembly, self.directory.path, _ComponentTranslator(self))
-        if self.select is not None or self.exclude is not None:
-            project = project.part(self.select, self.exclude).apart()
-        return build_definitions(
-            project,
-            body=self.execute,
-            settings=self._settings,
-            executor=GENERATED if self.executor else None,
-            automation=self.automation,
-        )
+        with without_collector():
+            assembly = read_state(state_path, chosen_profile(self.profile, os.environ)) or self._compiled()
+            project = RivetProject(assembly, self.directory.path, _ComponentTranslator(self))
+            if self.select is not None or self.exclude is not None:
+                project = project.part(self.select, self.exclude).apart()
+            return build_definitions(
+                project,
+                body=self.execute,
+                settings=self._settings,
+                executor=GENERATED if self.executor else None,
+                automation=self.automation,
+            )
 
     def get_asset_spec(self, joint: CompiledJoint, project: RivetProject) -> dg.AssetSpec:
         """How a joint looks in Dagster, before ``translation``."""

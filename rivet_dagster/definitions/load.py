@@ -16,6 +16,7 @@ from rivet_dagster.definitions.rivet_assets import Body, StepSettings, group_bod
 from rivet_dagster.definitions.rivet_resources import rivet_resources
 from rivet_dagster.definitions.translator import DagsterRivetTranslator
 from rivet_dagster.execution.progress import Watch
+from rivet_dagster.loading import without_collector
 from rivet_dagster.model.joint import Joint
 
 GENERATED: Any = object()
@@ -43,8 +44,9 @@ def load_definitions(
     >>> load_definitions("example_repo").resolve_job_def("all").name
     'all'
     """
-    project = RivetProject.load(project_dir, profile, joints=joints, translator=translator)
-    return build_definitions(project, executor=executor)
+    with without_collector():
+        project = RivetProject.load(project_dir, profile, joints=joints, translator=translator)
+        return build_definitions(project, executor=executor)
 
 
 def build_definitions(
