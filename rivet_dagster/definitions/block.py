@@ -15,8 +15,10 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.schedules import build_schedule_from_rivet_selection
 from rivet_dagster.definitions.sensors.declared import declared_sensor
 from rivet_dagster.definitions.sweeping import sweep_job, sweep_schedules
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.automation import ObservationSchedule, TargetSchedule
 from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.sensors import TargetSensor
 
 Trigger: TypeAlias = dg.ScheduleDefinition | dg.SensorDefinition
 Job: TypeAlias = "dg.JobDefinition | dg.UnresolvedAssetJobDefinition"
@@ -61,10 +63,19 @@ def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definiti
 
 
 def _entries(project: RivetProject, sweeps: Sequence[dg.JobDefinition]) -> list[Entry]:
+    """What the block asks for; of a part of a project what makes or observes something of it."""
     settings = project.assembly.dagster
     return [
-        *(Entry(f"schedule '{one.name}'", one.origin, partial(_schedule, project, one)) for one in settings.schedules),
-        *(Entry(f"observation '{one.name}'", one.origin, partial(_observe, project, one)) for one in settings.observe),
+        *(
+            Entry(f"schedule '{one.name}'", one.origin, partial(_schedule, project, one))
+            for one in settings.schedules
+            if _is_here(project, one.target)
+        ),
+        *(
+            Entry(f"observation '{one.name}'", one.origin, partial(_observe, project, one, sources))
+            for one in settings.observe
+            if (sources := _sources_here(project, one.sources)) or not one.sources
+        ),
         *(
             Entry(f"schedule '{one.name}'", one.origin, partial(sweep_schedules, one, job))
             for job in sweeps
@@ -73,8 +84,22 @@ def _entries(project: RivetProject, sweeps: Sequence[dg.JobDefinition]) -> list[
         *(
             Entry(f"sensor '{one.name}'", one.origin, partial(declared_sensor, project, one))
             for one in settings.sensors
+            if not isinstance(one, TargetSensor) or _is_here(project, one.target)
         ),
     ]
+
+
+def _is_here(project: RivetProject, target: str) -> bool:
+    """Whether something of a target is an asset here; what is no target at all is for its builder to refuse."""
+    try:
+        return not project.selected.isdisjoint(project.whole.select_made(target))
+    except RivetError:
+        return True
+
+
+def _sources_here(project: RivetProject, names: Sequence[str]) -> list[str]:
+    """Without those that are assets elsewhere."""
+    return [name for name in names if name in project.selected or name not in project.whole.selected]
 
 
 def _schedule(project: RivetProject, declared: TargetSchedule) -> list[dg.ScheduleDefinition]:
@@ -91,12 +116,14 @@ def _schedule(project: RivetProject, declared: TargetSchedule) -> list[dg.Schedu
     ]
 
 
-def _observe(project: RivetProject, declared: ObservationSchedule) -> list[dg.ScheduleDefinition]:
+def _observe(
+    project: RivetProject, declared: ObservationSchedule, sources: Sequence[str]
+) -> list[dg.ScheduleDefinition]:
     return [
         build_observation_schedule(
             project,
             declared.name,
-            declared.sources,
+            sources,
             declared.cron_schedule,
             execution_timezone=declared.execution_timezone,
             default_status=dg.DefaultScheduleStatus[declared.default_status],

@@ -42,6 +42,7 @@ class RivetProject:
         self.joints: dict[dg.AssetKey, str] = {}
         """The joints by asset key, each after those that it reads."""
         self.io_manager_key = assembly.dagster.io_manager_key
+        self._whole: RivetProject | None = None
         self.kept = {j.name: dg.AssetKey(key_path(str(j.table))) for j in assembly.joints if is_kept(j)}
         """The sources that stand for other Dagster assets, with the keys of these; they have no asset of their own."""
         self._specs: dict[str, dg.AssetSpec] = {}
@@ -93,7 +94,13 @@ class RivetProject:
             raise RivetError("RVT-115", f"{' without '.join(empty or map(repr, told))} selects nothing of this project")
         part = copy(self)
         part.selected = frozenset(chosen)
+        part._whole = self.whole
         return part
+
+    @property
+    def whole(self) -> RivetProject:
+        """The project that this is a part of; itself where it is whole."""
+        return self._whole or self
 
     def apart(self) -> RivetProject:
         """The same with an IO manager under a key of its own.

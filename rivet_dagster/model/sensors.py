@@ -23,27 +23,31 @@ class Sensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilesSensor(Sensor):
+class TargetSensor(Sensor):
+    """What those have that make a ``target``."""
+
+    target: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesSensor(TargetSensor):
     """Make ``target`` when files of ``source`` are new or have changed."""
 
     source: str
-    target: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceChangedSensor(Sensor):
+class SourceChangedSensor(TargetSensor):
     """Make ``target`` when the data version of one of ``sources`` has changed."""
 
     sources: tuple[str, ...]
-    target: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class AfterSuccessSensor(Sensor):
+class AfterSuccessSensor(TargetSensor):
     """Make ``target`` when all that ``monitored`` selects has been materialized."""
 
     monitored: str
-    target: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -158,6 +158,58 @@ def test_two_components_may_hold_two_parts_of_one_project(sandbox, compiled):
     assert {node.name for node in everything.nodes} == {"large", "large_table", "check__customers"}
 
 
+BLOCK = {
+    "schedules": {
+        "staging": {"target": "group:staging", "cron_schedule": "0 1 * * *"},
+        "marts": {"target": "group:marts", "cron_schedule": "0 2 * * *"},
+        "both": {"target": 'group:marts or key:"paid"', "cron_schedule": "0 3 * * *"},
+    },
+    "observe": {
+        "hourly": {"sources": ["orders", "customers"], "cron_schedule": "0 * * * *"},
+        "once": {"sources": ["orders"], "cron_schedule": "0 4 * * *"},
+    },
+    "sensors": {
+        "after": {"type": "after_success", "monitored": "group:staging", "target": "group:marts"},
+        "moved": {"type": "source_changed", "sources": ["orders"], "target": "group:staging"},
+        "clean_up": {"type": "sweep"},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("select", "triggers", "jobs"),
+    [
+        (
+            'group:marts or key:"customers"',
+            {"marts", "both", "hourly", "after", "clean_up_failure", "clean_up_canceled"},
+            {"both": {"large", "large_table", "check__customers"}, "hourly": {"observe__raw__customers"}},
+        ),
+        (
+            'group:staging or key:"orders"',
+            {"staging", "both", "hourly", "once", "moved", "clean_up_failure", "clean_up_canceled"},
+            {"both": {"paid"}, "hourly": {"observe__raw__orders"}, "once": {"observe__raw__orders"}},
+        ),
+    ],
+)
+def test_a_part_has_of_the_block_what_makes_something_of_it(sandbox, select, triggers, jobs):
+    manifest = yaml.safe_load((sandbox.sales.root / "rivet.yaml").read_text())
+    sandbox.sales.write({"rivet.yaml": {**manifest, "dagster": BLOCK}})
+    sandbox.component(select=select)
+    found = sandbox.load()
+    dg.Definitions.validate_loadable(found)
+    assert {trigger.name for trigger in [*(found.schedules or []), *(found.sensors or [])]} == triggers
+    for name, expected in jobs.items():
+        assert {node.name for node in found.resolve_job_def(name).nodes} == expected
+
+
+def test_a_wrong_block_is_wrong_in_every_part(sandbox):
+    manifest = yaml.safe_load((sandbox.sales.root / "rivet.yaml").read_text())
+    schedules = {"typo": {"target": "group:mart", "cron_schedule": "0 1 * * *"}}
+    sandbox.sales.write({"rivet.yaml": {**manifest, "dagster": {"schedules": schedules}}})
+    sandbox.component(select="group:staging")
+    assert "'group:mart' selects nothing of this project" in str(rivet_error(sandbox.load))
+
+
 def test_parts_that_overlap_are_refused_by_dagster(sandbox):
     sandbox.component("left", select="group:marts", automation=False)
     sandbox.component("right", select='key:"large"')

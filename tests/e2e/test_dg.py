@@ -81,7 +81,7 @@ def test_a_component_is_found_scaffolded_checked_and_launched(shop):
     assert "project: '{{ context.project_root }}/sales'" in written
 
     found = json.loads(shop.dg("list", "defs", "--json"))
-    assert {one["key"] for one in found["assets"]} == {
+    assert {one["asset_key"] for one in found["assets"]} == {
         "orders", "customers", "paid", "scored", "named", "large", "large_table",
     }  # fmt: skip
     assert {one["name"] for one in found["jobs"]} == {"all"}

@@ -53,7 +53,8 @@ def build_after_success_sensor(
     mistakes = Mistakes(name, origin)
     made = watched = None
     with mistakes.of("monitored"):
-        watched = find_target(project, monitored)
+        # A part of the project may wait for another part.
+        watched = find_target(project.whole, monitored)
     with mistakes.of("target"):
         made = find_target(project, target)
         if watched is not None:
