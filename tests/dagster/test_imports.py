@@ -59,6 +59,35 @@ def test_definitions_load_neither_spark_nor_a_jvm_nor_a_users_module(folder):
     assert children == []
 
 
+def test_a_search_for_components_loads_no_spark(folder):
+    found, children = loaded_by(
+        "import rivet_dagster\n"
+        "names = dir(rivet_dagster)\n"
+        "assert {'RivetProjectComponent', 'rivet_assets'} < set(names)\n"
+        "assert all(hasattr(rivet_dagster, name) for name in names)\n",
+        folder,
+    )
+    assert found & {"pyspark", "py4j", "dagster_pyspark", "pandas", "polars"} == set()
+    assert children == []
+
+
+def test_a_component_with_a_plan_needs_neither_spark_nor_the_files(folder):
+    found, children = loaded_by(
+        "import sys\n"
+        "from pathlib import Path\n"
+        "import dagster as dg\n"
+        "from rivet_dagster import RivetProjectComponent\n"
+        "component = RivetProjectComponent(project='.')\n"
+        "component.write_state_to_path(Path('state'))\n"
+        "Path('rivet.yaml').unlink()\n"
+        "defs = component.build_defs_from_state(dg.ComponentTree.for_test().load_context, Path('state'))\n"
+        "dg.Definitions.validate_loadable(defs)\n",
+        folder,
+    )
+    assert found & {"pyspark", "py4j", "dagster_pyspark", "pandas", "polars"} == set()
+    assert children == []
+
+
 def test_ticks_of_sensors_load_neither_spark_nor_a_jvm(folder):
     target = "target: 'key:\"out\"'"
     (folder / "rivet.yaml").write_text(
