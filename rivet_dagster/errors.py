@@ -82,6 +82,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-323": "Give the joint `partitions`, or leave the parameter out.",
     "RVT-324": "Give the query that column, or correct the options of `write_strategy`.",
     "RVT-325": "Leave `partitions` out, or use merge or snapshot.",
+    "RVT-326": "Remove the option: a source is read by the steps of other joints, which have options of their own.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",
     "RVT-402": "Put the sink on an Iceberg catalog, or on a POSIX file system.",
@@ -113,12 +114,14 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-515": "Have the query give one row a key, or name in `order_by` what decides which row counts.",
     "RVT-516": "Have the query leave out such rows, or give them a value.",
     "RVT-517": "Have each partition be a run of its own: `backfill_policy=BackfillPolicy.multi_run()`, or none.",
+    "RVT-518": "Give it more time with `timeout`, or look at `rivet/spark_plan` for what takes so long; "
+    "`retries` try it again.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
 """Each code with the remediation shown where the place of the error has no better one."""
 
 
-TRANSIENT = frozenset({"RVT-406", "RVT-510"})
+TRANSIENT = frozenset({"RVT-406", "RVT-510", "RVT-518"})
 """What may well not happen again when the same is tried again."""
 
 

@@ -10,7 +10,7 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.definitions.failure import DIAGNOSTICS
-from rivet_dagster.definitions.groups import ROW_COUNT, ROWS_TOTAL
+from rivet_dagster.definitions.materialization_metadata import ROW_COUNT
 from rivet_dagster.definitions.names import step_name
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.check import Check
@@ -141,8 +141,6 @@ def _group(name: str, status: str, metadata: Mapping[str, Any]) -> GroupReport:
         "total": ROW_COUNT,
     }
     rows = {ours: metadata[theirs] for ours, theirs in keys.items() if theirs in metadata}
-    if ROWS_TOTAL in metadata:
-        rows["total"] = metadata[ROWS_TOTAL]
     return GroupReport(name, status, metadata.get("rivet/phases") or {}, rows)
 
 

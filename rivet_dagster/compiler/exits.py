@@ -10,14 +10,14 @@ from rivet_dagster.model.step_options import STEP_OPTIONS
 
 
 def check_exits(graph: Graph, fusion: Fusion, found: Diagnostics) -> None:
-    """RVT-206 for options of a step on a joint that is no group's exit."""
+    """RVT-326 for options of a step on a joint that is no group's exit."""
     for name, joint in graph.joints.items():
         exit_name = fusion.groups[name]
         for key in sorted(STEP_OPTIONS.keys() & joint.options.keys()):
             if joint.type == SOURCE:
                 message = f"the option `{key}` has no meaning on a source, which no step makes"
-                found.error(joint, "RVT-206", message, "options")
+                found.error(joint, "RVT-326", message, "options")
             elif exit_name != name:
                 message = f"the option `{key}` belongs to '{exit_name}', which this joint runs in one step with"
                 remedy = f"Move it to '{exit_name}', or store this joint with `eager: true`."
-                found.error(joint, "RVT-206", message, "options", remedy)
+                found.error(joint, "RVT-326", message, "options", remedy)

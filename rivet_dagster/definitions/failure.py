@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import dagster as dg
 
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.time_limit import out_of_time_as_error
 from rivet_dagster.model.step_options import StepOptions
 
 DIAGNOSTICS = "rivet/diagnostics"
@@ -20,7 +21,8 @@ def step_failures(context: dg.AssetExecutionContext, options: StepOptions) -> It
     Not by a RetryPolicy: Dagster lets that retry what a user has canceled, too.
     """
     try:
-        yield
+        with out_of_time_as_error():
+            yield
     except RivetError as error:
         if error.is_transient and context.retry_number < options.retries:
             raise dg.RetryRequested(options.retries, options.retry_delay) from failure(error)
@@ -31,7 +33,8 @@ def step_failures(context: dg.AssetExecutionContext, options: StepOptions) -> It
 def rivet_failures() -> Iterator[None]:
     """Turn a RivetError of the block into a Failure that carries its diagnostics."""
     try:
-        yield
+        with out_of_time_as_error():
+            yield
     except RivetError as error:
         raise failure(error) from error
 

@@ -10,14 +10,15 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
 from rivet_dagster.definitions.check_results import asset_check_result
+from rivet_dagster.definitions.data_version import data_version
 from rivet_dagster.definitions.eviction import read_since
 from rivet_dagster.definitions.failure import failure, rivet_failures, step_failures
 from rivet_dagster.definitions.identity import run_identity
+from rivet_dagster.definitions.materialization_metadata import PARTITION_ROW_COUNT, exit_metadata, inner_metadata
 from rivet_dagster.definitions.names import step_name
 from rivet_dagster.definitions.partitions import run_window
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources import open_runtime
-from rivet_dagster.definitions.translator import column_schema
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.eviction import evict
 from rivet_dagster.execution.group_run import run_group
@@ -27,18 +28,12 @@ from rivet_dagster.execution.reading import reference
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult, GroupResult
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.execution.time_limit import TimeLimit
 from rivet_dagster.model.joint import SOURCE
-from rivet_dagster.model.schema import Field
-from rivet_dagster.model.storage import Published
-
-_NAMES = 20
-"""How many files of a landing zone stand in the metadata by name."""
+from rivet_dagster.model.partitions import Window
 
 GroupEvent = dg.MaterializeResult[Any] | dg.AssetCheckResult
 """What a group's run gives."""
-
-ROW_COUNT, ROWS_TOTAL = "dagster/row_count", "rivet/rows_total"
-"""The second takes the place of the first where that is one partition's."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,9 @@ class RivetGroupRun:
         group = project.assembly.group(self.name)
         keys = {joint.name: project.key(joint.name) for joint in self.joints}
         partitions = self.joints[-1].partitions
-        runtime = open_runtime(project, context.resources, [ProgressLines(context.log.info), *self.watches])
+        limit = TimeLimit(project.assembly.joint(group.exit))
+        watches: list[Watch] = [ProgressLines(context.log.info), *self.watches]
+        runtime = open_runtime(project, context.resources, watches, limit.check)
         selected = [name for name, key in keys.items() if key in context.selected_asset_keys]
         if not selected:
             yield from _judge_only(context, runtime, self.joints, keys)
@@ -80,9 +77,8 @@ class RivetGroupRun:
         if not result.gate_failed:
             if group.exit in keys:
                 _tell_partitions(context, keys[group.exit], result)
-            total = ROW_COUNT if window is None or len(window.keys) == 1 else ROWS_TOTAL
             for name in selected:
-                yield _materialization(name, keys[name], result, runtime, group, total)
+                yield _materialization(context, project, runtime, name, result, window)
             # Dagster has recorded the materializations by now.
             with rivet_failures():
                 evicted = evict(runtime, group.name, read_since(context.instance, project))
@@ -146,47 +142,26 @@ def _unjudged_sources(context: dg.AssetExecutionContext, group: FusedGroup, proj
 
 
 def _materialization(
-    name: str, key: dg.AssetKey, result: GroupResult, runtime: Runtime, group: FusedGroup, total: str
+    context: dg.AssetExecutionContext,
+    project: RivetProject,
+    runtime: Runtime,
+    name: str,
+    result: GroupResult,
+    window: Window | None,
 ) -> dg.MaterializeResult[Any]:
-    metadata: dict[str, Any] = {}
-    if name == group.exit:
-        metadata = _exit_metadata(result)
-    elif name in result.counted:
-        metadata[total] = result.counted[name]
+    joint, key = project.assembly.joint(name), project.key(name)
+    version = None
     with rivet_failures():
+        if name != joint.group:
+            metadata = inner_metadata(joint, result, window)
+        else:
+            metadata = exit_metadata(joint, result)
+            version = data_version(context.instance, runtime, joint, key, result, window)
         value = reference(runtime, name)
-    return dg.MaterializeResult(asset_key=key, value=value, metadata=metadata)
+    return dg.MaterializeResult(asset_key=key, value=value, metadata=metadata, data_version=version)
 
 
 def _tell_partitions(context: dg.AssetExecutionContext, exit_key: dg.AssetKey, result: GroupResult) -> None:
     """Give each partition its own count, to be told with what all of them have in common."""
     for key, rows in result.partition_rows.items():
-        context.add_asset_metadata({ROW_COUNT: rows}, asset_key=exit_key, partition_key=key)
-
-
-def _exit_metadata(result: GroupResult) -> dict[str, Any]:
-    phases = {name: round(seconds, 3) for name, seconds in result.phases.items()}
-    metadata: dict[str, Any] = {"rivet/phases": dg.MetadataValue.json(phases)}
-    if result.published is None or result.rows is None:
-        return metadata | {"rivet/skipped": "the batch was empty"}
-    columns = tuple(Field(name, kind) for name, kind in result.published.statistics.columns)
-    return metadata | {
-        ROWS_TOTAL if result.partition_rows else ROW_COUNT: result.rows.total,
-        "rivet/rows_inserted": result.rows.inserted,
-        "rivet/rows_updated": result.rows.updated,
-        "rivet/rows_deleted": result.rows.deleted,
-        "rivet/bytes": result.published.statistics.bytes,
-        "rivet/version": result.published.version,
-        "dagster/uri": result.published.uri,
-        "dagster/column_schema": column_schema(columns),
-        **_landed(result.published),
-    }
-
-
-def _landed(published: Published) -> dict[str, Any]:
-    """How many files of each landing zone it was made of, and the names of the first of them."""
-    found = {
-        source: {"files": len(reading.files), "names": [file.path for file in reading.files[:_NAMES]]}
-        for source, reading in published.landed.items()
-    }
-    return {"rivet/landed": dg.MetadataValue.json(found)} if found else {}
+        context.add_asset_metadata({PARTITION_ROW_COUNT: rows}, asset_key=exit_key, partition_key=key)

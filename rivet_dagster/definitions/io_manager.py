@@ -11,10 +11,11 @@ from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.definitions.failure import rivet_failures
 from rivet_dagster.definitions.forms import in_form
 from rivet_dagster.definitions.identity import run_identity
+from rivet_dagster.definitions.materialization_metadata import PARTITION_ROW_COUNT, ROW_COUNT
 from rivet_dagster.definitions.partitions import definition_text, partitions_definition, window
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, open_runtime
-from rivet_dagster.definitions.translator import column_schema
+from rivet_dagster.definitions.table_metadata import column_schema
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.keeping import keep, kept_reference
 from rivet_dagster.execution.reading import reference
@@ -53,7 +54,7 @@ class RivetIOManager(dg.IOManager):
         columns = tuple(Field(name, kind) for name, kind in published.statistics.columns)
         context.add_output_metadata(
             {
-                "dagster/row_count": published.statistics.rows,
+                PARTITION_ROW_COUNT if part is not None else ROW_COUNT: published.statistics.rows,
                 "dagster/uri": published.uri,
                 "dagster/column_schema": column_schema(columns),
                 "rivet/bytes": published.statistics.bytes,

@@ -32,14 +32,16 @@ def engine_resources(project: RivetProject) -> dict[str, dg.ResourceDefinition]:
     return {engine_key(spec.name): _engine_resource(write(spec)) for spec in project.assembly.engines}
 
 
-def open_runtime(project: RivetProject, resources: Any, watches: Sequence[Watch] = ()) -> Runtime:
-    """The runtime of a step, its engines connected through the step's resources."""
+def open_runtime(
+    project: RivetProject, resources: Any, watches: Sequence[Watch] = (), heed: Callable[[], None] | None = None
+) -> Runtime:
+    """The runtime of a step, its engines connected through the step's resources; what ``heed`` raises stops it."""
 
     def connect(key: str) -> Callable[[], Any]:
         return lambda: getattr(resources, key).spark_session
 
     connects = {spec.name: connect(engine_key(spec.name)) for spec in project.assembly.engines}
-    return Runtime(project.assembly, project.root, connects, watches=watches)
+    return Runtime(project.assembly, project.root, connects, watches=watches, heed=heed)
 
 
 def rivet_executor(project: RivetProject) -> dg.ExecutorDefinition:

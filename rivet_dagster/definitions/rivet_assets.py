@@ -56,8 +56,9 @@ def rivet_assets(
     their keys, and ``config`` the step's config; ``required_resource_keys`` are taken from ``context.resources``.
 
     ``select`` and ``exclude`` are selections in Dagster's syntax: only what is selected is an asset, sources with their
-    checks too. ``op_tags`` are further tags of every group's step, ``pool`` takes the place of its engine's pool;
-    ``backfill_policy`` is that of groups with partitions, by default one run for all of a backfill.
+    checks too. ``op_tags`` are further tags of every group's step, ``pool`` takes the place of its engine's pool where
+    the ``options`` of its exit name none; ``backfill_policy`` is that of groups with partitions, by default one run for
+    all of a backfill.
 
     The assets are to be given to Definitions with ``rivet_resources(project)``. Raises RVT-115, and RVT-121 where the
     function's parameters do not fit.
@@ -137,7 +138,7 @@ def _group_assets(
         backfill_policy=_backfill_policy(joints[-1], settings),
         required_resource_keys=engine_keys | settings.required_resource_keys | own.keys() - {CONFIG},
         op_tags=_op_tags(settings, group),
-        pool=settings.pool or f"rivet_{group.engine}",
+        pool=assembly.joint(group.exit).step.pool or settings.pool or f"rivet_{group.engine}",
         description=settings.description or about,
     )(run)
 

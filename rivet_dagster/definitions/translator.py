@@ -11,12 +11,13 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
+from rivet_dagster.definitions.code_block import code_block
 from rivet_dagster.definitions.lineage import column_lineage, lineage_table
 from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.table_metadata import column_schema, table_name
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import SOURCE
-from rivet_dagster.model.schema import Schema
 
 FUSED_SQL_LIMIT = 20_000
 """Above so many characters a group's query stands on its exit alone."""
@@ -88,21 +89,14 @@ def _before(joint: CompiledJoint) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*joint.upstream, *judged_with)))
 
 
-def column_schema(columns: Schema) -> dg.TableSchema:
-    """Columns as Dagster's table schema; a type that nobody knows reads ``?``."""
-    return dg.TableSchema([dg.TableColumn(field.name, field.type or "?") for field in columns])
-
-
 def sql_markdown(sql: str) -> dg.MetadataValue:
     """SQL that the UI shows as a block of code."""
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", sql)), default=0))
-    return dg.MetadataValue.md(f"{fence}sql\n{sql}\n{fence}")
+    return code_block(sql, "sql")
 
 
 def _kinds(joint: CompiledJoint, assembly: CompiledAssembly) -> set[str]:
     engines = {engine.name: engine.type for engine in assembly.engines}
-    catalogs = {catalog.name: catalog.type for catalog in assembly.catalogs}
-    stored = {catalogs[joint.catalog]} if joint.catalog is not None else set()
+    stored = {_catalog_type(joint, assembly)} if joint.catalog is not None else set()
     return {joint.type, engines[joint.engine]} | stored
 
 
@@ -115,15 +109,27 @@ def _metadata(joint: CompiledJoint, assembly: CompiledAssembly, project_dir: Pat
         if sql is not None and (key in own or len(sql) <= FUSED_SQL_LIMIT or joint.name == group.exit):
             found[key] = sql_markdown(sql)
     if joint.schema is not None:
-        found["dagster/column_schema"] = column_schema(joint.schema)
+        found["dagster/column_schema"] = column_schema(joint.schema, joint)
     if joint.catalog is not None:
-        found["dagster/table_name"] = f"{joint.catalog}.{joint.table}"
+        found["dagster/table_name"] = table_name(joint)
+        found["dagster/storage_kind"] = _catalog_type(joint, assembly)
     if joint.file is not None:
-        found["dagster/code_references"] = _code_reference(project_dir / joint.file, joint.line or 1, joint.file)
+        found["dagster/code_references"] = _code_references(joint, project_dir)
     return found
 
 
-def _code_reference(path: Path, line: int, label: str) -> dg.CodeReferencesMetadataValue:
+def _catalog_type(joint: CompiledJoint, assembly: CompiledAssembly) -> str:
+    return next(catalog.type for catalog in assembly.catalogs if catalog.name == joint.catalog)
+
+
+def _code_references(joint: CompiledJoint, project_dir: Path) -> dg.CodeReferencesMetadataValue:
+    """Where the joint is declared, and where its function is if that is another file."""
+    places = [(joint.file, joint.line or 1), (joint.function_file, 1)]
+    files = {file: line for file, line in reversed(places) if file is not None}
     with beta_accepted():
-        place = dg.LocalFileCodeReference(file_path=str(path.resolve()), line_number=line, label=label)
-        return dg.CodeReferencesMetadataValue(code_references=[place])
+        return dg.CodeReferencesMetadataValue(
+            code_references=[
+                dg.LocalFileCodeReference(file_path=str((project_dir / file).resolve()), line_number=line, label=file)
+                for file, line in reversed(files.items())
+            ]
+        )

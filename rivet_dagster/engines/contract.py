@@ -42,6 +42,17 @@ class Progress:
         return 100 * self.tasks_done // self.tasks
 
 
+@dataclass(frozen=True)
+class QueryPlan:
+    """How the engine computes a query, in its own words.
+
+    ``ui`` is the address where a person watches the engine; None where it has none, or does not tell.
+    """
+
+    text: str
+    ui: str | None = None
+
+
 class EngineSession(Protocol):
     """One isolated piece of work: views registered here are seen by nobody else."""
 
@@ -66,6 +77,12 @@ class EngineSession(Protocol):
 
     def schema(self, frame: Frame) -> str:
         """All that is known of a frame's columns, as the option ``schema`` of files takes it."""
+
+    def explain(self, frame: Frame) -> Callable[[], QueryPlan]:
+        """Find out how ``frame`` is computed, beside whatever the session does next; what this gives waits for it.
+
+        No row is read, and no password stands in the plan. Waiting raises RVT-503, RVT-510.
+        """
 
     def write(
         self,
@@ -116,10 +133,16 @@ class Engine(Protocol):
         A value that still holds ``${`` is not judged.
         """
 
-    def __init__(self, spec: EngineSpec, connect: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self,
+        spec: EngineSpec,
+        connect: Callable[[], Any] | None = None,
+        heed: Callable[[], None] | None = None,
+    ) -> None:
         """``spec`` with ``${VAR}`` expanded; ``connect`` gives the underlying session (default: the engine's own).
 
-        Raises RVT-103, RVT-104, RVT-105.
+        ``heed`` is called before each action of a session, and about once a second while one runs: what it raises stops
+        the action. Raises RVT-103, RVT-104, RVT-105.
         """
 
     @classmethod

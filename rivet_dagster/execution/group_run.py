@@ -56,7 +56,7 @@ def run_group(
                         result = replace(result, not_archived=archive_read_files(runtime, group))
             else:
                 counted[exit_name] = _count_inner(run, exit_name)
-    return replace(result, phases=clock.seconds, counted=counted)
+    return replace(result, phases=clock.seconds, counted=counted, plans=run.plans)
 
 
 def exits(runtime: Runtime, group: FusedGroup, selected: set[str]) -> tuple[str, ...]:

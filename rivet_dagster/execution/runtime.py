@@ -24,7 +24,8 @@ class Runtime:
 
     ``connect`` gives an engine's underlying session by the engine's name; an engine without one connects by itself.
     ``${VAR}`` in options is expanded here, from ``environ`` (default: this process's environment). ``watches`` are told
-    how far each write has come.
+    how far each write has come. ``heed`` is called before each action of an engine, about once a second while one runs,
+    and before something is published; what it raises stops the action.
     """
 
     def __init__(
@@ -34,12 +35,14 @@ class Runtime:
         connect: Mapping[str, Callable[[], Any]] | None = None,
         environ: Mapping[str, str] | None = None,
         watches: Sequence[Watch] = (),
+        heed: Callable[[], None] | None = None,
     ) -> None:
         self.assembly = assembly
         self.root = root
         self._connect = connect or {}
         self._environ = os.environ if environ is None else environ
         self._watches = watches
+        self._heed = heed
 
     def catalog(self, name: str) -> Catalog:
         """The catalog of that name."""
@@ -59,6 +62,11 @@ class Runtime:
         """What other Dagster assets return."""
         return KeptAssets(self.catalog(self.assembly.workspace))
 
+    def heed(self) -> None:
+        """Raise what is to stop the run, if anything."""
+        if self._heed is not None:
+            self._heed()
+
     def progress_of(self, joint: str) -> Callable[[Progress], None] | None:
         """Whom a session tells how far the write of this joint's rows has come; None where nobody listens."""
 
@@ -76,7 +84,7 @@ class Runtime:
     def _engines(self) -> dict[str, Engine]:
         return {
             spec.name: engine_class(spec.type)(
-                replace(spec, options=expand(spec.options, self._environ)), self._connect.get(spec.name)
+                replace(spec, options=expand(spec.options, self._environ)), self._connect.get(spec.name), self._heed
             )
             for spec in self.assembly.engines
         }

@@ -119,14 +119,14 @@ def _transformed(write: ExitWrite, batch: Written) -> Record:
 def _with_the_rest(write: ExitWrite, came: Written, base: Base | None) -> Record:
     """Carry over, or write again, what stays of the version before; and tell what has changed."""
     if base is None:
-        return Record(inserted=came.statistics.rows)
+        return Record(inserted=came.statistics.rows, bytes=came.statistics.bytes)
     rest = _catalog(write).carry(write.staged, _touched(write, came, base))
     if rest.relation is not None:
         with _session(write) as session:
             _write(write, session, _survivors(write, session, rest.relation, came, base))
-    total = _catalog(write).audit(write.staged)[1].rows
-    mode = write.joint.write_strategy.mode
-    return _record(mode, came.statistics.rows, gone=rest.rows + came.statistics.rows - total)
+    total = _catalog(write).audit(write.staged)[1]
+    gone = rest.rows + came.statistics.rows - total.rows
+    return _record(write.joint.write_strategy.mode, came.statistics.rows, gone, total.bytes - rest.bytes)
 
 
 def _touched(write: ExitWrite, came: Written, base: Base) -> Touched:
@@ -159,10 +159,10 @@ def _survivors(write: ExitWrite, session: EngineSession, rest: Relation, came: W
     return others if strategy.replaces_all else session.union_by_name([stay, others])
 
 
-def _record(mode: str, came: int, gone: int) -> Record:
+def _record(mode: str, came: int, gone: int, written: int) -> Record:
     if mode in ("merge", "scd2"):
-        return Record(inserted=came - gone, updated=gone)
-    return Record(inserted=came, deleted=gone)
+        return Record(inserted=came - gone, updated=gone, bytes=written)
+    return Record(inserted=came, deleted=gone, bytes=written)
 
 
 def _compute(write: ExitWrite, staged: Staged, fit: Fit = as_it_is, split_by: str | None = None) -> None:

@@ -86,8 +86,11 @@ def _attempt(write: ExitWrite, catalog: Catalog, identity: str) -> GroupResult:
                     with clock.phase(CLEAN_UP):
                         catalog.discard(staged)
                     return GroupResult(run.group.name, clock.seconds, checks, skipped_empty=skips)
+                run.runtime.heed()
                 with clock.phase(PUBLISH):
                     published = _published(catalog, staged, identity, batch.record)
+                    known = replace(published.statistics, values=stored[1].values)
+                    published = replace(published, statistics=known)
         return GroupResult(run.group.name, clock.seconds, checks, published, Rows.of(published), partition_rows=counts)
     except _Overtaken:
         raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.phases import CONFIG, WRITE
 from rivet_dagster.execution.python_joint import call, load_function
@@ -36,10 +36,20 @@ def write_joint(run: ThisRun, exit_name: str, staged: Staged, fit: Fit = as_it_i
         with run.clock.phase(CONFIG):
             rendered = render_for_run(run.runtime, run.group, exit_name, run.started, session)
             frame = fit(session, _result(run, exit_name, rendered, session))
+            plan = session.explain(frame)
         with run.clock.phase(WRITE):
             _write_frame(run.runtime, exit_name, rendered, session, frame, staged, split_by)
+            run.plans[exit_name] = _told(plan)
     finally:
         session.close()
+
+
+def _told(plan: Callable[[], QueryPlan]) -> QueryPlan:
+    """The plan; rows that are written are not lost where it cannot be had, and the reason takes its place."""
+    try:
+        return plan()
+    except RivetError as error:
+        return QueryPlan(error.diagnostics[0].message)
 
 
 def _write_frame(

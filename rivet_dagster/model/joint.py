@@ -43,8 +43,6 @@ _LATER: dict[str, Callable[[Any], bool]] = {
 }
 """Options of the contract that this release refuses by name."""
 
-_LATER_OPTIONS = ("timeout", "pool")
-
 RESERVED = frozenset(keyword.kwlist) | frozenset(
     "context conf config meta arg_dict dict input_arg_dict output_arg_dict int str float bool input output type".split()
 )
@@ -163,9 +161,6 @@ class Joint:
             remedy = "Put the limit in a SQL joint that reads the source."
             found.append(self._wrong("RVT-213", message, "partitions", remedy))
         found += self._wrong_options()
-        for key in _LATER_OPTIONS:
-            if key in self.options:
-                found.append(self._wrong("RVT-298", f"the option `{key}` is not available yet", "options"))
         return found
 
     def _wrong_options(self) -> list[Diagnostic]:
@@ -177,7 +172,7 @@ class Joint:
         found = [self._wrong("RVT-321", sentence, "options") for sentence in landing]
         if self.type not in (SQL, PYTHON):
             return found
-        unknown = [key for key in others if key not in (*LANDING_OPTIONS, *_LATER_OPTIONS)]
+        unknown = [key for key in others if key not in LANDING_OPTIONS]
         hints = {key: nearest(key, STEP_OPTIONS) for key in unknown}
         return found + [
             self._wrong("RVT-203", f"unknown option '{key}'{hint}", "options") for key, hint in hints.items()

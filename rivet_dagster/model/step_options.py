@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,17 +12,22 @@ from rivet_dagster.model import convert
 
 @dataclass(frozen=True)
 class StepOptions:
-    """How often a step that met a passing trouble is tried again, and after how many seconds."""
+    """How often a step that met a passing trouble is tried again, and after how many seconds.
+
+    ``timeout`` are the seconds that one try may take, ``pool`` is Dagster's pool of it in place of the engine's.
+    """
 
     retries: int = 0
     retry_delay: float = 0.0
+    timeout: float | None = None
+    pool: str | None = None
 
 
 def step_options(options: Mapping[str, Any]) -> tuple[StepOptions, dict[str, Any]]:
     """The options of the step, and all others; raises ValueError.
 
     >>> step_options({"retries": 2, "retry_delay": "30s", "compression": "zstd"})
-    (StepOptions(retries=2, retry_delay=30.0), {'compression': 'zstd'})
+    (StepOptions(retries=2, retry_delay=30.0, timeout=None, pool=None), {'compression': 'zstd'})
     """
     found = {}
     for key in STEP_OPTIONS.keys() & options.keys():
@@ -32,4 +38,16 @@ def step_options(options: Mapping[str, Any]) -> tuple[StepOptions, dict[str, Any
     return StepOptions(**found), {key: value for key, value in options.items() if key not in STEP_OPTIONS}
 
 
-STEP_OPTIONS: dict[str, Callable[[Any], Any]] = {"retries": convert.whole(0), "retry_delay": convert.seconds}
+def _pool(value: Any) -> str:
+    name = convert.text(value)
+    if not re.fullmatch(r"\S+", name):
+        raise ValueError(f"must be a name without spaces, not {convert.show(value)}")
+    return name
+
+
+STEP_OPTIONS: dict[str, Callable[[Any], Any]] = {
+    "retries": convert.whole(0),
+    "retry_delay": convert.seconds,
+    "timeout": convert.seconds,
+    "pool": _pool,
+}

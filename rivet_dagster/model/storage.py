@@ -189,20 +189,25 @@ class Base:
 class Rest:
     """How many rows the version before a write holds, and those of them that may, but need not, have to go.
 
-    ``relation`` is None where there are none such.
+    ``relation`` is None where there are none such. ``bytes`` are those that the new version goes on with as they are.
     """
 
     rows: int
     relation: Relation | None
+    bytes: int = 0
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a published version remembers of its write: how many rows were inserted, updated and deleted."""
+    """What a published version remembers of its write: how many rows were inserted, updated and deleted.
+
+    ``bytes`` are those that it wrote, None of a version whose catalog does not know.
+    """
 
     inserted: int
     updated: int = 0
     deleted: int = 0
+    bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,11 @@ def test_every_joint_is_an_asset_with_all_that_its_file_says(folder):
     assert found["report"].tags["nightly"] == ""
     assert found["orders"].description == "As they come in."
     assert {spec.metadata["dagster/io_manager_key"] for spec in found.values()} == {"rivet_io_manager"}
-    assert found["report"].metadata["dagster/table_name"] == "lake.reports.v1"
+    tables = {name: spec.metadata["dagster/table_name"] for name, spec in found.items()}
+    assert tables == {
+        "orders": "raw.orders.csv", "paid": "workspace.paid", "scores": "workspace.scores", "report": "lake.reports.v1",
+    }  # fmt: skip
+    assert {spec.metadata["dagster/storage_kind"] for spec in found.values()} == {"filesystem"}
 
 
 def test_an_asset_carries_its_code_version_its_sql_its_columns_and_its_place(folder):
@@ -88,6 +92,85 @@ def test_an_asset_carries_its_code_version_its_sql_its_columns_and_its_place(fol
     passed_on = found["paid"].metadata["dagster/column_schema"]
     assert [(column.name, column.type) for column in passed_on.columns] == [("id", "int"), ("amount", "double")]
     assert "rivet/sql" not in found["scores"].metadata
+
+
+def test_a_joint_that_is_not_stored_names_no_table(folder):
+    found = specs(load_definitions(folder(FUSED).root))
+    named = {name for name, spec in found.items() if "dagster/table_name" in spec.metadata}
+    assert named == {name for name, spec in found.items() if "dagster/storage_kind" in spec.metadata}
+    assert named == {"orders", "out"}
+    assert set(found["a"].kinds) == {"sql", "pyspark"}
+
+
+def constraints(spec: dg.AssetSpec) -> dict[str, tuple[bool, bool]]:
+    """Of each column: whether it may be NULL, and whether its values are unique."""
+    columns = spec.metadata["dagster/column_schema"].columns
+    return {column.name: (column.constraints.nullable, column.constraints.unique) for column in columns}
+
+
+CHECKS = [
+    {"type": "not_null", "columns": ["ID", "b"]},
+    {"type": "unique", "columns": ["id"]},
+    {"type": "unique", "columns": ["b", "c"]},
+    {"type": "not_null", "columns": ["c"], "severity": "warn"},
+]
+
+
+@pytest.mark.parametrize("phase", ["assertions", "audits"])
+@pytest.mark.parametrize("mode", ["replace", "append"])
+def test_columns_tell_what_a_gate_keeps_out_of_the_whole_table(folder, phase, mode):
+    kept = sink("kept", "a", write_strategy=mode, quality={phase: CHECKS})
+    names = "id, id AS b, id AS c"
+    shop = folder({"joints/a.sql": f"SELECT {names} FROM range(3)", "sinks/kept.yaml": kept})
+    found = constraints(specs(load_definitions(shop.root))["kept"])
+    judged = phase == "audits" or mode == "replace"  # an assertion sees no more than what is appended
+    assert found == {"id": (not judged, judged), "b": (not judged, False), "c": (True, False)}
+
+
+def test_the_columns_of_a_gated_source_tell_it_too(folder):
+    gated = source("orders", "id INT, b INT", quality={"assertions": [{"type": "not_null", "columns": ["id"]}]})
+    found = specs(load_definitions(folder({"sources/orders.yaml": gated, "joints/a.sql": "SELECT * FROM orders"}).root))
+    assert constraints(found["orders"]) == {"id": (False, False), "b": (True, False)}
+    assert constraints(found["a"]) == {"id": (True, False), "b": (True, False)}
+
+
+@pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
+def test_the_place_of_a_joint_can_be_linked_to_a_repository(folder):
+    scores = {"type": "python", "function": "lib.scoring:transform"}
+    sales = folder({
+        **{name: text for name, text in SALES.items() if name != "joints/scores.py"},
+        "joints/scores.yaml": "\n# why\nname: scores\n" + "".join(f"{k}: {v}\n" for k, v in scores.items()),
+        "lib/scoring.py": "def transform(paid):\n    return paid\n",
+    })  # fmt: skip
+    definitions = load_definitions(sales.root)
+    places = {
+        name: [
+            (one.file_path, one.line_number, one.label)
+            for one in spec.metadata["dagster/code_references"].code_references
+        ]
+        for name, spec in specs(definitions).items()
+    }
+    assert places["scores"] == [
+        (str(sales.root / "joints/scores.yaml"), 3, "joints/scores.yaml"),
+        (str(sales.root / "lib/scoring.py"), 1, "lib/scoring.py"),
+    ]
+    assert places["paid"] == [(str(sales.root / "joints/marts/paid.sql"), 1, "joints/marts/paid.sql")]
+    linked = dg.link_code_references_to_git(
+        list(definitions.assets),
+        git_url="https://github.com/shop/sales",
+        git_branch="main",
+        file_path_mapping=dg.AnchorBasedFilePathMapping(
+            local_file_anchor=sales.root / "rivet.yaml", file_anchor_path_in_repository="etl/rivet.yaml"
+        ),
+    )
+    urls = {
+        spec.key.to_user_string(): [one.url for one in spec.metadata["dagster/code_references"].code_references]
+        for asset in linked
+        for spec in asset.specs
+    }
+    assert urls["paid"] == ["https://github.com/shop/sales/tree/main/etl/joints/marts/paid.sql#L1"]
+    assert urls["scores"][1] == "https://github.com/shop/sales/tree/main/etl/lib/scoring.py#L1"
+    assert urls["orders"] == ["https://github.com/shop/sales/tree/main/etl/sources/shop/orders.yaml#L1"]
 
 
 def test_an_asset_tells_which_columns_before_it_each_of_its_own_is_made_from(folder):
@@ -109,6 +192,15 @@ def test_the_code_version_changes_with_the_rows_alone(folder):
     text = SALES["joints/marts/paid.sql"]
     sales.write({"joints/marts/paid.sql": text.replace("Only", "Just").replace("-- `ok`", "/* fine */")})
     sales.write({"joints/scores.py": SALES["joints/scores.py"].replace("\n\n", "\n# a comment\n\n")})
+    sales.write({"sources/shop/orders.yaml": source("orders.csv", "id INT, amount DOUBLE, new INT", filter="id > 0")})
+    (sales.root / "joints/other").mkdir()
+    (sales.root / "joints/marts/paid.sql").rename(sales.root / "joints/other/paid.sql")
+    (sales.root / "joints/scores.py").rename(sales.root / "joints/other/scores.py")
+    moved = {name: spec.code_version for name, spec in specs(load_definitions(sales.root)).items()}
+    assert {name for name in before if before[name] != moved[name]} == {"orders"}
+    for name in ("paid.sql", "scores.py"):
+        (sales.root / "joints/other" / name).unlink()
+    sales.write({name: text for name, text in SALES.items() if name != "sinks/report.yaml"})
     assert {name: spec.code_version for name, spec in specs(load_definitions(sales.root)).items()} == before
     sales.write({"joints/marts/paid.sql": text.replace("> 0", "> 1")})
     after = {name: spec.code_version for name, spec in specs(load_definitions(sales.root)).items()}

@@ -135,7 +135,9 @@ def test_an_inner_joint_alone_is_computed_and_counted_and_writes_nothing(project
     sales = project(SALES)
     run(sales.root, instance, keys("big"))
     result = run(sales.root, instance, keys("totals"))
-    assert materialized(result) == {"totals": {"dagster/row_count": 3}}
+    (totals,) = materialized(result).values()
+    assert totals.pop("rivet/spark_plan")
+    assert totals == {"dagster/row_count": 3}
     assert verdicts(result) == {}
     assert sales.versions("report") == []
     assert sales.versions("totals", WORKSPACE) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.results import GroupResult
@@ -50,6 +51,10 @@ class StandIn:
     def query(self, text: str, parameters: Mapping[str, Any] | None = None) -> Sequence[int]:
         """The ids."""
         return self.ids
+
+    def explain(self, frame: Any) -> Callable[[], QueryPlan]:
+        """No more than its name."""
+        return lambda: QueryPlan("stand-in")
 
     def write(self, frame: Sequence[int], target: Files, progress: Any = None, split_by: Any = ()) -> None:
         """Write the ids as several files."""

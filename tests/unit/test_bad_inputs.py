@@ -321,13 +321,13 @@ JOINT_FILES = {
             Correct the value.
     """),
     "options of a step: on a joint within its group": sql(f"-- rivet:options: {{retries: 2}}\n{QUERY}", """
-        RVT-206 joints/orders.sql:1: joint orders: the option `retries` belongs to 'report', which this joint runs in
+        RVT-326 joints/orders.sql:1: joint orders: the option `retries` belongs to 'report', which this joint runs in
         one step with
             Move it to 'report', or store this joint with `eager: true`.
     """),
     "options of a step: on a source": Case({"sources/raw.yaml": SOURCE.replace("{schema", "{retries: 1, schema")}, """
-        RVT-206 sources/raw.yaml:4: joint raw: the option `retries` has no meaning on a source, which no step makes
-            Remove the key: it has no meaning on this type of joint.
+        RVT-326 sources/raw.yaml:4: joint raw: the option `retries` has no meaning on a source, which no step makes
+            Remove the option: a source is read by the steps of other joints, which have options of their own.
     """),
     "options of a step: no duration": sink("options: {retry_delay: soon}\n", """
         RVT-204 sinks/report.yaml:5: joint report: `options` has a wrong `retry_delay`: it must be a duration like 30s,
@@ -338,9 +338,24 @@ JOINT_FILES = {
         RVT-203 joints/orders.sql:1: joint orders: unknown option 'retrys'; did you mean 'retries'?
             Remove the key or correct its name.
     """),
-    "options of a step: later": sink("options: {timeout: 1h}\n", """
-        RVT-298 sinks/report.yaml:5: joint report: the option `timeout` is not available yet
-            Remove the option: this release does not have it yet.
+    "options of a step: all of them on a joint within its group": sql(
+        f"-- rivet:options: {{timeout: 1h, pool: nightly}}\n{QUERY}", """
+        RVT-326 joints/orders.sql:1: joint orders: the option `pool` belongs to 'report', which this joint runs in
+        one step with
+            Move it to 'report', or store this joint with `eager: true`.
+        RVT-326 joints/orders.sql:1: joint orders: the option `timeout` belongs to 'report', which this joint runs in
+        one step with
+            Move it to 'report', or store this joint with `eager: true`.
+    """),
+    "options of a step: no time at all": sink("options: {timeout: 0s}\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `options` has a wrong `timeout`: it must be a duration like 30s, 15m,
+        24h or 7d, not '0s'
+            Correct the value.
+    """),
+    "options of a step: a pool that Dagster refuses": sink("options: {pool: at night}\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `options` has a wrong `pool`: it must be a name without spaces, not
+        'at night'
+            Correct the value.
     """),
     "landing zone: archive alone": Case({"sources/raw.yaml": SOURCE.replace("{schema", "{archive: true, schema")}, """
         RVT-321 sources/raw.yaml:4: joint raw: the option `archive` needs `landing: true`

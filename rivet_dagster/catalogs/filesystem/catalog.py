@@ -225,7 +225,8 @@ class FilesystemCatalog(Catalog):
             untouched, mixed, rows = sorted_out(parquet_files(base), touched)
             for path in untouched:
                 share(path, folder)
-        return Rest(rows, files_of(mixed) if mixed else None)
+        shared = sum(path.stat().st_size for path in untouched)
+        return Rest(rows, files_of(mixed) if mixed else None, shared)
 
     def audit(self, staged: Staged) -> tuple[Files, Statistics]:
         """What was staged, and what the footers of its files tell of it."""

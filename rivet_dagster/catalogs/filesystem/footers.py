@@ -102,7 +102,10 @@ def _value(found: list[Any]) -> ColumnStatistics:
 def _is_exact(statistics: Any) -> bool:
     """Of numbers with a fraction in binary NaN is left out of the bounds, and of long texts the end may be."""
     if statistics.logical_type is not None and statistics.logical_type.type == "STRING":
-        return max(len(statistics.min), len(statistics.max)) < _SHORT
+        try:
+            return max(len(statistics.min), len(statistics.max)) < _SHORT
+        except UnicodeDecodeError:  # Spark's texts may be any bytes
+            return False
     return statistics.physical_type in _EXACT
 
 

@@ -51,7 +51,7 @@ class Manifest:
             bytes=statistics.bytes,
             columns=statistics.columns,
             published_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            record=record or Record(inserted=statistics.rows, deleted=base.rows if base else 0),
+            record=record or Record(statistics.rows, 0, base.rows if base else 0, statistics.bytes),
             landed=landed or {},
         )
 

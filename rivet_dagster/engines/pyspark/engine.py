@@ -38,11 +38,17 @@ class PySparkEngine(Engine):
         """Whether the engine runs inside the process that uses it."""
         return not cls.check(spec.options) and session_config(spec).get("spark.master", "").startswith("local")
 
-    def __init__(self, spec: EngineSpec, connect: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self,
+        spec: EngineSpec,
+        connect: Callable[[], Any] | None = None,
+        heed: Callable[[], None] | None = None,
+    ) -> None:
         refuse_wrong_options(PySparkEngine, f"engine '{spec.name}'", spec.options)
         self.name = spec.name
         self._config = session_config(spec)
         self._connect = connect
+        self._heed = heed
         self._base: SparkSession | None = None
         self._settings: dict[str, str] = {}
         self._lock = Lock()
@@ -59,7 +65,7 @@ class PySparkEngine(Engine):
         try:
             with self._lock:
                 base = self._live_base()
-            return PySparkSession(base, self._settings)
+            return PySparkSession(base, self._settings, self._heed)
         except Exception as error:
             translated = spark_error(error)
             if translated is None:
@@ -72,7 +78,7 @@ class PySparkEngine(Engine):
 
         if self._base is None or _is_stopped(self._base):
             # In a thread of its own Spark does not replace the process's handler of SIGINT, which may be Dagster's.
-            base = wait_for(lambda: connected(self._config, self._connect), lambda: None, grace=0)
+            base = wait_for(lambda: connected(self._config, self._connect), lambda: None, grace=0, tick=self._heed)
             # Another engine's settings may have come first in this application; those of the JVM itself cannot differ.
             self._settings = {key: value for key, value in self._config.items() if _is_modifiable(base, key)}
             self._base = base

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rivet_dagster.engines.contract import EngineSession, Progress
+from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan
 from rivet_dagster.engines.pyspark.files import read_files, write_files
 from rivet_dagster.engines.pyspark.jobs import is_connect, jobs_of
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
@@ -16,7 +19,7 @@ from rivet_dagster.engines.pyspark.parameters import bound
 from rivet_dagster.engines.pyspark.progress import telling
 from rivet_dagster.engines.pyspark.rows import collected
 from rivet_dagster.engines.pyspark.values import adopted, frame_of
-from rivet_dagster.engines.pyspark.waiting import wait_for
+from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, wait_for
 from rivet_dagster.model.storage import Projection, Relation
 
 if TYPE_CHECKING:
@@ -24,19 +27,23 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_EXPLAINED = "rivet_explained"
+_PASSWORD = re.compile(r"(?<=//)[^/@:\s]+:[^/@\s]*@")
+
 
 class PySparkSession(EngineSession):
     """A Spark session with views and settings of its own, on the application that ``base`` belongs to.
 
     ``settings`` are set in it; views, functions and settings that somebody gave ``base`` meanwhile are not. Whatever
-    makes Spark work can be interrupted, which stops Spark too.
+    makes Spark work can be interrupted, which stops Spark too; so does what ``heed`` raises.
     """
 
-    def __init__(self, base: SparkSession, settings: Mapping[str, str]) -> None:
+    def __init__(self, base: SparkSession, settings: Mapping[str, str], heed: Callable[[], None] | None = None) -> None:
         keep_reported_errors_off_the_terminal()
         self.spark = _beside(base)
         self._jobs = jobs_of(self.spark)
         self._tag = f"rivet-{uuid.uuid4().hex}"
+        self._heed = heed or _nothing
         self._actions = 0
         self._views: set[str] = set()
         for key, value in settings.items():
@@ -67,6 +74,21 @@ class PySparkSession(EngineSession):
     def schema(self, frame: DataFrame) -> str:
         """The JSON of its StructType."""
         return self._run(lambda: frame.schema.json())
+
+    def explain(self, frame: DataFrame) -> Callable[[], QueryPlan]:
+        """What EXPLAIN FORMATTED says of it, and the address of the application's own pages."""
+        found: Future[str] = Future()
+
+        def work() -> None:
+            try:
+                self.register(_EXPLAINED, frame)
+                found.set_result(self.spark.sql(f"EXPLAIN FORMATTED SELECT * FROM {_EXPLAINED}").collect()[0][0])
+            except Exception as error:
+                found.set_exception(error)
+
+        threading.Thread(target=work, name=f"{THREAD_PREFIX}explain", daemon=True).start()
+        ui = None if is_connect(self.spark) else self.spark.sparkContext.uiWebUrl
+        return lambda: QueryPlan(_PASSWORD.sub("", self._run(found.result).strip()), ui)
 
     def write(
         self,
@@ -119,7 +141,13 @@ class PySparkSession(EngineSession):
             return action()
 
         try:
-            with telling(progress, self._jobs, tag) if progress else nullcontext() as tick:
+            self._heed()
+            with telling(progress, self._jobs, tag) if progress else nullcontext(_nothing) as tell:
+
+                def tick() -> None:
+                    self._heed()
+                    tell()
+
                 return wait_for(tagged, lambda: self._jobs.cancel(tag), timeout, tick=tick)
         except Exception as error:
             translated = spark_error(error, remediation)
@@ -132,6 +160,10 @@ class PySparkSession(EngineSession):
         if is_connect(self.spark):
             _ = frame.schema
         return frame
+
+
+def _nothing() -> None:
+    """Nobody is told, and nothing has to stop."""
 
 
 def _beside(base: SparkSession) -> SparkSession:

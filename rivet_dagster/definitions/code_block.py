@@ -1,0 +1,19 @@
+"""Text that the UI shows as it stands."""
+
+from __future__ import annotations
+
+import re
+
+import dagster as dg
+
+
+def code_block(text: str, language: str = "") -> dg.MarkdownMetadataValue:
+    """A block of code in Markdown, whatever fences ``text`` itself holds.
+
+    >>> print(code_block("SELECT '```' AS fence", "sql").md_str)
+    ````sql
+    SELECT '```' AS fence
+    ````
+    """
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
+    return dg.MetadataValue.md(f"{fence}{language}\n{text}\n{fence}")

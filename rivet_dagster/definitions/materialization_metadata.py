@@ -1,0 +1,122 @@
+"""What Dagster's event log keeps of a joint that a run made: nothing in it costs a query or a read of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any
+
+import dagster as dg
+
+from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.definitions.code_block import code_block
+from rivet_dagster.definitions.table_metadata import column_schema, table_name
+from rivet_dagster.engines.contract import QueryPlan
+from rivet_dagster.execution.results import GroupResult
+from rivet_dagster.model.partitions import Window
+from rivet_dagster.model.schema import Field
+from rivet_dagster.model.storage import Published, Statistics
+
+ROW_COUNT, PARTITION_ROW_COUNT = "dagster/row_count", "dagster/partition_row_count"
+"""Dagster's own keys: the rows of the whole table, and those of one partition of it."""
+
+PLAN_LIMIT = 10_000
+"""So many characters of a plan are kept: it stands in the event log anew with every materialization."""
+
+_FILES = 20
+"""How many files of a landing zone stand there by name."""
+
+_COLUMNS, _CHARACTERS = 200, 100
+"""How many columns have their statistics there, and how long a value of theirs may be."""
+
+
+def exit_metadata(joint: CompiledJoint, result: GroupResult) -> dict[str, Any]:
+    """What is told of a group's exit; of one that skipped an empty batch nothing about rows."""
+    phases = {name: round(seconds, 3) for name, seconds in result.phases.items()}
+    metadata: dict[str, Any] = {
+        "rivet/phases": dg.MetadataValue.json(phases),
+        "dagster/table_name": table_name(joint),
+        **_plan(result.plans.get(joint.name)),
+    }
+    if result.published is None or result.rows is None:
+        return metadata | {"rivet/skipped": "the batch was empty"}
+    columns = tuple(Field(name, kind) for name, kind in result.published.statistics.columns)
+    return metadata | {
+        ROW_COUNT: result.rows.total,
+        "rivet/rows_inserted": result.rows.inserted,
+        "rivet/rows_updated": result.rows.updated,
+        "rivet/rows_deleted": result.rows.deleted,
+        "rivet/bytes": result.published.statistics.bytes,
+        **_bytes_written(result.published),
+        "rivet/version": result.published.version,
+        "dagster/uri": result.published.uri,
+        "dagster/column_schema": column_schema(columns, joint),
+        **_column_statistics(result.published.statistics),
+        **_landed(result.published),
+    }
+
+
+def inner_metadata(joint: CompiledJoint, result: GroupResult, window: Window | None) -> dict[str, Any]:
+    """What is told of a joint before the exit: nothing, unless a run ended with it, computed and counted it.
+
+    Of several partitions it was counted as a whole.
+    """
+    if joint.name not in result.counted:
+        return {}
+    several = window is not None and len(window.keys) > 1
+    key = ROW_COUNT if window is None else "rivet/rows_computed" if several else PARTITION_ROW_COUNT
+    return {key: result.counted[joint.name], **_plan(result.plans.get(joint.name))}
+
+
+def _plan(plan: QueryPlan | None) -> dict[str, Any]:
+    if plan is None:
+        return {}
+    kept, left = plan.text[:PLAN_LIMIT], len(plan.text) - PLAN_LIMIT
+    shown = {"rivet/spark_plan": code_block(f"{kept}\n... {left} more characters" if left > 0 else kept)}
+    return shown | ({"rivet/spark_ui": dg.MetadataValue.url(plan.ui)} if plan.ui is not None else {})
+
+
+def _bytes_written(published: Published) -> Mapping[str, int]:
+    return {} if published.record.bytes is None else {"rivet/bytes_written": published.record.bytes}
+
+
+def _column_statistics(statistics: Statistics) -> dict[str, Any]:
+    """A table of the columns of which storage knew something without a scan."""
+    known = [(name, statistics.values.get(name.lower())) for name, _ in statistics.columns]
+    records = [
+        dg.TableRecord(
+            {"column": name, "nulls": found.nulls, "least": _text(found.least), "greatest": _text(found.greatest)}
+        )
+        for name, found in known
+        if found is not None and found.nulls is not None
+    ]
+    if not records:
+        return {}
+    columns = [dg.TableColumn(name, "int" if name == "nulls" else "string") for name in records[0].data]
+    return {
+        "rivet/column_statistics": dg.MetadataValue.table(records=records[:_COLUMNS], schema=dg.TableSchema(columns))
+    }
+
+
+def _text(value: Any) -> str | None:
+    """A value in few characters; None where it is not known.
+
+    >>> _text(datetime(2024, 1, 31, 12)), _text(b"ab"), _text(None), len(_text("x" * 1000))
+    ('2024-01-31 12:00:00', '6162', None, 100)
+    """
+    if value is None:
+        return None
+    if isinstance(value, datetime | date):
+        text = value.isoformat(*" " if isinstance(value, datetime) else "")
+    else:
+        text = value.hex() if isinstance(value, bytes) else str(value)
+    return text if len(text) <= _CHARACTERS else f"{text[: _CHARACTERS - 3]}..."
+
+
+def _landed(published: Published) -> dict[str, Any]:
+    """How many files of each landing zone it was made of, and the names of the first of them."""
+    found = {
+        source: {"files": len(reading.files), "names": [file.path for file in reading.files[:_FILES]]}
+        for source, reading in published.landed.items()
+    }
+    return {"rivet/landed": dg.MetadataValue.json(found)} if found else {}

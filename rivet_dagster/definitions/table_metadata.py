@@ -1,0 +1,49 @@
+"""A joint as a table: its name and its columns, with what its gate keeps out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import dagster as dg
+
+from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.model.check import AUDIT, Check
+from rivet_dagster.model.joint import SOURCE
+from rivet_dagster.model.schema import Schema
+
+
+def table_name(joint: CompiledJoint) -> str:
+    """The name of a stored joint's table, or a source's, as its catalog and table."""
+    return f"{joint.catalog}.{joint.table}"
+
+
+def column_schema(columns: Schema, joint: CompiledJoint | None = None) -> dg.TableSchema:
+    """The columns of ``joint``, or of what is none; a type that nobody knows reads ``?``.
+
+    Where a blocking check judges all rows of the table a column is not nullable, or unique.
+    """
+    judged = [check for check in joint.checks if check.blocking and _judges_all_rows(check, joint)] if joint else []
+    filled = _lower(column for check in judged if check.kind == "not_null" for column in check.columns)
+    unique = _lower(check.columns[0] for check in judged if check.kind == "unique" and len(check.columns) == 1)
+    return dg.TableSchema(
+        [
+            dg.TableColumn(
+                field.name,
+                field.type or "?",
+                constraints=dg.TableColumnConstraints(
+                    nullable=field.name.lower() not in filled, unique=field.name.lower() in unique
+                ),
+            )
+            for field in columns
+        ]
+    )
+
+
+def _judges_all_rows(check: Check, joint: CompiledJoint) -> bool:
+    """An assertion knows nothing of the rows that were there before its batch came."""
+    whole = joint.write_strategy.replaces_all and joint.partitions is None
+    return check.phase == AUDIT or joint.type == SOURCE or whole
+
+
+def _lower(names: Iterable[str]) -> set[str]:
+    return {name.lower() for name in names}

@@ -1,0 +1,45 @@
+"""The time that one try of a step may take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.errors import RivetError
+
+
+class OutOfTime(BaseException):
+    """The step must end.
+
+    Like an interrupt it is no Exception: nothing on its way may take it for a failed check or a mistake in a query.
+    """
+
+    def __init__(self, error: RivetError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class TimeLimit:
+    """The ``timeout`` of the step that ``joint`` is the exit of, from now on."""
+
+    def __init__(self, joint: CompiledJoint) -> None:
+        self._joint = joint
+        self._ends = None if joint.step.timeout is None else time.monotonic() + joint.step.timeout
+
+    def check(self) -> None:
+        """Raise OutOfTime where the time is over."""
+        if self._ends is not None and time.monotonic() > self._ends:
+            message = f"it took longer than its `timeout`, {self._joint.step.timeout:g} s; nothing of it is published"
+            joint = self._joint
+            raise OutOfTime(RivetError("RVT-518", message, joint=joint.name, file=joint.file, line=joint.line))
+
+
+@contextmanager
+def out_of_time_as_error() -> Iterator[None]:
+    """Raise the error of an OutOfTime of the block: RVT-518."""
+    try:
+        yield
+    except OutOfTime as late:
+        raise late.error from None
