@@ -94,6 +94,13 @@ def io_manager_definition(project: RivetProject) -> dg.IOManagerDefinition:
     return rivet_io_manager
 
 
+def _in_our_step(context: dg.InputContext) -> bool:
+    try:
+        return ENGINE_TAG in context.op_def.tags
+    except dg.DagsterInvariantViolationError:  # a value that is loaded outside of any step
+        return False
+
+
 def _refuse_without_asset(context: dg.OutputContext | dg.InputContext) -> None:
     if not context.has_asset_key:
         message = f"'{context.name}' is a value between ops, which have no rows to keep, and no asset"
@@ -117,7 +124,7 @@ def _window(context: dg.InputContext, joint: CompiledJoint) -> Window | None:
 
     A step of our own is given all of them, too: it knows what of them its query, and what its checks, read.
     """
-    if joint.partitions is None or not context.has_asset_partitions or ENGINE_TAG in context.op_def.tags:
+    if joint.partitions is None or not context.has_asset_partitions or _in_our_step(context):
         return None
     keys = context.asset_partition_keys
     if len(keys) == partitions_definition(joint.partitions).get_num_partitions():

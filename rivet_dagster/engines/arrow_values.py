@@ -12,6 +12,8 @@ from rivet_dagster.errors import RivetError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_DIGITS = 38
+
 
 def arrow_rows(value: Any) -> pa.RecordBatchReader | None:
     """The rows of a pyarrow Table, RecordBatch or RecordBatchReader, pandas or polars frame; None for any other value.
@@ -77,7 +79,7 @@ def is_a(value: Any, package: str, name: str) -> bool:
 
 
 def storable(type_: Any) -> Any:
-    """The Arrow type nearest to ``type_`` that Spark has a type for.
+    """The Arrow type nearest to ``type_`` that Spark has one for; raises TypeError where a decimal is too long.
 
     >>> import pyarrow as pa
     >>> storable(pa.list_(pa.dictionary(pa.int8(), pa.string())))
@@ -102,6 +104,10 @@ def storable(type_: Any) -> Any:
         return pa.duration("us")
     if types.is_time(type_):
         return pa.time64("us")
+    if isinstance(type_, pa.Decimal256Type):
+        if type_.precision > _DIGITS:
+            raise TypeError(f"{type_} has more than the {_DIGITS} digits of Spark's decimals")
+        return pa.decimal128(type_.precision, type_.scale)
     return _widened().get(type_, type_)
 
 

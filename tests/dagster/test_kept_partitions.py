@@ -4,7 +4,7 @@ import dagster as dg
 import pandas as pd
 import pyarrow as pa
 import pytest
-from support.folders import WORKSPACE, sink
+from support.folders import WORKSPACE, sink, source
 from support.killing import PROCESSES
 from support.plain_assets import DAYS, READS, daily, error_of, make_a_day, noting, only, returning, run
 
@@ -256,3 +256,27 @@ def test_the_jobs_over_everything_make_no_asset_that_is_not_ours(project, instan
     definitions = dg.Definitions.merge(load_definitions(shop.root), dg.Definitions(assets=[daily()]))
     job = definitions.resolve_job_def("all")
     assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == {"made_by_day", "report"}
+
+
+def test_values_can_be_looked_at_outside_of_any_run(project, instance):
+    """As in a notebook: `Definitions.load_asset_value`, of a joint's partition, too."""
+    regions = {"type": "static", "column": "region", "values": ["eu", "us"]}
+    shop = project({
+        "data/orders.csv": "region,n\neu,1\nus,2\n",
+        "sources/orders.yaml": source("orders", "region STRING, n INT", partitions=regions),
+        "sinks/sold.yaml": sink("sold", "orders", partitions=regions),
+    })  # fmt: skip
+    asset = daily()
+    run(shop.root, instance, asset, selection=only(["shop", "raw"]), partition="2024-01-02")
+    for region in ("eu", "us"):
+        run(shop.root, instance, asset, selection=only("sold"), partition=region)
+    definitions = dg.Definitions.merge(load_definitions(shop.root), dg.Definitions(assets=[asset]))
+
+    def value(key, partition):
+        found = definitions.load_asset_value(
+            dg.AssetKey(key), python_type=pa.Table, instance=instance, partition_key=partition
+        )
+        return found.to_pylist()
+
+    assert value(["shop", "raw"], "2024-01-02") == [{"day": "2024-01-02", "made": 1}]
+    assert value(["sold"], "us") == [{"region": "us", "n": 2}]

@@ -11,15 +11,9 @@ from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.filesystem import heartbeat, shelf, sources, versions
-from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
 from rivet_dagster.catalogs.filesystem.carry import flatten, keep_permissions, share, sorted_out
 from rivet_dagster.catalogs.filesystem.columns import source_columns
-from rivet_dagster.catalogs.filesystem.footers import (
-    Marks,
-    marks,
-    parquet_files,
-    read_statistics,
-)
+from rivet_dagster.catalogs.filesystem.footers import Marks, marks, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
@@ -196,12 +190,9 @@ class FilesystemCatalog(Catalog):
 
     def put(self, staged: Staged, rows: Any) -> bool:
         """One more file, of columns that Spark reads as what they are."""
-        if any(sql_type(field.type) is None for field in rows.schema):
-            return False
         folder = self._layout(staged.table).data(staged.version)
         with writing(folder):
-            write_rows(rows, folder)
-        return True
+            return write_rows(rows, folder)
 
     def base(self, staged: Staged) -> Base | None:
         """The base's own folder, with the columns of its first file."""
@@ -325,14 +316,4 @@ class FilesystemCatalog(Catalog):
         return TableLayout(self._place.folder, table)
 
     def _described(self, layout: TableLayout, manifest: Manifest) -> Published:
-        return Published(
-            self.name,
-            layout.name,
-            manifest.version,
-            self.uri(layout.name),
-            manifest.statistics,
-            manifest.rows_before,
-            manifest.identity,
-            manifest.record,
-            manifest.landed,
-        )
+        return manifest.published(self.name, layout.name, self.uri(layout.name))

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem.readings import readings_from_json
-from rivet_dagster.model.storage import Reading, Record, Statistics
+from rivet_dagster.model.storage import Published, Reading, Record, Statistics
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,20 @@ class Manifest:
     def statistics(self) -> Statistics:
         """What it says of the data."""
         return Statistics(self.rows, self.bytes, self.columns)
+
+    def published(self, catalog: str, table: str, uri: str) -> Published:
+        """The version as that of a table of a catalog."""
+        return Published(
+            catalog,
+            table,
+            self.version,
+            uri,
+            self.statistics,
+            self.rows_before,
+            self.identity,
+            self.record,
+            self.landed,
+        )
 
     def write(self, path: Path) -> None:
         """Put it on disk for good."""

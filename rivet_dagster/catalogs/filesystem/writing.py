@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
 from rivet_dagster.errors import RivetError
 
 _RIGHTS = "Give this user the right to write there, or the catalog another `path`."
@@ -41,10 +42,16 @@ def writing(place: Path) -> Iterator[None]:
         raise RivetError("RVT-404", message, remediation=_REMEDIES.get(error.errno or 0)) from error
 
 
-def write_rows(rows: Any, folder: Path) -> None:
-    """Write the rows of a pyarrow.RecordBatchReader to one file of a version, no more than a few batches in memory."""
+def write_rows(rows: Any, folder: Path) -> bool:
+    """Write the rows of a pyarrow.RecordBatchReader to one more file of a version, a few batches in memory at a time.
+
+    False, with nothing read, where Spark would not read a column as what it is.
+    """
     import pyarrow.parquet as pq
 
+    if any(sql_type(field.type) is None for field in rows.schema):
+        return False
     with pq.ParquetWriter(folder / f"part-{secrets.token_hex(4)}.snappy.parquet", rows.schema) as file:
         for batch in rows:
             file.write_batch(batch)
+    return True
