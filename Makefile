@@ -3,15 +3,19 @@ LOCK_ARGS ?=
 
 BIN := .venv/bin
 READY := .venv/.ready
+OLDEST := .venv-oldest
+# What holds on the oldest Dagster, too: all that speaks with it.
+OLDEST_TESTS := tests/dagster
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo dev test lint lock clean
+.PHONY: help demo dev test test-oldest lint lock clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo    set up, run the example project on a year of flights, show one result'
 	@echo 'make dev     the example project in the Dagster UI'
 	@echo 'make test    everything that CI checks: lint, then all tests'
+	@echo 'make test-oldest   the tests of the Dagster side on the oldest Dagster that is supported'
 	@echo 'make lint    ruff, mypy, import-linter'
 	@echo 'make lock    refresh requirements.lock after a change of dependencies (LOCK_ARGS=--upgrade takes newer ones)'
 	@echo 'make clean   remove what demo, dev and tests left behind (not .venv)'
@@ -39,6 +43,10 @@ test: lint
 	@echo '==> pytest'
 	@$(BIN)/pytest
 
+test-oldest: $(OLDEST)/.ready
+	@echo '==> pytest, on the oldest Dagster'
+	@$(OLDEST)/bin/python -m pytest $(OLDEST_TESTS)
+
 # The cache of lint-imports keeps answering for modules that have been added or removed since.
 lint: $(READY)
 	@echo '==> ruff check'
@@ -61,6 +69,16 @@ $(READY): pyproject.toml requirements.lock
 	@$(BIN)/python -m pip install -q -r requirements.lock
 	@echo '==> rivet-dagster'
 	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Dagster's own packages are others in there; all that is beside them is .venv's: Spark alone is 450 MB.
+$(OLDEST)/.ready: $(READY) requirements-oldest.txt
+	@echo '==> requirements-oldest.txt'
+	@$(BIN)/python -m venv --clear $(OLDEST)
+	@$(OLDEST)/bin/python -m pip install -q --no-deps -r requirements-oldest.txt
+	@folder='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+	echo "import site; site.addsitedir('$$($(BIN)/python -c "$$folder")')" \
+		> "$$($(OLDEST)/bin/python -c "$$folder")/beside.pth"
 	@touch $@
 
 .dagster/dagster.yaml:
