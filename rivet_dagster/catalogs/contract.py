@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import (
@@ -198,3 +199,10 @@ class Catalog(Protocol):
 
     def uri(self, table: str) -> str:
         """Where a person finds the table."""
+
+    def examine(self, publishes: bool) -> Iterable[Finding]:
+        """Whether tables can be read here and, if a project ``publishes`` here, switched; all stays as it was.
+
+        No engine is started for it. What no engine is needed to find also names what ``sweep`` would remove.
+        """
+        return ()

@@ -47,6 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from rivet_dagster.cli.watermark_command import watermark_command
 
             return watermark_command(options)
+        if options.command == "doctor":
+            from rivet_dagster.cli.doctor.command import doctor_command
+
+            return doctor_command(options)
         # A run that is asked to end takes back what it staged, whoever asks.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
         from rivet_dagster.cli.run_command import run_command
@@ -104,6 +108,9 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--no-fail-fast", action="store_true", help="go on with what does not need a failed group")
     running.add_argument("--format", choices=("text", "json"), default="text")
     _add_globals(running)
+
+    examining = commands.add_parser("doctor", help="whether machine, project, storage and Dagster are fit for runs")
+    _add_globals(examining)
 
     sweeping = commands.add_parser("sweep", help="remove what runs that died left in the catalogs")
     _add_globals(sweeping)

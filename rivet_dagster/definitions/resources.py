@@ -13,7 +13,7 @@ import dagster as dg
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.plan_json import read, write
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.engines.registry import engine_class
+from rivet_dagster.engines.registry import concurrency_limit, engine_class
 from rivet_dagster.execution.progress import Watch
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.profile import EngineSpec
@@ -25,6 +25,11 @@ ENGINE_TAG = "rivet/engine"
 def engine_key(engine: str) -> str:
     """The resource key of an engine."""
     return f"rivet_engine_{engine}"
+
+
+def engine_pool(engine: str) -> str:
+    """The pool of an engine's steps; the instance limits how many of them run at once, over all runs."""
+    return f"rivet_{engine}"
 
 
 def engine_resources(project: RivetProject) -> dict[str, dg.ResourceDefinition]:
@@ -49,7 +54,7 @@ def rivet_executor(project: RivetProject) -> dg.ExecutorDefinition:
     engines = project.assembly.engines
     if len(engines) == 1 and engine_class(engines[0].type).embedded(engines[0]):
         return dg.in_process_executor
-    limits = {spec.name: spec.concurrency_limit or engine_class(spec.type).default_concurrency for spec in engines}
+    limits = {spec.name: concurrency_limit(spec) for spec in engines}
     return _limited_executor(tuple(limits.items()))
 
 

@@ -13,7 +13,7 @@ from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
 from rivet_dagster.definitions.failure import failure
 from rivet_dagster.definitions.groups import RivetGroupRun, group_step_name
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key
+from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, engine_pool
 from rivet_dagster.definitions.sources import source_assets, source_checks
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.group_run import reads
@@ -138,7 +138,7 @@ def _group_assets(
         backfill_policy=_backfill_policy(joints[-1], settings),
         required_resource_keys=engine_keys | settings.required_resource_keys | own.keys() - {CONFIG},
         op_tags=_op_tags(settings, group),
-        pool=assembly.joint(group.exit).step.pool or settings.pool or f"rivet_{group.engine}",
+        pool=assembly.joint(group.exit).step.pool or settings.pool or engine_pool(group.engine),
         description=settings.description or about,
     )(run)
 

@@ -12,7 +12,7 @@ from rivet_dagster.definitions.check_results import asset_check_result
 from rivet_dagster.definitions.failure import rivet_failures
 from rivet_dagster.definitions.names import step_name
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, open_runtime
+from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, engine_pool, open_runtime
 from rivet_dagster.execution.judging import check_source
 from rivet_dagster.execution.reading import data_version
 from rivet_dagster.execution.runtime import Runtime
@@ -76,7 +76,7 @@ def _gate(project: RivetProject, joint: CompiledJoint) -> dg.AssetChecksDefiniti
         specs=[project.check_spec(check, joint.name) for check in joint.checks],
         required_resource_keys={engine_key(spec.name) for spec in project.assembly.engines},
         op_tags={ENGINE_TAG: joint.engine},
-        pool=f"rivet_{joint.engine}",
+        pool=engine_pool(joint.engine),
         can_subset=True,
     )
     def judge(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:

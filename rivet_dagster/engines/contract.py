@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.storage import Projection, Relation
 
@@ -157,3 +158,7 @@ class Engine(Protocol):
 
         Raises RVT-111, RVT-112, RVT-502, RVT-506.
         """
+
+    def examine(self) -> Iterable[Finding]:
+        """Whether it could start in this process, found without starting it."""
+        return ()

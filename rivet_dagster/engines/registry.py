@@ -7,6 +7,7 @@ from typing import cast
 from rivet_dagster.engines.contract import Engine
 from rivet_dagster.model.entry_points import ENGINES, plugin_class, plugins
 from rivet_dagster.model.plugins import EngineTraits
+from rivet_dagster.model.profile import EngineSpec
 
 
 def engine_class(type_: str) -> type[Engine]:
@@ -16,6 +17,15 @@ def engine_class(type_: str) -> type[Engine]:
     'PySparkEngine'
     """
     return cast("type[Engine]", plugin_class(ENGINES, type_))
+
+
+def concurrency_limit(spec: EngineSpec) -> int:
+    """How many groups of an engine run at once: what the profile says, else what its plugin does. Raises RVT-109.
+
+    >>> concurrency_limit(EngineSpec("spark", "pyspark"))
+    1
+    """
+    return spec.concurrency_limit or engine_class(spec.type).default_concurrency
 
 
 def engine_traits() -> dict[str, EngineTraits]:

@@ -33,6 +33,15 @@ def references(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def variables_in(value: Any) -> list[str]:
+    """The variables that texts of ``value`` refer to, in lists and mappings too, sorted.
+
+    >>> variables_in({"url": "jdbc://${HOST}:${PORT}", "hosts": ["${HOST}"]})
+    ['HOST', 'PORT']
+    """
+    return sorted({name for text in _texts(value) for name in references(text)})
+
+
 def expand(value: Any, environ: Mapping[str, str]) -> Any:
     """``value`` with every reference in its texts replaced, in lists and mappings too; mapping keys stay.
 
@@ -41,7 +50,7 @@ def expand(value: Any, environ: Mapping[str, str]) -> Any:
     >>> expand({"url": "jdbc://${HOST}", "literal": "$${HOST}"}, {"HOST": "db"})
     {'url': 'jdbc://db', 'literal': '${HOST}'}
     """
-    missing = sorted({name for text in _texts(value) for name in references(text) if name not in environ})
+    missing = [name for name in variables_in(value) if name not in environ]
     if missing:
         raise RivetError("RVT-107", f"the environment variable {', '.join(missing)} is not set")
     return _expanded(value, environ)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.catalogs.filesystem import heartbeat, shelf, sources, versions
+from rivet_dagster.catalogs.filesystem import examining, heartbeat, shelf, sources, versions
 from rivet_dagster.catalogs.filesystem.carry import flatten, keep_permissions, share, sorted_out
 from rivet_dagster.catalogs.filesystem.columns import source_columns
 from rivet_dagster.catalogs.filesystem.footers import Marks, marks, parquet_files, read_statistics
@@ -27,6 +27,7 @@ from rivet_dagster.catalogs.filesystem.writing import write_rows, writing
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.entry_points import is_unexpanded, refuse_wrong_options
+from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import (
@@ -299,6 +300,10 @@ class FilesystemCatalog(Catalog):
         """The table's place as a URI, without a password."""
         where = self._place.join(table)
         return self._place.shown(where) if is_remote(where) else Path(where).as_uri()
+
+    def examine(self, publishes: bool) -> Iterable[Finding]:
+        """What a run does there is tried in a hidden folder."""
+        return examining.examine(f"catalog {self.name}", self._place, self._layouts, publishes)
 
     def _staged(
         self, layout: TableLayout, version: str, base: str | None, options: Mapping[str, str] | None = None

@@ -16,15 +16,21 @@ def building(table: TableLayout) -> list[str]:
     return sorted(version for version in table.versions() if table.alive(version).exists())
 
 
+def leftovers(table: TableLayout) -> list[str]:
+    """What ``sweep`` would remove now."""
+    if not table.home.is_dir():
+        return []
+    with versions.locked(table):
+        return _left(table, _kept(table), heartbeat.now(table))
+
+
 def sweep(table: TableLayout) -> list[str]:
     """Remove the table's leftovers, and give their names."""
     if not table.home.is_dir():
         return []
     with versions.locked(table):
-        now = heartbeat.now(table)
-        kept = set(versions.history(table))
-        kept |= {version for version in table.versions() if table.kept(version).exists()}
-        left = sorted(v for v in table.versions() if v not in kept and not heartbeat.is_alive(table, v, now))
+        now, kept = heartbeat.now(table), _kept(table)
+        left = _left(table, kept, now)
         for version in left:
             versions.remove(table, version)
         for version in kept:
@@ -34,3 +40,13 @@ def sweep(table: TableLayout) -> list[str]:
             if _PROBE.match(path.name) and now - path.lstat().st_mtime > DEAD_AFTER:
                 path.unlink(missing_ok=True)
     return left
+
+
+def _kept(table: TableLayout) -> set[str]:
+    """What is published, and what was kept back for a person."""
+    marked = {version for version in table.versions() if table.kept(version).exists()}
+    return set(versions.history(table)) | marked
+
+
+def _left(table: TableLayout, kept: set[str], now: float) -> list[str]:
+    return sorted(v for v in table.versions() if v not in kept and not heartbeat.is_alive(table, v, now))

@@ -19,7 +19,8 @@ from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
 from rivet_dagster.errors import RivetError
 
-_UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+"""What a file system answers that cannot do a thing at all."""
 
 
 def begin(table: TableLayout) -> str:
@@ -42,7 +43,7 @@ def _try_a_link(table: TableLayout, version: str) -> None:
         probe.symlink_to(version)
         probe.unlink()
     except OSError as error:
-        if error.errno in _UNSUPPORTED:
+        if error.errno in UNSUPPORTED:
             raise RivetError("RVT-402", f"the file system of {table.folder} has no symbolic links") from error
         raise
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rivet_dagster.engines.contract import Engine
 from rivet_dagster.engines.pyspark.config import OPTIONS, session_config, wrong_options
+from rivet_dagster.engines.pyspark.examining import examine
 from rivet_dagster.model.entry_points import refuse_wrong_options
+from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.profile import EngineSpec
 
 if TYPE_CHECKING:
@@ -56,6 +59,10 @@ class PySparkEngine(Engine):
     def session_config(self) -> dict[str, str]:
         """Spark's settings, as its session builder takes them."""
         return dict(self._config)
+
+    def examine(self) -> Iterable[Finding]:
+        """Java and the driver's memory; of a server that somebody listens there."""
+        return examine(f"engine {self.name}", self._config, os.environ)
 
     def session(self) -> PySparkSession:
         """A new session; Spark starts with the first."""

@@ -40,7 +40,7 @@ def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> S
             raise RivetError("RVT-506", f"{message}; it cannot start Spark on {config['spark.master']} too")
         prepare(config, os.environ)
     if "spark.remote" in config:
-        _expect_server(config["spark.remote"], os.environ)
+        expect_server(config["spark.remote"], os.environ)
     try:
         spark: SparkSession = connect() if connect else _build(config)
         owner = _applications.setdefault(_identity(spark), config)
@@ -67,12 +67,11 @@ def prepare(config: Mapping[str, str], environ: MutableMapping[str, str]) -> Non
         environ["LOG4J_CONFIGURATION_FILE"] = str(Path(__file__).with_name("log4j2.properties"))
 
 
-def _expect_server(remote: str, environ: Mapping[str, str]) -> None:
+def expect_server(remote: str, environ: Mapping[str, str]) -> None:
     """Raise RVT-502 where nobody listens: Spark's client would go on trying for a quarter of an hour."""
     if any(name.lower() in ("grpc_proxy", "https_proxy", "http_proxy") for name in environ):
         return  # perhaps not to be reached from here directly
-    address = urlsplit(remote)
-    place = (address.hostname or "", address.port or 15002)
+    place = server_of(remote)
     try:
         socket.create_connection(place, timeout=10).close()
     except OSError as error:
@@ -80,6 +79,16 @@ def _expect_server(remote: str, environ: Mapping[str, str]) -> None:
         raise RivetError(
             "RVT-502", message, remediation="Start the server, or correct the engine's `remote`."
         ) from error
+
+
+def server_of(remote: str) -> tuple[str, int]:
+    """Host and port of a ``remote``, without what else stands in it.
+
+    >>> server_of("sc://spark.example/;token=secret")
+    ('spark.example', 15002)
+    """
+    address = urlsplit(remote)
+    return address.hostname or "", address.port or 15002
 
 
 def _build(config: Mapping[str, str]) -> SparkSession:

@@ -1,0 +1,1 @@
+"""``rivet-dagster doctor``: whether machine, project, storage and Dagster instance are fit for runs."""

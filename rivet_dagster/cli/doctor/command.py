@@ -1,0 +1,62 @@
+"""``rivet-dagster doctor``: everything that is examined, in order, a line each."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from rivet_dagster.cli.doctor.environment import packages, python
+from rivet_dagster.cli.doctor.needs import Needs
+from rivet_dagster.cli.doctor.places import catalogs, engines, variables
+from rivet_dagster.errors import RivetError, is_configuration
+from rivet_dagster.model.finding import FAIL, Finding, broken
+from rivet_dagster.project.load import load_project
+
+
+def doctor_command(options: argparse.Namespace) -> int:
+    """Print each finding as soon as it is there; 0 where none is broken, 10 where all that is, is configuration."""
+    failed = []
+    for finding in examine(Path(options.project), options.profile, os.environ):
+        print(rendered(finding), flush=True)
+        if finding.status == FAIL:
+            failed.append(finding)
+    if not failed:
+        return 0
+    return 10 if all(is_configuration(finding.code or "") for finding in failed) else 1
+
+
+def examine(root: Path, profile: str | None, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """All findings; no Spark is started, and project and catalogs stay as they were."""
+    yield python()
+    yield from packages()
+    needs = Needs()
+    try:
+        declared = load_project(root, profile, environ)
+    except RivetError as error:
+        yield from broken("project", error)
+    else:
+        yield from variables(declared.profile)
+        yield from catalogs(declared, root, environ)
+        yield from engines(declared.profile, environ)
+        # Only now: it takes seconds to import Dagster.
+        from rivet_dagster.cli.doctor.project import project
+
+        findings, needs = project(root, profile)
+        yield from findings
+    from rivet_dagster.cli.doctor.instance import instance
+
+    yield from instance(needs, environ)
+
+
+def rendered(finding: Finding) -> str:
+    """A line, and below it what to do.
+
+    >>> print(rendered(Finding("fail", "engine spark", "none is on PATH", "Install one.", "RVT-111")))
+    fail  engine spark        RVT-111 none is on PATH
+                              Install one.
+    """
+    code = f"{finding.code} " if finding.code else ""
+    line = f"{finding.status:<4}  {finding.subject:<18}  {code}{finding.text}"
+    return f"{line}\n{'':26}{finding.remedy}" if finding.remedy else line

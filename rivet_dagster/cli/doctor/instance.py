@@ -1,0 +1,126 @@
+"""The Dagster instance: its ``dagster.yaml``, its pools and its daemon, compared with what a project needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import yaml
+
+from rivet_dagster.cli.doctor.dagster_cli import daemon_lives, pool_limits
+from rivet_dagster.cli.doctor.needs import Needs
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
+
+EXAMPLE = "as docs/dagster.yaml does"
+Settings = Mapping[str, Any]
+"""What stands in dagster.yaml."""
+
+
+def instance(needs: Needs, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """How the instance of ``DAGSTER_HOME`` fits. Dagster opens it, and makes its files where there are none yet."""
+    home = environ.get("DAGSTER_HOME")
+    if not home:
+        text = "DAGSTER_HOME is not set: what ran is forgotten when the process ends, and nothing limits pools"
+        yield doubtful("instance", text, "Set it to a folder with a dagster.yaml in it; docs/dagster.yaml is one.")
+        return
+    try:
+        found = settings(home)
+    except RivetError as error:
+        yield from broken("instance", error)
+        return
+    yield in_order("instance", f"DAGSTER_HOME={home}, storage: {storage(found)}")
+    yield run_monitoring(found)
+    with ThreadPoolExecutor() as threads:
+        limits, alive = threads.submit(pool_limits, environ), threads.submit(daemon_lives, environ)
+        yield from pools(found, limits.result(), needs)
+        yield from retention(found, needs)
+        yield from freshness(found, needs)
+        yield daemon(alive.result(), needs)
+
+
+def settings(home: str) -> Settings:
+    """What stands in the ``dagster.yaml`` of ``home``, which Dagster accepts. Raises RVT-124."""
+    try:
+        dg.DagsterInstance.get().dispose()
+    except Exception as error:  # from a driver of any database; its text may hold what is secret
+        message = f"Dagster cannot open the instance of DAGSTER_HOME={home}: {type(error).__name__}"
+        raise RivetError("RVT-124", message) from error
+    file = Path(home) / "dagster.yaml"
+    return (yaml.safe_load(file.read_text("utf-8")) if file.exists() else None) or {}
+
+
+def storage(settings: Settings) -> str:
+    """Where the instance keeps its runs and events, by kind.
+
+    >>> storage({"storage": {"postgres": {"postgres_url": "..."}}}), storage({})
+    ('postgres', 'sqlite')
+    """
+    declared = settings.get("storage") or settings.get("event_log_storage") or {"sqlite": {}}
+    return str(declared.get("class") or next(iter(declared)))
+
+
+def run_monitoring(settings: Settings) -> Finding:
+    """Whether somebody sees that a run has crashed, and frees the slots of pools that it held."""
+    declared = settings.get("run_monitoring") or {}
+    remedy = f"Set enabled and free_slots_after_run_end_seconds under run_monitoring, {EXAMPLE}."
+    if not declared.get("enabled"):
+        return doubtful("run monitoring", "off: a run whose process dies stays 'started' and keeps its slots", remedy)
+    if not declared.get("free_slots_after_run_end_seconds"):
+        return doubtful("run monitoring", "on, but the slots of pools that a dead run held are never freed", remedy)
+    return in_order("run monitoring", "on, the slots of dead runs are freed")
+
+
+def pools(settings: Settings, limits: Mapping[str, int] | None, needs: Needs) -> Iterator[Finding]:
+    """Whether each engine's pool has the limit that the profile gives the engine."""
+    if limits is None:
+        text = "this instance's storage cannot limit pools: each run starts as many steps as it likes"
+        yield doubtful("pools", text, "Run `dagster instance migrate`.")
+        return
+    concurrency = settings.get("concurrency") or {}
+    default = (concurrency.get("pools") or {}).get("default_limit", concurrency.get("default_op_concurrency_limit"))
+    for pool, wanted in needs.pools.items():
+        found = limits.get(pool, default)
+        if found == wanted:
+            yield in_order("pools", f"{pool} runs at most {wanted} at once")
+            continue
+        has = "has no limit" if found is None else f"has the limit {found}"
+        text = f"{pool} {has}, the profile's concurrency_limit is {wanted}"
+        yield doubtful("pools", text, f"dagster instance concurrency set {pool} {wanted}")
+
+
+def retention(settings: Settings, needs: Needs) -> Iterator[Finding]:
+    """Whether the ticks of the project's schedules and sensors are deleted some day."""
+    if not needs.ticking:
+        return
+    missing = [kind for kind in ("schedule", "sensor") if not (settings.get("retention") or {}).get(kind)]
+    if missing:
+        text = f"each tick of a {' and of a '.join(missing)} is kept for ever"
+        yield doubtful("retention", text, f"Set purge_after_days under retention, {EXAMPLE}.")
+    else:
+        yield in_order("retention", "old ticks are deleted")
+
+
+def freshness(settings: Settings, needs: Needs) -> Iterator[Finding]:
+    """Whether somebody looks after the freshness policies of the project."""
+    if not needs.fresh:
+        return
+    count = f"{len(needs.fresh)} asset{'' if len(needs.fresh) == 1 else 's'} with a freshness policy"
+    if (settings.get("freshness") or {}).get("enabled", True):
+        yield in_order("freshness", f"{count}, which the daemon judges")
+    else:
+        text = f"{count}, and freshness is switched off"
+        yield doubtful("freshness", text, f"Set enabled under freshness, {EXAMPLE}.")
+
+
+def daemon(alive: bool, needs: Needs) -> Finding:
+    """Whether Dagster's daemon runs, without which nothing ticks and no run leaves the queue."""
+    if alive:
+        return in_order("daemon", "alive")
+    if not needs.running:
+        return in_order("daemon", "not running; `dagster dev` and `dagster-daemon run` start it")
+    text = f"not running: {', '.join(needs.running)} will not start"
+    return doubtful("daemon", text, "Start it with `dagster-daemon run`, or all of Dagster with `dagster dev`.")

@@ -1,0 +1,48 @@
+"""Whether Spark could start here, or be attached to, found without starting a JVM of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+
+from rivet_dagster.engines.pyspark.java import find_java
+from rivet_dagster.engines.pyspark.launch import expect_server, server_of
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
+
+_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def examine(subject: str, config: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[Finding]:
+    """What stands in the way of a session with these settings."""
+    remote = config.get("spark.remote")
+    try:
+        if remote:
+            expect_server(remote, environ)
+            yield in_order(subject, "Spark Connect at {}:{}".format(*server_of(remote)))
+            return
+        java = find_java(environ)
+    except RivetError as error:
+        yield from broken(subject, error)
+        return
+    yield in_order(subject, f"Spark on {config['spark.master']}, Java {java.major} in {java.home}")
+    wants = config.get("spark.driver.memory", "")
+    wanted, there = _bytes(wants), _memory()
+    if config["spark.master"].startswith("local") and wanted > there:
+        text = f"spark.driver.memory is {wants}, and this machine has {there / 2**30:.1f} GiB in all"
+        yield doubtful(subject, text, "Lower it in the engine's `config`.")
+
+
+def _bytes(text: str) -> int:
+    """An amount of memory as Spark reads it, 0 where it is none.
+
+    >>> _bytes("2g") == 2 * 2**30, _bytes("512") == 512 * 2**20, _bytes("")
+    (True, True, 0)
+    """
+    match = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
+    return int(match[1]) * _UNITS[match[2] or "m"] if match else 0
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

