@@ -36,8 +36,22 @@ FILES = {
         "dagster": {
             "key_prefix": ["shop", "eu"],
             "io_manager_key": "shop_io",
-            "sensors": {"clean_up": {"type": "sweep", "minimum_interval_seconds": 60}},
-            "schedules": {"nightly": {"type": "sweep", "cron_schedule": "0 2 * * *", "default_status": "RUNNING"}},
+            "sensors": {
+                "clean_up": {"type": "sweep", "minimum_interval_seconds": 60},
+                "landing": {"type": "files", "source": "regions", "target": "tag:fresh"},
+                "moved": {"type": "source_changed", "sources": ["orders", "regions"], "target": "tag:fresh"},
+                "after": {"type": "after_success", "monitored": "group:a", "target": "tag:fresh"},
+            },
+            "schedules": {
+                "nightly": {"type": "sweep", "cron_schedule": "0 2 * * *", "default_status": "RUNNING"},
+                "daily": {"target": "group:a", "cron_schedule": "0 2 * * *", "partition_offset": 1},
+            },
+            "observe": {"hourly": {"sources": ["regions"], "cron_schedule": "0 * * * *"}},
+            "automation": [{"target": "*", "condition": "on_cron", "cron_schedule": "0 1 * * *"}],
+            "freshness": [
+                {"target": "*", "time_window": {"fail_window": "24h", "warn_window": "12h"}},
+                {"target": "*", "cron": {"deadline_cron": "0 9 * * *", "lower_bound_delta": "1h"}},
+            ],
         },
     },
     "sources/orders.yaml": {
@@ -111,7 +125,8 @@ def test_a_plan_of_every_feature_survives_json(tmp_path):
     assert plan.joint("orders").landing is not None
     assert plan.joint("paid").template is not None
     assert plan.joint("daily").partitions is not None
-    assert all([plan.dagster.sensors, plan.dagster.schedules, plan.materializations, plan.joint("paid").lineage])
+    assert all([*vars(plan.dagster).values(), *vars(plan.dagster.sensors).values()])
+    assert all([plan.materializations, plan.joint("paid").lineage])
     assert_survives(plan)
 
 
