@@ -125,6 +125,14 @@ def test_a_cursor_that_a_person_resets_asks_for_another_run_of_the_same_files(zo
     assert again.run_key != first.run_key
 
 
+def test_the_cursor_of_another_kind_of_sensor_is_none_of_its_own(zone):
+    files, ticker = zone
+    files.put("a.csv")
+    ticker.cursor = '{"kind":"source_changed","last":"","versions":{"orders":"x"}}'
+    assert len(ticker.tick()) == 1
+    assert ticker.tick() == []
+
+
 @pytest.mark.parametrize("remembered", [2000, 3])
 @pytest.mark.parametrize("seed", range(4))
 def test_any_history_of_files_and_ticks_requests_what_a_model_says(zone, monkeypatch, remembered, seed):
