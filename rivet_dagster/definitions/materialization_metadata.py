@@ -14,8 +14,8 @@ from rivet_dagster.definitions.table_metadata import column_schema, table_name
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.model.partitions import Window
-from rivet_dagster.model.schema import Field
-from rivet_dagster.model.storage import Published, Statistics
+from rivet_dagster.model.schema import Field, Schema
+from rivet_dagster.model.storage import ColumnStatistics, Published
 
 ROW_COUNT, PARTITION_ROW_COUNT = "dagster/row_count", "dagster/partition_row_count"
 """Dagster's own keys: the rows of the whole table, and those of one partition of it."""
@@ -51,7 +51,7 @@ def exit_metadata(joint: CompiledJoint, result: GroupResult) -> dict[str, Any]:
         "rivet/version": result.published.version,
         "dagster/uri": result.published.uri,
         "dagster/column_schema": column_schema(columns, joint),
-        **_column_statistics(result.published.statistics),
+        **_column_statistics(columns, result.values),
         **_landed(result.published),
     }
 
@@ -80,9 +80,9 @@ def _bytes_written(published: Published) -> Mapping[str, int]:
     return {} if published.record.bytes is None else {"rivet/bytes_written": published.record.bytes}
 
 
-def _column_statistics(statistics: Statistics) -> dict[str, Any]:
+def _column_statistics(columns: Schema, values: Mapping[str, ColumnStatistics]) -> dict[str, Any]:
     """A table of the columns of which storage knew something without a scan."""
-    known = [(name, statistics.values.get(name.lower())) for name, _ in statistics.columns]
+    known = [(column.name, values.get(column.name.lower())) for column in columns]
     records = [
         dg.TableRecord(
             {"column": name, "nulls": found.nulls, "least": _text(found.least), "greatest": _text(found.greatest)}
@@ -92,9 +92,9 @@ def _column_statistics(statistics: Statistics) -> dict[str, Any]:
     ]
     if not records:
         return {}
-    columns = [dg.TableColumn(name, "int" if name == "nulls" else "string") for name in records[0].data]
+    schema = [dg.TableColumn(name, "int" if name == "nulls" else "string") for name in records[0].data]
     return {
-        "rivet/column_statistics": dg.MetadataValue.table(records=records[:_COLUMNS], schema=dg.TableSchema(columns))
+        "rivet/column_statistics": dg.MetadataValue.table(records=records[:_COLUMNS], schema=dg.TableSchema(schema))
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.check import Check
-from rivet_dagster.model.storage import Published
+from rivet_dagster.model.storage import ColumnStatistics, Published
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class GroupResult:
     was skipped. ``counted`` are the rows of inner joints that were computed as an exit of a partial run,
     ``partition_rows`` those that the exit's table now holds of each partition that the run covered, by key.
     ``not_archived`` says which files that were read could not be moved away; the rows are published all the same.
-    ``plans`` say by joint how the engine computed what this run wrote. The statistics of ``published`` tell the values
-    of its columns where this run wrote it.
+    ``plans`` say by joint how the engine computed what this run wrote, and ``values`` by column, in lower case, what
+    storage knows of the values of ``published`` if this run wrote it.
     """
 
     group: str
@@ -73,6 +73,7 @@ class GroupResult:
     not_archived: RivetError | None = None
     partition_rows: Mapping[str, int] = field(default_factory=dict)
     plans: Mapping[str, QueryPlan] = field(default_factory=dict)
+    values: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
     @property
     def gate_failed(self) -> bool:

@@ -89,9 +89,15 @@ def _attempt(write: ExitWrite, catalog: Catalog, identity: str) -> GroupResult:
                 run.runtime.heed()
                 with clock.phase(PUBLISH):
                     published = _published(catalog, staged, identity, batch.record)
-                    known = replace(published.statistics, values=stored[1].values)
-                    published = replace(published, statistics=known)
-        return GroupResult(run.group.name, clock.seconds, checks, published, Rows.of(published), partition_rows=counts)
+        return GroupResult(
+            run.group.name,
+            clock.seconds,
+            checks,
+            published,
+            Rows.of(published),
+            partition_rows=counts,
+            values=stored[1].values,
+        )
     except _Overtaken:
         raise
     except BaseException as error:

@@ -156,15 +156,12 @@ def test_the_place_of_a_joint_can_be_linked_to_a_repository(folder):
     ]
     assert places["paid"] == [(str(sales.root / "joints/marts/paid.sql"), 1, "joints/marts/paid.sql")]
     mapping = dg.AnchorBasedFilePathMapping(sales.root / "rivet.yaml", "etl/rivet.yaml")
-
-    class Linked(DagsterRivetTranslator):
-        def get_asset_spec(self, joint, project):
-            spec = super().get_asset_spec(joint, project)
-            return dg.link_code_references_to_git([spec], "https://github.com/shop/sales", "main", mapping)[0]
-
+    assets = list(definitions.assets)
+    linked = dg.link_code_references_to_git(assets, "https://github.com/shop/sales", "main", mapping)
     urls = {
-        name: [one.url for one in spec.metadata["dagster/code_references"].code_references]
-        for name, spec in specs(load_definitions(sales.root, translator=Linked())).items()
+        spec.key.to_user_string(): [one.url for one in spec.metadata["dagster/code_references"].code_references]
+        for asset in linked
+        for spec in asset.specs
     }
     assert urls["paid"] == ["https://github.com/shop/sales/tree/main/etl/joints/marts/paid.sql#L1"]
     assert urls["scores"][1] == "https://github.com/shop/sales/tree/main/etl/lib/scoring.py#L1"

@@ -157,6 +157,6 @@ def test_an_automatic_retry_publishes_nothing_twice(folder, instance, published,
 def test_running_everything_again_is_a_new_run(instance, published):
     # What the UI's "re-execute all" records: a parent, and no steps of which it is a part.
     run = SimpleNamespace(run_id="new", parent_run_id=published.run_id, step_keys_to_execute=None, tags={})
-    assert run_identity(SimpleNamespace(run=run, instance=instance), "out") == "new"
+    assert run_identity(run, instance, "out") == "new"
     run.tags["dagster/is_asset_resume_retry"] = "true"
-    assert run_identity(SimpleNamespace(run=run, instance=instance), "out") == published.run_id
+    assert run_identity(run, instance, "out") == published.run_id

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
@@ -75,6 +76,10 @@ class Session:
         """All rows of the one table there is."""
         (frame,) = self._frames.values()
         return frame
+
+    def explain(self, frame: Any) -> Callable[[], QueryPlan]:
+        """No more than its name."""
+        return lambda: QueryPlan("stand-in")
 
     def write(self, frame: Files, target: Files, progress: Any = None, split_by: Any = ()) -> None:
         """Write the numbers of all files."""
