@@ -134,6 +134,14 @@ def test_the_limit_of_a_pool_is_that_of_its_engine(declared, limits, text):
         assert (found.text, found.remedy) == (text, "dagster instance concurrency set rivet_spark 2")
 
 
+@pytest.mark.parametrize(
+    ("declared", "limits", "texts"),
+    [({}, {"api": 9}, []), (DEFAULT_TWO, {}, []), ({}, {}, ["api, which a joint names, has no limit"])],
+)
+def test_a_pool_that_a_joint_names_has_some_limit(declared, limits, texts):
+    assert [found.text for found in pools(declared, limits, Needs(named=("api",)))] == texts
+
+
 def test_an_instance_that_keeps_no_limits_is_doubtful():
     (found,) = pools({}, None, BUSY)
     assert (found.status, found.remedy) == (WARN, "Run `dagster instance migrate`.")
@@ -204,6 +212,13 @@ def test_a_project_needs_its_limits_its_ticks_and_its_freshness(folder):
         running=("daily",),
         fresh=("report",),
     )
+
+
+def test_the_pool_that_a_joint_names_is_one_more(folder):
+    sales = folder({**SALES, "sinks/big.yaml": sink("big", "orders", options={"pool": "api"})})
+    found = RivetProject.load(sales.root)
+    needs = needs_of(build_definitions(found), found)
+    assert (needs.pools, needs.named) == ({"rivet_spark": 1}, ("api",))
 
 
 def test_the_pools_are_those_of_the_steps(folder):

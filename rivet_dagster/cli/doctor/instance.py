@@ -75,7 +75,7 @@ def run_monitoring(settings: Settings) -> Finding:
 
 
 def pools(settings: Settings, limits: Mapping[str, int] | None, needs: Needs) -> Iterator[Finding]:
-    """Whether each engine's pool has the limit that the profile gives the engine."""
+    """Whether each engine's pool has the limit that the profile gives the engine, and other pools have any."""
     if limits is None:
         text = "this instance's storage cannot limit pools: each run starts as many steps as it likes"
         yield doubtful("pools", text, "Run `dagster instance migrate`.")
@@ -90,6 +90,10 @@ def pools(settings: Settings, limits: Mapping[str, int] | None, needs: Needs) ->
         has = "has no limit" if found is None else f"has the limit {found}"
         text = f"{pool} {has}, the profile's concurrency_limit is {wanted}"
         yield doubtful("pools", text, f"dagster instance concurrency set {pool} {wanted}")
+    for pool in needs.named:
+        if limits.get(pool, default) is None:
+            text = f"{pool}, which a joint names, has no limit"
+            yield doubtful("pools", text, f"dagster instance concurrency set {pool} LIMIT")
 
 
 def retention(settings: Settings, needs: Needs) -> Iterator[Finding]:

@@ -41,8 +41,11 @@ def needs_of(definitions: dg.Definitions, project: RivetProject) -> Needs:
     """What the definitions of a project need."""
     ticking: list[Any] = [*(definitions.schedules or ()), *(definitions.sensors or ())]
     specs = definitions.resolve_all_asset_specs()
+    limits = {engine_pool(spec.name): concurrency_limit(spec) for spec in project.assembly.engines}
+    steps = [one.op for one in definitions.assets or () if isinstance(one, dg.AssetsDefinition)]
     return Needs(
-        pools={engine_pool(spec.name): concurrency_limit(spec) for spec in project.assembly.engines},
+        pools=limits,
+        named=tuple(sorted({step.pool for step in steps if step.pool is not None} - limits.keys())),
         ticking=_names(ticking),
         running=_names(one for one in ticking if one.default_status in _ON),
         fresh=tuple(sorted(spec.key.to_user_string() for spec in specs if spec.freshness_policy is not None)),
