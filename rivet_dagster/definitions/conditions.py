@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import dagster as dg
@@ -14,6 +15,8 @@ _is = dg.AutomationCondition
 
 _MADE = dg.AssetSelection.all()
 """All but the sources: those are there, whether anybody has observed them or not."""
+
+_SOURCES_UPDATED = "rivet_sources_updated"
 
 
 def automation_condition(condition: str, *, cron_schedule: str | None = None, timezone: str | None = None) -> Condition:
@@ -43,14 +46,22 @@ def automation_condition(condition: str, *, cron_schedule: str | None = None, ti
     )
 
 
+def for_sources(condition: Condition, sources: Iterable[dg.AssetKey]) -> Condition:
+    """The same for a joint that reads these ``sources``: to look for a few keys costs no more with each other asset."""
+    updated = _is.any_deps_updated().allow(dg.AssetSelection.assets(*sources))
+    return condition.replace(_SOURCES_UPDATED, _not_answered_by_runs(updated))
+
+
 def gate_condition() -> Condition:
     """The condition of a gated source's checks: never evaluated, or the source has another version."""
-    return ((_newly_missing() | _sources_updated()) & ~_is.in_progress()).with_label("rivet_gate")
+    wanted = _newly_missing() | _not_answered_by_runs(_is.any_deps_updated())
+    return (wanted & ~_is.in_progress()).with_label("rivet_gate")
 
 
 def _eager() -> Condition:
     updated = _is.any_deps_updated().allow(_MADE)
-    return _newly_missing() | _sources_updated() | updated.since(_is.newly_updated() | _requested_before(updated))
+    sources = _not_answered_by_runs(_is.any_deps_updated().ignore(_MADE))
+    return _newly_missing() | sources | updated.since(_is.newly_updated() | _requested_before(updated))
 
 
 def _newly_missing() -> Condition:
@@ -58,10 +69,9 @@ def _newly_missing() -> Condition:
     return _is.missing() & event.since(_requested_before(event))
 
 
-def _sources_updated() -> Condition:
-    # That the target was made meanwhile is no answer: the run may have begun before.
-    event = _is.any_deps_updated().ignore(_MADE)
-    return event.since(_requested_before(event))
+def _not_answered_by_runs(event: Condition) -> Condition:
+    # That the target was made meanwhile is no answer to a new version: the run may have begun before.
+    return event.since(_requested_before(event)).with_label(_SOURCES_UPDATED)
 
 
 def _on_code_change() -> Condition:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from rivet_dagster.definitions.conditions import Condition, automation_condition, gate_condition
+from rivet_dagster.definitions.conditions import Condition, automation_condition, for_sources, gate_condition
 from rivet_dagster.definitions.problems import Problems
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.automation import FreshnessRule
@@ -30,10 +30,17 @@ def with_rules(project: RivetProject, specs: Specs) -> tuple[dict[str, dg.AssetS
     conditions = _spread(project, {**_conditions(project, problems), **_own_conditions(specs)})
     policies = _policies(project, problems)
     found = dict(specs)
+    known: dict[tuple[int, tuple[dg.AssetKey, ...]], Condition] = {}
     for name in conditions.keys() | policies.keys():
         spec = specs[name]
+        condition = conditions.get(name)
+        if condition is not None:
+            # Most joints share a condition and read no source: one object for all of them, made once.
+            sources = _sources(project, spec)
+            one = (id(condition), sources)
+            condition = known.get(one) or known.setdefault(one, for_sources(condition, sources))
         found[name] = spec.replace_attributes(
-            automation_condition=conditions.get(name), freshness_policy=spec.freshness_policy or policies.get(name)
+            automation_condition=condition, freshness_policy=spec.freshness_policy or policies.get(name)
         )
     return found, problems.found
 
@@ -59,6 +66,11 @@ def with_gate_condition(spec: dg.AssetCheckSpec) -> dg.AssetCheckSpec:
         automation_condition=gate_condition(),
         partitions_def=spec.partitions_def,
     )
+
+
+def _sources(project: RivetProject, spec: dg.AssetSpec) -> tuple[dg.AssetKey, ...]:
+    read = {dep.asset_key: project.joints.get(dep.asset_key) for dep in spec.deps}
+    return tuple(key for key, name in read.items() if name and project.assembly.joint(name).type == SOURCE)
 
 
 def _own_conditions(specs: Specs) -> dict[str, Condition]:
