@@ -95,6 +95,23 @@ def rivet_error(load: Callable[[], object]) -> RivetError:
     return found
 
 
+# scaffolding
+
+
+def test_what_is_scaffolded_loads(sandbox):
+    path = sandbox.sandbox.scaffold_component(RivetProjectComponent, "sales", {"project_path": str(sandbox.sales.root)})
+    assert yaml.safe_load((path / "defs.yaml").read_text())["attributes"]["project"].startswith(
+        "{{ context.project_root }}/../"
+    )
+    assert keys(sandbox.load()) == keys(load_definitions(sandbox.sales.root))
+
+
+def test_a_directory_without_a_project_is_not_scaffolded(sandbox, tmp_path):
+    with pytest.raises(RivetError, match=r"RVT-101 there is no rivet.yaml in .*nowhere"):
+        sandbox.sandbox.scaffold_component(RivetProjectComponent, "sales", {"project_path": str(tmp_path / "nowhere")})
+    assert not list(sandbox.sandbox.defs_folder_path.rglob("defs.yaml"))
+
+
 # attributes
 
 

@@ -107,12 +107,3 @@ def test_a_component_is_found_scaffolded_checked_and_launched(shop):
         (shop.sales.root / name).unlink()
     shop.dg("launch", "--assets", "paid")
     assert len(shop.sales.table("paid", ".rivet/workspace")) == 3
-
-
-def test_a_directory_without_a_project_is_not_scaffolded(shop):
-    done = shop.call(
-        "dg", "scaffold", "defs", "rivet_dagster.RivetProjectComponent", "sales", "--project-path", "nowhere"
-    )
-    assert done.returncode != 0
-    assert "RVT-101 there is no rivet.yaml in" in done.stdout + done.stderr
-    assert not (shop.defs / "sales/defs.yaml").exists()
