@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
@@ -11,6 +12,7 @@ from support.random_projects import Shape, shapes
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.loading import compile_directory
+from rivet_dagster.model.step_options import StepOptions
 from rivet_dagster.model.write_strategy import MODES
 
 EXAMPLE = Path(__file__).parents[3] / "example_repo"
@@ -36,21 +38,24 @@ FILES = {
         "dagster": {
             "key_prefix": ["shop", "eu"],
             "io_manager_key": "shop_io",
-            "sensors": {
-                "clean_up": {"type": "sweep", "minimum_interval_seconds": 60},
-                "landing": {"type": "files", "source": "regions", "target": "tag:fresh"},
-                "moved": {"type": "source_changed", "sources": ["orders", "regions"], "target": "tag:fresh"},
-                "after": {"type": "after_success", "monitored": "group:a", "target": "tag:fresh"},
-            },
             "schedules": {
-                "nightly": {"type": "sweep", "cron_schedule": "0 2 * * *", "default_status": "RUNNING"},
-                "daily": {"target": "group:a", "cron_schedule": "0 2 * * *", "partition_offset": 1},
+                "nightly": {"target": "kind:sink", "cron_schedule": "0 2 * * *", "execution_timezone": "Europe/Berlin"},
+                "sweeping": {"type": "sweep", "cron_schedule": "0 4 * * *", "default_status": "RUNNING"},
             },
-            "observe": {"hourly": {"sources": ["regions"], "cron_schedule": "0 * * * *"}},
-            "automation": [{"target": "*", "condition": "on_cron", "cron_schedule": "0 1 * * *"}],
+            "observe": {"hourly": {"sources": ["orders"], "cron_schedule": "0 * * * *"}},
+            "sensors": {
+                "landed": {"type": "files", "source": "orders", "target": "kind:sink"},
+                "moved": {"type": "source_changed", "sources": ["orders", "regions"], "target": "kind:sink"},
+                "after": {"type": "after_success", "monitored": "kind:python", "target": "kind:sink"},
+                "clean_up": {"type": "sweep", "minimum_interval_seconds": 60},
+            },
+            "automation": [
+                {"target": "kind:sink", "condition": "eager"},
+                {"target": "kind:sql", "condition": "on_cron", "cron_schedule": "0 3 * * *", "timezone": "UTC"},
+            ],
             "freshness": [
-                {"target": "*", "time_window": {"fail_window": "24h", "warn_window": "12h"}},
-                {"target": "*", "cron": {"deadline_cron": "0 9 * * *", "lower_bound_delta": "1h"}},
+                {"target": "kind:sink", "time_window": {"fail_window": "24h", "warn_window": "12h"}},
+                {"target": "kind:sql", "cron": {"deadline_cron": "0 3 * * *", "lower_bound_delta": "1h"}},
             ],
         },
     },
@@ -125,8 +130,9 @@ def test_a_plan_of_every_feature_survives_json(tmp_path):
     assert plan.joint("orders").landing is not None
     assert plan.joint("paid").template is not None
     assert plan.joint("daily").partitions is not None
-    assert all([*vars(plan.dagster).values(), *vars(plan.dagster.sensors).values()])
-    assert all([plan.materializations, plan.joint("paid").lineage])
+    assert all([plan.materializations, plan.joint("paid").lineage, plan.joint("rare").step != StepOptions()])
+    for whole in (plan.dagster, plan.dagster.sensors):
+        assert [field.name for field in fields(whole) if getattr(whole, field.name) == field.default] == []
     assert_survives(plan)
 
 
