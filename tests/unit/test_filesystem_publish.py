@@ -122,7 +122,8 @@ def test_the_manifest_says_who_published_what_upon_what(tmp_path, warehouse):
     second = publish(warehouse, [3], run="nightly/orders")
     manifest = json.loads((tmp_path / f"warehouse/.rivet/orders/{second.version}.json").read_text())
     assert manifest.pop("published_at").endswith("+00:00")
-    assert manifest.pop("bytes") == second.statistics.bytes
+    written = sum(path.stat().st_size for path in (tmp_path / "warehouse/orders").resolve().glob("*.parquet"))
+    assert (manifest.pop("bytes"), manifest["record"].pop("bytes")) == (second.statistics.bytes, written)
     assert manifest == {
         "version": second.version,
         "base": first.version,
