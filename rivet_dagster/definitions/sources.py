@@ -39,8 +39,14 @@ def source_assets(project: RivetProject) -> list[dg.AssetsDefinition]:
 
 def source_checks(project: RivetProject) -> list[dg.AssetChecksDefinition]:
     """A step for each gated source, before all that read it."""
-    found = (joint for joint in project.assembly.joints if joint.name in project.selected)
-    return [_gate(project, joint) for joint in found if joint.type == SOURCE and joint.checks]
+    gated = (joint for joint in project.assembly.joints if joint.type == SOURCE and joint.checks)
+    return [_gate(project, joint) for joint in gated if _belongs_here(project, joint.name)]
+
+
+def _belongs_here(project: RivetProject, source: str) -> bool:
+    """Whether the source is selected; of one that is another Dagster asset the first joint that reads it."""
+    first = project.assembly.consumers(source)[:1] if source in project.kept else (source,)
+    return project.selected.issuperset(first)
 
 
 def _observation_name(project: RivetProject, catalog: str, sources: list[CompiledJoint]) -> str:
