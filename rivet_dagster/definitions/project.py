@@ -27,8 +27,8 @@ class RivetProject:
     """What all definitions of a project are made from.
 
     ``assembly`` is its plan, ``root`` the absolute path of its directory, ``translator`` says how its joints look,
-    ``selected`` are the joints that are assets here: all of them, but in a ``part``. ``io_manager_key`` is the
-    resource key of the IO manager that keeps them.
+    ``selected`` are the joints that are assets here, and sources whose checks are: all of them, but in a ``part``.
+    ``io_manager_key`` is the resource key of the IO manager that keeps them.
 
     >>> project = RivetProject.load("example_repo")
     >>> project.key("fleet_age")
@@ -53,7 +53,7 @@ class RivetProject:
                 if name not in self.kept:
                     self._specs[name] = spec = translator.get_asset_spec(assembly.joint(name), self)
                     self.joints[spec.key] = name
-        self.selected = frozenset(self._specs)
+        self.selected = frozenset((*self._specs, *self.kept))
         self._specs, self.problems = with_rules(self, self._specs)
         self._watched = watched_sources(self, self._specs)
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.engines.arrow_values import arrow_rows, untyped
+from rivet_dagster.engines.arrow_values import arrow_rows, convertible, untyped
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.heartbeat import kept_alive
@@ -80,8 +80,11 @@ def _write(runtime: Runtime, catalog: Catalog, staged: Staged, value: Any) -> No
     rows = value.stored_rows() if isinstance(value, MaterializedRef) else arrow_rows(value)
     if rows is not None:
         _refuse_untyped(rows.schema)
-        if catalog.put(staged, rows):
-            return
+        with convertible(value):
+            if catalog.put(staged, rows):
+                return
+    elif type(value).__module__ == "builtins":
+        raise _no_rows(value)  # no need to start an engine that knows more kinds of frames
     session = runtime.default_engine.session()
     try:
         if rows is not None:
@@ -89,11 +92,15 @@ def _write(runtime: Runtime, catalog: Catalog, staged: Staged, value: Any) -> No
         else:
             frame = value.frame_in(session) if isinstance(value, MaterializedRef) else session.from_value(value)
         if frame is None:
-            kind = "nothing" if value is None else f"a {type(value).__module__}.{type(value).__qualname__}"
-            raise RivetError("RVT-505", f"the asset returned {kind}")
+            raise _no_rows(value)
         session.write(frame, staged.target)
     finally:
         session.close()
+
+
+def _no_rows(value: Any) -> RivetError:
+    kind = "nothing" if value is None else f"a {type(value).__module__}.{type(value).__qualname__}"
+    return RivetError("RVT-505", f"the asset returned {kind}")
 
 
 def _refuse_untyped(schema: pa.Schema) -> None:

@@ -29,6 +29,17 @@ def batches():
     return pa.RecordBatchReader.from_batches(table.schema, iter(table.to_batches(max_chunksize=1)))
 
 
+def broken_reader():
+    """A reader that fails when half of it has been written."""
+    schema = pa.schema([("id", pa.int64())])
+
+    def batches():
+        yield pa.record_batch({"id": [1]}, schema)
+        raise ValueError("the second batch is missing")
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
 KINDS = {
     "a pyarrow table": lambda: pa.Table.from_pylist(ROWS),
     "a pyarrow reader": batches,
@@ -143,6 +154,14 @@ def test_types_that_spark_lacks_become_those_it_has(project, instance):
     ]  # fmt: skip
 
 
+def test_what_spark_alone_can_store_comes_back_too(project, instance):
+    went = pa.table({"span": [datetime.timedelta(days=-1, microseconds=5), None]})
+    shop, seen = project({}), []
+    run(shop.root, instance, returning(went), noting(pa.Table, seen))
+    assert seen[0].to_pydict() == went.to_pydict()
+    assert seen[0].schema.types == [pa.duration("us")]
+
+
 def test_pandas_keeps_its_own_integers_with_gaps(project, instance):
     shop, seen = project({}), []
     frame = pd.DataFrame({"n": pd.array([1, None], "Int64"), "at": pd.to_datetime(["2024-01-01", None], utc=True)})
@@ -167,6 +186,8 @@ def test_no_rows_have_columns_all_the_same(project, instance):
         (lambda: pa.table({"a": [1], "A": [2]}), "RVT-316", "several columns are called a"),
         (lambda: pd.DataFrame({"a": [None, None]}), "RVT-503", "a: a column that is nothing but NULL"),
         (lambda: pd.DataFrame({"a": [1, "x"]}), "RVT-505", "could not be converted"),
+        (lambda: pa.table({"a": pa.array([1], pa.decimal256(40))}), "RVT-505", "more than the 38 digits"),
+        (lambda: broken_reader(), "RVT-505", "the second batch is missing"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_and_leaves_what_was_there(project, instance, value, code, text):

@@ -6,7 +6,10 @@ from support.projects import codes, compile_joints, groups, source, sql
 from support.projects import sink as sink_joint
 
 from rivet_dagster import compile_directory
+from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.sources import source_assets
+from rivet_dagster.definitions.target import find_target
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.kept import DAGSTER, Part, kept_table, key_path
 
@@ -88,3 +91,27 @@ def test_names_of_tables_tell_keys_and_partitions_apart():
     assert len(names) == 8 * 9
     assert all(name.startswith("_") and set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_") for name in names)
     assert len(kept_table(["x" * 999], Part("y" * 999, "z"))) < 130
+
+
+def test_nobody_watches_or_observes_it_but_its_checks_go_with_its_readers(tmp_path):
+    check = {"type": "not_null", "columns": ["id"]}
+    files = {
+        "sources/raw.yaml": {
+            "type": "source", "catalog": "dagster", "table": "shop/raw", "quality": {"assertions": [check]},
+        },
+        "sinks/report.yaml": sink("report", "raw"),
+    }  # fmt: skip
+    folder = ProjectFolder(tmp_path, files)
+    project = RivetProject.load(folder.root)
+    assert find_target(project, 'key:"report"').gated == ("raw",)
+    definitions = build_definitions(project)
+    (check_key,) = definitions.resolve_asset_graph().asset_check_keys
+    assert check_key.to_user_string() == "shop/raw:not_null_id"
+    assert source_assets(project) == []
+    for wrong in (
+        {"sensors": {"moved": {"type": "source_changed", "sources": ["raw"], "target": 'key:"report"'}}},
+        {"observe": {"hourly": {"sources": ["raw"], "cron_schedule": "0 * * * *"}}},
+    ):
+        folder.write({"rivet.yaml": MANIFEST | {"dagster": wrong}})
+        with pytest.raises(RivetError, match=r"RVT-117 rivet.yaml:.*'raw' is (another Dagster|the) asset"):
+            build_definitions(RivetProject.load(folder.root))
