@@ -16,7 +16,7 @@ from rivet_dagster.execution.sweeping import sweep
 from rivet_dagster.model.kept import Part, kept_table
 
 OLD, NEW, NEXT = [1, 2], [3, 4, 5], [6]
-DAY = Part("2024-01-01", "daily")
+DAYS = DAY, _ = Part("2024-01-01", "daily"), Part("2024-01-02", "daily")
 
 
 def received(connection: Connection) -> list[str]:
@@ -39,8 +39,12 @@ def leftovers(root: Path) -> list[str]:
     return [str(path) for path in home.glob("*/*") if path.suffix == ".alive" or path.name.startswith(".")]
 
 
-@pytest.mark.parametrize(("part", "step"), [(None, 5), (DAY, 2)], ids=["the whole again", "its first partition"])
-def test_a_kill_before_a_change_of_the_disk(tmp_path, monkeypatch, part, step):
+@pytest.mark.parametrize(
+    ("before", "part", "step"),
+    [((None,), None, 5), ((None,), DAY, 3), (DAYS, None, 3)],
+    ids=["the whole again", "its first partition", "no partitions any more"],
+)
+def test_a_kill_before_a_change_of_the_disk(tmp_path, monkeypatch, before, part, step):
     """Before every so manieth: test_killed_runs.py has publishing itself killed before each."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     root = tmp_path / "root"
@@ -48,7 +52,8 @@ def test_a_kill_before_a_change_of_the_disk(tmp_path, monkeypatch, part, step):
     def killed(at: int) -> tuple[list[str], int | None]:
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir()
-        keep_ids(root, OLD)
+        for ids, old in zip((OLD[:1], OLD[1:]) if len(before) == 2 else (OLD,), before, strict=True):
+            keep_ids(root, ids, old)
         test, child = PROCESSES.Pipe(duplex=False)
         process = start(keeping_killed_so, child, root, NEW, part, at)
         child.close()

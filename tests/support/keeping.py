@@ -24,8 +24,10 @@ def runtime(root: Path) -> Runtime:
 
 
 def keep_ids(root: Path, ids: Sequence[int], part: Part | None = None, identity: str | None = None) -> None:
-    """Keep these ids as the asset, or one partition of it."""
-    keep(runtime(root), KEY, part, pa.table({"id": pa.array(ids, pa.int64())}), identity or str(uuid.uuid4()))
+    """Keep these ids, which can be read once only, as the asset, or one partition of it."""
+    batch = pa.record_batch({"id": pa.array(ids, pa.int64())})
+    value = pa.RecordBatchReader.from_batches(batch.schema, iter([batch]))
+    keep(runtime(root), KEY, part, value, identity or str(uuid.uuid4()))
 
 
 def kept_ids(root: Path) -> list[int] | None:
