@@ -28,11 +28,12 @@ class KeptAssets:
     def source(self, table: str, options: Mapping[str, Any], window: Window | None = None) -> Relation:
         """The rows of the asset whose key is ``table``. Raises RVT-401, RVT-411.
 
-        Of one with the partitions of ``window`` only these; ``options`` has nothing that concerns kept rows.
+        Of one that has been made with the partitions definition of ``window`` only the partitions of this; ``options``
+        has nothing that concerns kept rows.
         """
         path = key_path(table)
-        if window is not None and self._parts(path, window.definition):
-            return self.relation(path, self.partitions(path, window.keys, definition=window.definition))
+        if window is not None and self.workspace.tables(parts_of(path, window.definition)):
+            return self.relation(path, self.partitions(path, window.keys))
         return self.relation(path, self.whole(path))
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
@@ -58,10 +59,10 @@ class KeptAssets:
         return versions
 
     def partitions(
-        self, path: Sequence[str], keys: Collection[str], *, definition: str | None = None, all_of_them: bool = True
+        self, path: Sequence[str], keys: Collection[str], *, all_of_them: bool = True
     ) -> tuple[Published, ...]:
         """These partitions of an asset. Raises RVT-401 where there is none, or not all of them though all must be."""
-        tables = self._parts(path, definition)
+        tables = self._parts(path)
         versions = {key: self._current(tables.get(ending(key))) for key in keys}
         lacking = [key for key, version in versions.items() if version is None]
         if lacking and (all_of_them or len(lacking) == len(versions)):
@@ -90,14 +91,13 @@ class KeptAssets:
         ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns)
         return Relation(relations[0].format, paths, {} if same else {"schema": ddl})
 
-    def _parts(self, path: Sequence[str], definition: str | None = None) -> dict[str, str]:
-        """The tables of an asset's partitions by the ends of their names; of one definition if it is given."""
-        prefix = parts_of(path, definition)
+    def _parts(self, path: Sequence[str]) -> dict[str, str]:
+        """The tables of an asset's partitions by the ends of their names."""
+        prefix = parts_of(path)
         by_ending: dict[str, list[str]] = {}
         for name in self.workspace.tables(prefix):
-            rest = name.removeprefix(prefix)
-            by_ending.setdefault(rest if definition is not None else rest.partition("_")[2], []).append(name)
-        # Those of another definition go as soon as the new one is there.
+            by_ending.setdefault(name.removeprefix(prefix).partition("_")[2], []).append(name)
+        # Those of a definition that the asset had before go as soon as the new one is there.
         return {end: max(names, key=self._since) if len(names) > 1 else names[0] for end, names in by_ending.items()}
 
     def _since(self, table: str) -> str:

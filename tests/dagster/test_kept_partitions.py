@@ -5,8 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from support.folders import WORKSPACE, sink, source
-from support.killing import PROCESSES
-from support.plain_assets import DAYS, READS, daily, error_of, make_a_day, noting, only, returning, run
+from support.plain_assets import DAYS, READS, daily, error_of, noting, only, returning, run
 
 from rivet_dagster import compile_directory, load_definitions
 from rivet_dagster.definitions.partitions import definition_text
@@ -163,6 +162,13 @@ def test_a_joint_reads_all_partitions_and_one_of_the_same_partitions_its_own(pro
         raise_on_error=False,
     )
     assert "the asset shop/raw has never been materialized for 2024-01-03" in error_of(result)
+    # A day that was made when the asset had other days is there all the same.
+    longer = dg.DailyPartitionsDefinition(start_date="2024-01-01", end_date="2024-01-09")
+    run(shop.root, instance, daily(longer), selection=only(["shop", "raw"]), partition="2024-01-03")
+    shop.write(with_partitions({**BY_DAY, "end": "2024-01-09"}) | {"joints/made_by_day.sql": "SELECT 1"})
+    (shop.root / "joints/made_by_day.sql").unlink()
+    run(shop.root, instance, daily(longer), selection=ours, partition="2024-01-01")
+    assert [row["day"] for row in shop.rows("report")] == ["2024-01-01", "2024-01-02"]
     # Of days that begin elsewhere all rows come, of which the run covers only some.
     shop.write(with_partitions({**BY_DAY, "start": "2023-12-31"}) | {"joints/made_by_day.sql": "SELECT 1"})
     (shop.root / "joints/made_by_day.sql").unlink()
@@ -222,20 +228,6 @@ def test_an_asset_that_gains_loses_or_changes_its_partitions(project, instance):
     assert [path.name for path in (shop.root / WORKSPACE).iterdir() if path.name != ".rivet"] == [
         kept_table(["shop", "raw"])
     ]
-
-
-def test_two_processes_at_once_lose_nothing_of_each_other(project, instance):
-    shop, seen = project({}), []
-    days = ["2024-01-01", "2024-01-02", "2024-01-02", "2024-01-03"]
-    processes = [PROCESSES.Process(target=make_a_day, args=(shop.root, day)) for day in days]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(120)
-    assert [process.exitcode for process in processes] == [0] * 4
-    reader = noting(pa.Table, seen, metadata={"allow_missing_partitions": True})
-    run(shop.root, instance, daily(), reader, selection=only("reader"))
-    assert rows_of(seen) == [("2024-01-01", 1), ("2024-01-02", 1), ("2024-01-03", 1)]
 
 
 def test_columns_of_a_kept_asset_are_known_when_asked_for(project, instance):

@@ -74,6 +74,14 @@ def test_a_kill_before_a_change_of_the_disk(tmp_path, monkeypatch, before, part,
     assert {*map(tuple, seen)} == {tuple(OLD), tuple(NEW)}
 
 
+def test_processes_at_once_lose_nothing_of_each_other(tmp_path):
+    made = {0: DAYS[0], 1: DAYS[1], 2: DAYS[1], 3: Part("2024-01-03", "daily")}
+    processes = [start(keep_ids, tmp_path, [number], part) for number, part in made.items()]
+    assert [ended(process) for process in processes] == [0] * 4
+    assert kept_ids(tmp_path) in ([0, 1, 3], [0, 2, 3])
+    assert leftovers(tmp_path) == []
+
+
 def test_who_is_overtaken_publishes_upon_what_the_other_did(tmp_path, monkeypatch):
     monkeypatch.setattr(keeping.time, "sleep", lambda seconds: None)
     keep_ids(tmp_path, OLD)

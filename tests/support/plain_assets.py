@@ -78,10 +78,3 @@ def daily(partitions=DAYS, key=("shop", "raw"), rows=None, **options):
         return rows(keys[0]) if rows else pa.table({"day": keys, "made": [made[one] for one in keys]})
 
     return plain
-
-
-def make_a_day(root, day):
-    """One partition, as a process of its own."""
-    asset = daily(rows=lambda key: pa.table({"day": [key], "made": [1]}))
-    with dg.DagsterInstance.ephemeral() as instance:
-        run(root, instance, asset, selection=only(["shop", "raw"]), partition=day)
