@@ -89,6 +89,8 @@ def test_what_spark_alone_can_store_comes_back_too(project, instance):
     run(shop.root, instance, returning(went), noting(pa.Table, seen))
     assert seen[0].to_pydict() == went.to_pydict()
     assert seen[0].schema.types == [pa.duration("us")]
+    run(shop.root, instance, returning(went), noting(DataFrame, seen), selection=only("reader"))
+    assert seen[1].dtypes == [("span", "interval day to second")]
 
 
 def test_pandas_keeps_its_own_integers_with_gaps(project, instance):
