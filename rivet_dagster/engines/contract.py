@@ -80,9 +80,9 @@ class EngineSession(Protocol):
         """All that is known of a frame's columns, as the option ``schema`` of files takes it."""
 
     def explain(self, frame: Frame) -> Callable[[], QueryPlan]:
-        """Find out how ``frame`` is computed, beside whatever the session does next; what this gives waits for it.
+        """Find out how ``frame`` is computed by the write that comes next; what this gives tells it after that.
 
-        No row is read, and no password stands in the plan. Waiting raises RVT-503, RVT-510.
+        No row is read for it, and no password stands in the plan. Telling it raises RVT-503, RVT-510.
         """
 
     def write(

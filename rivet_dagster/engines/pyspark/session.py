@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,10 +13,11 @@ from rivet_dagster.engines.pyspark.files import read_files, write_files
 from rivet_dagster.engines.pyspark.jobs import is_connect, jobs_of
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
 from rivet_dagster.engines.pyspark.parameters import bound
+from rivet_dagster.engines.pyspark.plans import asked, noted
 from rivet_dagster.engines.pyspark.progress import telling
 from rivet_dagster.engines.pyspark.rows import collected
 from rivet_dagster.engines.pyspark.values import adopted, frame_of
-from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, wait_for
+from rivet_dagster.engines.pyspark.waiting import wait_for
 from rivet_dagster.model.storage import Projection, Relation
 
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _EXPLAINED = "rivet_explained"
-_PASSWORD = re.compile(r"(?<=//)[^/@:\s]+:[^/@\s]*@")
 
 
 class PySparkSession(EngineSession):
@@ -76,19 +73,12 @@ class PySparkSession(EngineSession):
         return self._run(lambda: frame.schema.json())
 
     def explain(self, frame: DataFrame) -> Callable[[], QueryPlan]:
-        """What EXPLAIN FORMATTED says of it, and the address of the application's own pages."""
-        found: Future[str] = Future()
-
-        def work() -> None:
-            try:
-                self.register(_EXPLAINED, frame)
-                found.set_result(self.spark.sql(f"EXPLAIN FORMATTED SELECT * FROM {_EXPLAINED}").collect()[0][0])
-            except Exception as error:
-                found.set_exception(error)
-
-        threading.Thread(target=work, name=f"{THREAD_PREFIX}explain", daemon=True).start()
-        ui = None if is_connect(self.spark) else self.spark.sparkContext.uiWebUrl
-        return lambda: QueryPlan(_PASSWORD.sub("", self._run(found.result).strip()), ui)
+        """What EXPLAIN FORMATTED says of it, and its page among those of the application."""
+        if is_connect(self.spark):
+            plan = asked(_EXPLAINED, self.spark, lambda: self.register(_EXPLAINED, frame))
+            return lambda: self._run(plan)
+        tag = f"{self._tag}-{self._actions + 1}"
+        return lambda: self._run(lambda: noted(self.spark, tag))
 
     def write(
         self,
