@@ -61,6 +61,8 @@ def test_an_asset_shows_its_columns_and_where_each_comes_from(materialized, visi
     expect(lineage).to_contain_text("flights.air_time, flights.distance")
     expect(page.get_by_text("WITH route_geography AS (")).to_be_visible()
     picture(page, "asset_page")
+    lineage.scroll_into_view_if_needed()
+    picture(page, "column_lineage")
     upstream = visit("/assets/disruptions?view=lineage&lineageScope=upstream&lineageDepth=10")
     expect(upstream.get_by_text("daily_weather").first).to_be_visible()
     picture(upstream, "asset_lineage")
