@@ -129,8 +129,8 @@ class RivetProject:
             raise RivetError("RVT-306", f"'{joint}' is the asset {self.kept[joint].to_user_string()}, not one of ours")
         return self._specs[self.assembly.joint(joint).name]
 
-    def kept_spec(self, joint: str) -> dg.AssetSpec:
-        """The same of an asset that the project's IO manager keeps. Raises RVT-306.
+    def asset_spec(self, joint: str) -> dg.AssetSpec:
+        """The same of an asset that is made or observed here, with the project's IO manager. Raises RVT-306.
 
         Where it is computed from joints of its group that are no assets here, it depends on what those read, too.
         """

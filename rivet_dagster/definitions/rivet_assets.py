@@ -129,7 +129,7 @@ def _group_assets(
         _take_config(run, own[CONFIG])
     return dg.multi_asset(
         name=group_step_name(project, joints),
-        specs=[project.kept_spec(joint.name) for joint in joints],
+        specs=[project.asset_spec(joint.name) for joint in joints],
         check_specs=[project.check_spec(check, joint.name) for joint in joints for check in joint.checks],
         # Dagster wants an input's name to be a name of its own; the joint's is one. What is no asset here is read from
         # where it is stored: an input must be one.

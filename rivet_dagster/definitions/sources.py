@@ -60,7 +60,7 @@ def _observation(project: RivetProject, name: str, sources: list[CompiledJoint])
 
     @dg.multi_observable_source_asset(  # type: ignore[untyped-decorator]
         name=name,
-        specs=[project.kept_spec(joint.name) for joint in sources],
+        specs=[project.asset_spec(joint.name) for joint in sources],
         can_subset=True,
     )
     def observe(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:

@@ -11,8 +11,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -47,14 +47,20 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def address(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the UI is; webserver, code server, daemon and the runs that they start end with the tests."""
-    home = tmp_path_factory.mktemp("home")
+    with served(("dagster", "dev"), example, tmp_path_factory.mktemp("home")) as address:
+        yield address
+
+
+@contextmanager
+def served(command: Sequence[str], folder: Path, home: Path) -> Iterator[str]:
+    """The address at which a command of Dagster's serves the definitions.py of a folder."""
     (home / "dagster.yaml").write_text(SETTINGS)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     server = subprocess.Popen(
-        [sys.executable, "-m", "dagster", "dev", "-f", "definitions.py", "-h", "127.0.0.1", "-p", str(port)],
-        cwd=example,
+        [sys.executable, "-m", *command, "-f", "definitions.py", "-h", "127.0.0.1", "-p", str(port)],
+        cwd=folder,
         env={**os.environ, "DAGSTER_HOME": str(home)},
         stdout=(home / "log").open("w"),
         stderr=subprocess.STDOUT,
@@ -80,14 +86,14 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
-    """Open a page of the UI, on a window of some height."""
+    """Open a page of the UI, on a window of some height; ``at`` is the address of another UI."""
     contexts = []
 
-    def visit(path: str, height: int = 1000) -> Page:
+    def visit(path: str, height: int = 1000, at: str | None = None) -> Page:
         contexts.append(browser.new_context(viewport={"width": 1600, "height": height}, timezone_id="UTC"))
         page = contexts[-1].new_page()
         page.set_default_timeout(60_000)
-        page.goto(address + path)
+        page.goto((at or address) + path)
         return page
 
     yield visit

@@ -11,6 +11,9 @@ from contextlib import contextmanager
 import pyarrow.dataset
 import pytest
 from playwright.sync_api import expect
+from support.example import copy_of_the_example
+
+from .conftest import served
 
 RUN, TICK = 600_000, 150_000
 """Milliseconds that a run of the whole example, and a tick with the run that it asks for, may take."""
@@ -83,6 +86,23 @@ def test_a_sensor_that_is_switched_on_ticks_and_asks_for_one_run(materialized, v
         expect(page.get_by_text("0 runs requested").first).to_be_visible(timeout=TICK)
     assert len(runs_of(address, "new_flights")) == 1  # the files were there already; the tick behind found no others
     picture(page, "sensor")
+
+
+def test_a_project_that_does_not_compile_shows_all_its_errors(tmp_path, visit, picture):
+    broken = copy_of_the_example(tmp_path)
+    (broken / "sinks" / "out.yaml").write_text("type: sink\nupstream: fleet_agee\ncatalog: warehouse\ntable: out\n")
+    (broken / "joints" / "wrong.sql").write_text("SELECT * FROM flights WHERE\n")
+    (tmp_path / "home").mkdir()
+    with served(["dagster_webserver"], broken, tmp_path / "home") as address:
+        page = visit("/deployment/locations", at=address)
+        page.get_by_text("View error").click()
+        for error in (
+            "RVT-302 sinks/out.yaml:2: joint out: upstream 'fleet_agee' is no joint; did you mean 'fleet_age'",
+            "RVT-315 joints/wrong.sql:1: joint wrong: the SQL could not be read",
+            "Correct the name, or declare the missing joint.",
+        ):
+            expect(page.get_by_text(error)).to_be_in_viewport()
+        picture(page, "code_location_error")
 
 
 def runs_of(address, sensor):

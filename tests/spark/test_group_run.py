@@ -642,8 +642,8 @@ def test_the_exit_selected_alone_is_the_whole_query(project, sql_executions):
     )
 
 
-def test_a_branch_and_the_exit_that_does_not_need_it_are_two_exits(project):
-    """Where only some of the group is selected, what nobody selected reads is an exit of its own."""
+def test_an_exit_covers_the_branches_that_it_reads(project):
+    """A selected joint that a selected one is made from is no exit of its own."""
     branches = project(BRANCHES)
     result = branches.run("out", ["left_side", "out"])
     assert result.counted == {}
