@@ -36,7 +36,7 @@ defs = dg.Definitions.merge(load_definitions(HERE), dg.Definitions(schedules=[ev
 """The example's own schedules would let a test wait until the morning."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the example with its data."""
     place = copy_of_the_example(tmp_path_factory.mktemp("ui"))
@@ -44,7 +44,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def address(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the UI is; webserver, code server, daemon and the runs that they start end with the tests."""
     with served(("dagster", "dev"), example, tmp_path_factory.mktemp("home")) as address:
@@ -73,9 +73,12 @@ def served(command: Sequence[str], folder: Path, home: Path) -> Iterator[str]:
         _end(server)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A headless Chromium, the one on the PATH: Playwright's own is a download of its own."""
+    """A headless Chromium, the one on the PATH: Playwright's own is a download of its own.
+
+    It ends with its tests: while it runs, so does an event loop in this thread, in which no other can be run.
+    """
     chromium = shutil.which("chromium")
     assert chromium is not None, "these tests need Chromium (Debian: apt-get install chromium)"
     with sync_playwright() as playwright:
