@@ -88,7 +88,7 @@ def test_a_sensor_that_is_switched_on_ticks_and_asks_for_one_run(materialized, v
     picture(page, "sensor")
 
 
-def test_a_project_that_does_not_compile_shows_all_its_errors(tmp_path, visit, picture):
+def test_a_project_that_does_not_compile_shows_all_its_errors(tmp_path, visit):
     broken = copy_of_the_example(tmp_path)
     (broken / "sinks" / "out.yaml").write_text("type: sink\nupstream: fleet_agee\ncatalog: warehouse\ntable: out\n")
     (broken / "joints" / "wrong.sql").write_text("SELECT * FROM flights WHERE\n")
@@ -102,7 +102,6 @@ def test_a_project_that_does_not_compile_shows_all_its_errors(tmp_path, visit, p
             "Correct the name, or declare the missing joint.",
         ):
             expect(page.get_by_text(error)).to_be_in_viewport()
-        picture(page, "code_location_error")
 
 
 def runs_of(address, sensor):
