@@ -10,7 +10,7 @@ from rivet_dagster.definitions.translator import sql_markdown
 from rivet_dagster.execution.results import CheckResult
 
 
-def asset_check_result(result: CheckResult, key: dg.AssetKey) -> dg.AssetCheckResult:
+def asset_check_result(result: CheckResult, key: dg.AssetCheckKey) -> dg.AssetCheckResult:
     """What the UI shows of one verdict."""
     metadata: dict[str, Any] = {
         "rivet/violations": result.violations if result.violations is not None else dg.MetadataValue.null(),
@@ -24,8 +24,8 @@ def asset_check_result(result: CheckResult, key: dg.AssetKey) -> dg.AssetCheckRe
     if result.error is not None:
         metadata["rivet/error"] = result.error
     return dg.AssetCheckResult(
-        asset_key=key,
-        check_name=result.check.name,
+        asset_key=key.asset_key,
+        check_name=key.name,
         passed=result.passed,
         severity=dg.AssetCheckSeverity.ERROR if result.check.blocking else dg.AssetCheckSeverity.WARN,
         description=summary(result),

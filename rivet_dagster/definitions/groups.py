@@ -65,7 +65,7 @@ class RivetGroupRun:
         runtime = open_runtime(project, context.resources, watches, limit.check)
         selected = [name for name, key in keys.items() if key in context.selected_asset_keys]
         if not selected:
-            yield from _judge_only(context, runtime, self.joints, keys)
+            yield from _judge_only(context, project, runtime, self.joints)
             return
         with step_failures(context, project.assembly.joint(group.exit).step):
             unjudged = _unjudged_sources(context, group, project)
@@ -73,7 +73,7 @@ class RivetGroupRun:
             first_try = run_identity(context.run, context.instance, group_step_name(project, self.joints))
             identity = "/".join([first_try, group.name, *([str(window)] if window else [])])
             result = run_group(runtime, group.name, selected, identity, self.given, unjudged, window)
-        yield from _check_results(context, result.checks, keys)
+        yield from _check_results(context, project, result.checks)
         if not result.gate_failed:
             if group.exit in keys:
                 _tell_partitions(context, keys[group.exit], result)
@@ -94,30 +94,27 @@ def group_step_name(project: RivetProject, joints: Sequence[CompiledJoint]) -> s
 
 
 def _judge_only(
-    context: dg.AssetExecutionContext,
-    runtime: Runtime,
-    joints: Sequence[CompiledJoint],
-    keys: Mapping[str, dg.AssetKey],
+    context: dg.AssetExecutionContext, project: RivetProject, runtime: Runtime, joints: Sequence[CompiledJoint]
 ) -> Iterator[dg.AssetCheckResult]:
     """A run of checks alone: the published rows are judged, nothing is written."""
     for joint in joints:
-        key = keys[joint.name]
-        wanted = {check.name for check in context.selected_asset_check_keys if check.asset_key == key}
+        keys = {check.name: project.check_key(check, joint.name) for check in joint.checks}
+        wanted = {name for name, key in keys.items() if key in context.selected_asset_check_keys}
         if wanted:
             with rivet_failures():
                 results = check_published(runtime, joint.name, wanted)
-            yield from (asset_check_result(result, key) for result in results)
+            yield from (asset_check_result(result, keys[result.check.name]) for result in results)
 
 
 def _check_results(
-    context: dg.AssetExecutionContext, results: tuple[CheckResult, ...], keys: Mapping[str, dg.AssetKey]
+    context: dg.AssetExecutionContext, project: RivetProject, results: tuple[CheckResult, ...]
 ) -> Iterator[dg.AssetCheckResult]:
     """The verdicts of the selected checks; a gate that nobody selected still fails the step."""
     hidden = []
     for result in results:
-        key = dg.AssetCheckKey(keys[result.joint], result.check.name)
+        key = project.check_key(result.check, result.joint)
         if key in context.selected_asset_check_keys:
-            yield asset_check_result(result, keys[result.joint])
+            yield asset_check_result(result, key)
         elif result.blocks:
             hidden.append(result.check.name)
     if hidden:
@@ -134,10 +131,7 @@ def _unjudged_sources(context: dg.AssetExecutionContext, group: FusedGroup, proj
     return tuple(
         joint.name
         for joint in gated
-        if any(
-            check.blocking and dg.AssetCheckKey(project.key(joint.name), check.name) not in judged
-            for check in joint.checks
-        )
+        if any(check.blocking and project.check_key(check, joint.name) not in judged for check in joint.checks)
     )
 
 

@@ -154,6 +154,10 @@ class RivetProject:
         spec = self.translator.get_asset_check_spec(check, self.assembly.joint(joint), self)
         return with_gate_condition(spec) if joint in self._watched else spec
 
+    def check_key(self, check: Check, joint: str) -> dg.AssetCheckKey:
+        """The key of a joint's check."""
+        return self.check_spec(check, joint).key
+
     def select(self, text: str) -> tuple[str, ...]:
         """The selected joints, sources too, that a selection in Dagster's syntax names, in topological order.
 

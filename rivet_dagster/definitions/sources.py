@@ -75,7 +75,7 @@ def _observation(project: RivetProject, name: str, sources: list[CompiledJoint])
 
 
 def _gate(project: RivetProject, joint: CompiledJoint) -> dg.AssetChecksDefinition:
-    key = project.key(joint.name)
+    keys = {check.name: project.check_key(check, joint.name) for check in joint.checks}
 
     @dg.multi_asset_check(
         name=step_name(project.assembly, "check", joint.name),
@@ -86,9 +86,9 @@ def _gate(project: RivetProject, joint: CompiledJoint) -> dg.AssetChecksDefiniti
         can_subset=True,
     )
     def judge(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        wanted = {check.name for check in context.selected_asset_check_keys}
+        wanted = {name for name, key in keys.items() if key in context.selected_asset_check_keys}
         with rivet_failures():
             results = check_source(open_runtime(project, context.resources), joint.name, wanted)
-        yield from (asset_check_result(result, key) for result in results)
+        yield from (asset_check_result(result, keys[result.check.name]) for result in results)
 
     return judge

@@ -5,7 +5,7 @@ import duckdb
 import pytest
 from support.folders import MANIFEST, WORKSPACE, in_order, sink, source
 
-from rivet_dagster import load_definitions
+from rivet_dagster import DagsterRivetTranslator, load_definitions
 
 ORDERS = "id,customer,amount\n1,ada,10\n2,bob,20\n3,ada,5\n4,,7\n"
 SCHEMA = "id INT, customer STRING, amount INT"
@@ -438,3 +438,32 @@ def test_a_check_over_another_joint_waits_for_it(project, instance):
     assert verdicts(result) == {"report:relationship_name": True, "billed:relationship_customer": False}
     assert folder.rows("report") == [{"name": "ada"}]
     assert folder.versions("billed") == []
+
+
+class Renamed(DagsterRivetTranslator):
+    """Other keys for joints, other names for checks."""
+
+    def get_asset_spec(self, joint, project):
+        spec = super().get_asset_spec(joint, project)
+        return spec.replace_attributes(key=["shop", joint.name.upper()])
+
+    def get_asset_check_spec(self, check, joint, project):
+        spec = super().get_asset_check_spec(check, joint, project)
+        return dg.AssetCheckSpec(name=f"{joint.type}_{spec.name}", asset=spec.asset_key, blocking=spec.blocking)
+
+
+def test_keys_and_checks_that_a_translator_renames_have_these_names_in_runs_too(project, instance):
+    gated = source("orders", SCHEMA, quality={"assertions": [{"type": "unique", "columns": ["id"]}]})
+    sales = project({**SALES, "sources/orders.yaml": gated})
+    definitions = load_definitions(sales.root, translator=Renamed())
+    result = definitions.resolve_job_def("all").execute_in_process(instance=instance)
+    expected = {
+        "shop/ORDERS:source_unique_id": True,
+        "shop/BIG:sql_row_count": True,
+        "shop/REPORT:sink_not_null_customer": False,
+        "shop/LATEST:sink_unique_customer": True,
+    }
+    assert verdicts(result) == expected
+    judged = dg.define_asset_job("judged", dg.AssetSelection.checks_for_assets(dg.AssetKey(["shop", "LATEST"])))
+    alone = dg.Definitions.merge(definitions, dg.Definitions(jobs=[judged])).resolve_job_def("judged")
+    assert verdicts(alone.execute_in_process(instance=instance)) == {"shop/LATEST:sink_unique_customer": True}

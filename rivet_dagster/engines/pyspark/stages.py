@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, TICK_SECONDS
+from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, TICK_SECONDS, unheard
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -39,7 +39,7 @@ def polled(context: SparkContext, tag: str, see: See) -> Iterator[None]:
         while not ended.wait(TICK_SECONDS):
             try:
                 stages = status.begun()
-            except Exception:
+            except unheard():
                 return  # Spark itself is gone, which the work says better
             see(stages)
 

@@ -71,6 +71,15 @@ def wait_for(
     return results[0]
 
 
+def unheard() -> tuple[type[Exception], ...]:
+    """What is raised where Spark does not answer."""
+    # Here, since whoever waits may have no Spark at all.
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    return Py4JError, PySparkException, OSError
+
+
 def _cancel_until(ended: threading.Event, cancel: Callable[[], None]) -> None:
     """Cancel again and again: between two jobs of one query there is nothing to cancel, and then the next begins."""
 
@@ -78,7 +87,7 @@ def _cancel_until(ended: threading.Event, cancel: Callable[[], None]) -> None:
         while not ended.is_set():
             try:
                 cancel()
-            except Exception:
+            except unheard():
                 return  # Spark itself is gone, and the work with it
             ended.wait(_CANCEL_SECONDS)
 
