@@ -87,7 +87,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-326": "Remove the option: a source is read by the steps of other joints, which have options of their own.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",
-    "RVT-402": "Put the sink on an Iceberg catalog, or on a POSIX file system.",
+    "RVT-402": "Give the sink's catalog a `path` on a POSIX file system that engine and Dagster both see.",
     "RVT-403": "Create the file or correct `table` and the catalog's path.",
     "RVT-404": "Move what stands there away, or choose another table name.",
     "RVT-405": "Run it again; another run published the same table in between.",

@@ -158,7 +158,7 @@ def test_a_remote_place_can_be_read_but_not_written(tmp_path):
     assert lake.current("orders") is None
     for error in (refused(lake.stage, "orders", {}), refused(lake.data_version, "orders", {})):
         assert error.code in ("RVT-402", "RVT-403")
-        assert "Iceberg" in str(error)
+        assert "file system" in str(error.diagnostics[0].remediation)
         assert "secret" not in str(error)
 
 

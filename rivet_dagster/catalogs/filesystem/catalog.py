@@ -95,7 +95,7 @@ class FilesystemCatalog(Catalog):
             raise RivetError(
                 "RVT-403",
                 f"only the engine can look into {self._place.shown(where)}: whether its data changed is not known here",
-                remediation="Observe sources on a local or mounted file system, or on an Iceberg catalog.",
+                remediation="Observe sources on a local or mounted file system.",
             )
         return sources.fingerprint(sources.find(self._place, table, self._format, options), self._place)
 

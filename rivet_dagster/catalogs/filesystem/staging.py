@@ -56,8 +56,7 @@ def staged_files(folder: Path, shown: str) -> list[Path]:
         raise RivetError(
             "RVT-402",
             f"the engine has written no file to {shown}",
-            remediation="Engine and catalog must see one file system: mount the folder where the engine runs, or "
-            "put the sink on an Iceberg catalog.",
+            remediation="Engine and catalog must see one file system: mount the folder where the engine runs.",
         )
     return files
 
