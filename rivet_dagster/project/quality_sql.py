@@ -5,51 +5,77 @@ from __future__ import annotations
 import re
 
 from rivet_dagster.errors import Diagnostic, nearest
-from rivet_dagster.model.check import ASSERTION, Check, parse_check
+from rivet_dagster.model import convert
+from rivet_dagster.model.check import ASSERTION, AUDIT, Check, parse_check
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.project.annotation_value import annotation_value
 from rivet_dagster.project.draft import file_stem
 from rivet_dagster.project.text_file import split_lines
 
-HEADERS = ("severity", "description", "tags", "remediation")
+HEADERS = ("severity", "phase", "description", "tags", "remediation")
 _EMPTY = "Write a query whose rows are violations, or remove the file."
+_PLACE = "Write headers as `-- @severity: warn` before anything else."
 _HEADER = re.compile(r"--\s*@(\w+)\s*:\s*(.*)")
+# What is meant as a header, right or wrong: a missed one makes another check of it.
+_MEANT = re.compile(rf"--\s*@({'|'.join(HEADERS)})\b", re.IGNORECASE)
 
 
 def quality_sql(text: str, file: str, joint: str) -> tuple[Check | None, list[Diagnostic]]:
     """The check of a file, named after it, and what is wrong with it.
 
-    It begins with any of ``-- @severity: warn``, ``-- @description:``, ``-- @tags: a, b`` and ``-- @remediation:``.
+    It begins with any of ``-- @severity: warn``, ``-- @phase: audit``, ``-- @description:``, ``-- @tags: a, b`` and
+    ``-- @remediation:``. Without a phase it is an assertion.
     """
-    raw: dict[str, object] = {"type": "custom", "name": file_stem(file), "sql": text}
-    lines = {"sql": 1}
-    errors: list[Diagnostic] = []
-    for number, line in enumerate(split_lines(text), 1):
-        stripped = line.strip()
-        if stripped and not stripped.startswith("--"):
-            break
-        match = _HEADER.match(stripped)
-        if match is None:
-            continue
-        key, value = match[1], match[2].strip()
-        if key not in HEADERS:
-            message = f"unknown header '@{key}'{nearest(key, HEADERS)}"
-            errors.append(Diagnostic("RVT-203", message, joint, file, number))
-        elif key in raw:
-            errors.append(Diagnostic("RVT-208", f"'@{key}' stands here twice", joint, file, number))
-        else:
-            try:
-                raw[key] = _value(key, value, number)
-                lines[key] = number
-            except ValueError as error:
-                errors.append(Diagnostic("RVT-204", f"'@{key}': {error}", joint, file, number))
     if not text.strip():
         return None, [Diagnostic("RVT-209", "the file is empty", joint, file, remediation=_EMPTY)]
-    check, wrong = parse_check(raw, ASSERTION, Origin(file, 1, lines), joint)
+    headers, errors = _headers(text, file, joint)
+    phase = ASSERTION
+    raw: dict[str, object] = {"type": "custom", "name": file_stem(file), "sql": text}
+    for key, (value, line) in headers.items():
+        try:
+            if key == "phase":
+                phase = _phase(value)
+            else:
+                raw[key] = _tags(value, line) if key == "tags" else value
+        except ValueError as error:
+            errors.append(Diagnostic("RVT-204", f"'@{key}': {error}", joint, file, line))
+    lines = {key: line for key, (_, line) in headers.items()}
+    check, wrong = parse_check(raw, phase, Origin(file, 1, {**lines, "sql": 1}), joint)
     return check if not errors else None, [*errors, *wrong]
 
 
-def _value(key: str, text: str, line: int) -> object:
-    if key == "tags" and not text.startswith(("[", "{")):
-        return [tag.strip() for tag in text.split(",") if tag.strip()]
-    return annotation_value(text, line) if key == "tags" else text
+def _headers(text: str, file: str, joint: str) -> tuple[dict[str, tuple[str, int]], list[Diagnostic]]:
+    """The headers by key, each with its line, and what is wrong with them."""
+    found: dict[str, tuple[str, int]] = {}
+    errors: list[Diagnostic] = []
+    in_query = False
+    for number, line in enumerate(split_lines(text), 1):
+        stripped = line.strip()
+        in_query = in_query or (bool(stripped) and not stripped.startswith("--"))
+        match, meant = _HEADER.match(stripped), _MEANT.match(stripped)
+        message = None
+        if meant is not None and in_query:
+            message = f"'@{meant[1].lower()}' stands after the query has begun"
+        elif meant is not None and match is None:
+            message = f"a header is written `-- @{meant[1].lower()}: value`"
+        elif match is None or in_query:
+            continue
+        elif match[1] not in HEADERS:
+            unknown = f"unknown header '@{match[1]}'{nearest(match[1], HEADERS)}"
+            errors.append(Diagnostic("RVT-203", unknown, joint, file, number))
+        elif match[1] in found:
+            message = f"'@{match[1]}' stands here twice"
+        else:
+            found[match[1]] = match[2].strip(), number
+        if message is not None:
+            errors.append(Diagnostic("RVT-208", message, joint, file, number, _PLACE))
+    return found, errors
+
+
+_phase = convert.one_of(ASSERTION, AUDIT)
+
+
+def _tags(text: str, line: int) -> object:
+    if text.startswith(("[", "{")):
+        return annotation_value(text, line)
+    return [tag.strip() for tag in text.split(",") if tag.strip()]

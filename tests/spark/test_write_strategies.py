@@ -445,10 +445,16 @@ class TestGates:
         out = table("append")
         out.write([(100, "big")])
         strict = sink("out", "batch", write_strategy="append", **self.quality("audits", "id < 10"))
-        out.folder.write({"sinks/out.yaml": strict})
+        out.folder.write({
+            "sinks/out.yaml": strict,
+            "quality/out/large.sql": "-- @phase: audit\nSELECT * FROM out WHERE id >= 10",
+            "quality/out/new.sql": "-- @phase: assertion\nSELECT * FROM {{ this }}",
+        })  # fmt: skip
         result = out.run([A])
         assert result.published is None
-        assert result.checks[0].violations == 1
+        assert [(c.check.name, c.check.phase, c.violations) for c in result.checks] == [
+            ("small", "audit", 1), ("large", "audit", 1), ("new", "assertion", 1),
+        ]  # fmt: skip
 
     def test_a_merge_is_judged_by_what_it_leaves(self, table):
         out = table(MERGE)

@@ -800,7 +800,23 @@ CHECKS = {
         RVT-203 quality/orders/late.sql:2: joint orders: unknown header '@severty'; did you mean 'severity'?
             Remove the key or correct its name.
         RVT-208 quality/orders/late.sql:4: joint orders: '@tags' stands here twice
-            Write annotations as `-- rivet:key: value` (Python: `# rivet:key: value`) before anything else.
+            Write headers as `-- @severity: warn` before anything else.
+    """),
+    "check: SQL file of a phase that is none": Case(
+        {"quality/orders/late.sql": "\n-- @phase: audits\nSELECT * FROM orders\n"}, """
+        RVT-204 quality/orders/late.sql:2: joint orders: '@phase': must be one of assertion, audit, not 'audits'
+            Correct the value.
+    """),
+    "check: SQL file with headers that are not written as such": Case({
+        "quality/orders/late.sql":
+            "-- @phase audit\n-- @SEVERITY = warn\n-- @anne looks after it\nSELECT * FROM orders\n-- @phase: audit\n",
+    }, """
+        RVT-208 quality/orders/late.sql:1: joint orders: a header is written `-- @phase: value`
+            Write headers as `-- @severity: warn` before anything else.
+        RVT-208 quality/orders/late.sql:2: joint orders: a header is written `-- @severity: value`
+            Write headers as `-- @severity: warn` before anything else.
+        RVT-208 quality/orders/late.sql:5: joint orders: '@phase' stands after the query has begun
+            Write headers as `-- @severity: warn` before anything else.
     """),
     "check: SQL file with a bad list": Case({"quality/orders/late.sql": "-- @tags: [b\nSELECT * FROM orders\n"}, """
         RVT-204 quality/orders/late.sql:1: joint orders: '@tags': ...

@@ -62,6 +62,8 @@ def test_checks_come_in_the_order_of_their_places_with_names_apart(load: Load) -
         "joints/m/a.quality.yaml": NOT_NULL + "audits: [{type: row_count, max: 9}]",
         "joints/m/a.quality.yml": NOT_NULL,
         "quality/deep/a.yaml": NOT_NULL,
+        "quality/a/known.sql": "-- @phase: audit\n-- @severity: warn\nSELECT * FROM a WHERE a > 1",
+        "quality/a/small.sql": "-- @phase: assertion\nSELECT * FROM a WHERE a > 1",
     })  # fmt: skip
     assert project.errors == ()
     assert [(c.name, c.phase, c.file) for c in project.joints[0].quality] == [
@@ -69,6 +71,8 @@ def test_checks_come_in_the_order_of_their_places_with_names_apart(load: Load) -
         ("not_null_a_2", "assertion", "joints/m/a.quality.yaml"),
         ("audit_row_count", "audit", "joints/m/a.quality.yaml"),
         ("not_null_a_3", "assertion", "joints/m/a.quality.yml"),
+        ("known", "audit", "quality/a/known.sql"),
+        ("small", "assertion", "quality/a/small.sql"),
         ("not_null_a_4", "assertion", "quality/deep/a.yaml"),
     ]
 
