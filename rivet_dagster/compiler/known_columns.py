@@ -21,11 +21,15 @@ Inferred = tuple[Schema | None, Origins, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a joint's columns, and what they are made from; ``text`` is the schema as JSON."""
+    """What is known of a joint's columns, and what they are made from; ``text`` is the schema as JSON.
+
+    Where what it would follow from is ``in_conflict``, there is no schema.
+    """
 
     schema: Schema | None = None
     columns: JointColumns = JointColumns()
     text: str = "null"
+    in_conflict: bool = False
 
 
 class KnownColumns:

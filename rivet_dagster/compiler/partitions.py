@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.schemas import JointSchema
-from rivet_dagster.model.joint import SOURCE, Joint
+from rivet_dagster.model.joint import SINK, SOURCE, Joint
 from rivet_dagster.model.partitions import PARTITION_END, PARTITION_KEYS, PARTITION_START
+from rivet_dagster.model.schema import INFERRED, INTROSPECTED
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.parameters import parameters
 
@@ -45,8 +46,11 @@ def check_partition_columns(graph: Graph, schemas: Mapping[str, JointSchema], fo
         schema = schemas[name].schema if joint.partitions is not None else None
         if schema is not None:
             assert joint.partitions is not None
+            # Where a type is that of one upstream alone, Spark may widen it by another's.
+            upstream = [schemas[u].confidence for u in graph.upstream[name]] if joint.type == SINK else []
+            certain = len(upstream) < 2 or set(upstream) <= {INTROSPECTED, INFERRED}
             try:
-                joint.partitions.type_in((field.name, field.type) for field in schema)
+                joint.partitions.type_in((field.name, field.type if certain else None) for field in schema)
             except ValueError as error:
                 found.error(joint, "RVT-322", str(error), "partitions")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
@@ -14,7 +14,7 @@ from rivet_dagster.compiler.lineage import JointColumns, trace
 from rivet_dagster.compiler.plan import ColumnLineage
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
 from rivet_dagster.model.memo import Memo
-from rivet_dagster.model.schema import INFERRED, INTROSPECTED, NONE, PARTIAL, Field, Schema
+from rivet_dagster.model.schema import CONFIDENCES, INFERRED, INTROSPECTED, NONE, PARTIAL, Field, Schema
 from rivet_dagster.sql.columns import output_columns, passes_on
 from rivet_dagster.sql.dialect import SqlError, read_query
 from rivet_dagster.sql.known_query import KnownQuery
@@ -25,7 +25,7 @@ _SAME_COLUMNS = "Give the template the same columns, of the same types, in each 
 
 @dataclass(frozen=True, slots=True)
 class JointSchema:
-    """The columns of a joint, how sure they are, and where they come from."""
+    """The columns of a joint, their confidence as ``model.schema`` tells, and where they come from."""
 
     schema: Schema | None
     confidence: str
@@ -45,11 +45,9 @@ def infer_schemas(
         known[name] = _known(graph.joints[name], graph, known, found, columns, tables)
     _check_names(graph, fusion, known, found)
     lineage = trace(graph.joints, graph.order, {name: one.columns for name, one in known.items()})
-    seen = {name for name in tables if name in known and not any(text for _, text in graph.joints[name].columns)}
-    return {
-        name: JointSchema(one.schema, _confidence(name, graph, one.schema, seen), lineage[name])
-        for name, one in known.items()
-    }
+    told = {name for name in tables if name in known and not any(text for _, text in graph.joints[name].columns)}
+    confidence = _confidences(graph, known, told)
+    return {name: JointSchema(one.schema, confidence[name], lineage[name]) for name, one in known.items()}
 
 
 def _known(
@@ -79,7 +77,7 @@ def _known(
     if None in (first.schema, incremental.schema) or conflict is None:
         return first
     found.warning(joint, "RVT-317", conflict, key="sql", remediation=_SAME_COLUMNS)
-    return Known()
+    return Known(in_conflict=True)
 
 
 def _inferred(joint: Joint, query: KnownQuery | None, graph: Graph, known: Mapping[str, Known]) -> Inferred:
@@ -113,44 +111,43 @@ def _source_schema(joint: Joint, sql: str | None, table: Schema | None) -> Schem
 
 
 def _sink(joint: Joint, upstream: Mapping[str, Known], columns: KnownColumns, found: Diagnostics) -> Known:
-    """A sink's columns are its upstream's; of several, those of the first, where all have them."""
-    names = tuple(upstream)
-    schemas = [known.schema for known in upstream.values() if known.schema is not None]
-    if len(names) == 1 and not schemas:
-        return Known(None, JointColumns(passes_on=names[0]))
-    if len(schemas) < len(names):
-        return Known()
-    kinds = [_kinds(schema) for schema in schemas]
-    conflict = _conflict(names, kinds)
+    """A sink's columns are its upstream's. Several must agree, so what is known of any of them holds for all."""
+    schemas = {name: known.schema for name, known in upstream.items() if known.schema is not None}
+    if not schemas:
+        return Known(None, JointColumns(passes_on=next(iter(upstream)))) if len(upstream) == 1 else Known()
+    kinds = [_kinds(schema) for schema in schemas.values()]
+    conflict = _conflict(tuple(schemas), kinds)
     if conflict is not None:
         found.warning(joint, "RVT-317", conflict, key="upstream")
-        return Known()
-    spelled = [{field.name.lower(): field.name for field in schema} for schema in schemas]
-    origins = [
-        (f.name, sorted((u, s[f.name.lower()]) for u, s in zip(names, spelled, strict=True))) for f in schemas[0]
-    ]
-    return columns.made_of(schema_text(tuple(Field(f.name, _agreed(f, kinds)) for f in schemas[0])), origins)
+        return Known(in_conflict=True)
+    first = next(iter(schemas.values()))
+    spelled = {name: {field.name.lower(): field.name for field in schema} for name, schema in schemas.items()}
+    origins = [(f.name, sorted((u, spelled.get(u, {}).get(f.name.lower(), f.name)) for u in upstream)) for f in first]
+    return columns.made_of(schema_text(tuple(Field(f.name, _told(f, kinds)) for f in first)), origins)
 
 
 def _kinds(schema: Schema | None) -> dict[str, str | None]:
     return {field.name.lower(): field.type for field in schema or ()}
 
 
-def _agreed(field: Field, kinds: list[dict[str, str | None]]) -> str | None:
-    return field.type if all(kind[field.name.lower()] == field.type for kind in kinds) else None
+def _told(field: Field, kinds: list[dict[str, str | None]]) -> str | None:
+    return next((kind[field.name.lower()] for kind in kinds if kind[field.name.lower()] is not None), None)
 
 
 def _conflict(names: tuple[str, ...], kinds: list[dict[str, str | None]]) -> str | None:
-    """What the first upstream and another disagree about, as a sentence."""
+    """What two upstreams disagree about, as a sentence."""
     first, base = names[0], kinds[0]
+    teller = {column: (first, kind) for column, kind in base.items() if kind}
     for name, other in zip(names[1:], kinds[1:], strict=True):
         alone = sorted(set(base) ^ set(other))
         if alone:
             return f"{first} and {name} have different columns: only one of them has {', '.join(alone)}"
-        apart = [c for c in sorted(base) if base[c] and other[c] and base[c] != other[c]]
+        apart = [column for column in sorted(teller) if other[column] and other[column] != teller[column][1]]
         if apart:
-            types = "; ".join(f"{column} is {base[column]} and {other[column]}" for column in apart)
-            return f"{first} and {name} have different types: {types}"
+            one = teller[apart[0]][0]
+            types = [f"{c} is {teller[c][1]} and {other[c]}" for c in apart if teller[c][0] == one]
+            return f"{one} and {name} have different types: {'; '.join(types)}"
+        teller = {column: (name, kind) for column, kind in other.items() if kind} | teller
     return None
 
 
@@ -167,11 +164,19 @@ def _check_names(graph: Graph, fusion: Fusion, known: Mapping[str, Known], found
             found.error(graph.joints[name], "RVT-316", message, key="sql")
 
 
-def _confidence(name: str, graph: Graph, schema: Schema | None, seen: Container[str]) -> str:
-    """``seen`` are the sources whose columns are as the data has them; a sink takes its upstream's confidence."""
-    if schema is None:
-        return NONE
-    if any(field.type is None for field in schema):
-        return PARTIAL
-    read = graph.upstream[name] if graph.joints[name].type == SINK else (name,)
-    return INTROSPECTED if all(read_name in seen for read_name in read) else INFERRED
+def _confidences(graph: Graph, known: Mapping[str, Known], told: Collection[str]) -> dict[str, str]:
+    """The confidence of each joint; ``told`` are the sources whose columns are as their catalogs have them."""
+    confidence: dict[str, str] = {}
+    for name in graph.order:
+        one = known[name]
+        if one.in_conflict:
+            confidence[name] = PARTIAL
+        elif graph.joints[name].type == SINK:
+            confidence[name] = min((confidence[u] for u in graph.upstream[name]), key=CONFIDENCES.index)
+        elif one.schema is None:
+            confidence[name] = NONE
+        elif any(field.type is None for field in one.schema):
+            confidence[name] = PARTIAL
+        else:
+            confidence[name] = INTROSPECTED if name in told else INFERRED
+    return confidence

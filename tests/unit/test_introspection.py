@@ -33,6 +33,8 @@ FILES = {
     "joints/named.sql": "SELECT id + 1 AS next, name FROM orders",
     "sinks/out.yaml": sink("out", "named"),
     "sinks/copy.yaml": sink("copy", "orders"),
+    "sinks/both.yaml": sink("both", "orders", "literal"),
+    "joints/literal.sql": "SELECT 1L AS id, 'b' AS name",
     "data/people.csv": "name,city\nx,y\n",
 }  # fmt: skip
 
@@ -66,6 +68,8 @@ def test_what_catalogs_tell_flows_through_the_plan(project):
         "named": ("inferred", [("next", "bigint"), ("name", "string")]),
         "out": ("inferred", [("next", "bigint"), ("name", "string")]),
         "copy": ("introspected", orders),
+        "literal": ("inferred", orders),
+        "both": ("introspected", orders),
     }
     assert CompiledAssembly.from_json(plan.to_json()) == plan
 

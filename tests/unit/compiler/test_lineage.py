@@ -92,10 +92,38 @@ def test_a_sink_of_two_has_the_columns_of_both():
     assert [(f.name, f.type) for f in plan.joint("out").schema] == [("id", "bigint")]
 
 
+def test_a_sink_takes_the_best_that_is_known_of_its_upstreams():
+    unknown, named = sql("x", "SELECT * FROM far"), sql("y", "SELECT my_function(1) AS ID")
+    plan = compile_joints(RAW, FAR, unknown, named, sql("z", "SELECT id FROM raw"),
+        sink("one", "x", "z"), sink("two", "y", "z"), sink("three", "x", "y"), sink("four", "x"),
+    )  # fmt: skip
+    known = {j.name: (j.schema_confidence, j.schema and [(f.name, f.type) for f in j.schema]) for j in plan.joints}
+    assert known["one"] == ("inferred", [("id", "bigint")])
+    assert known["two"] == ("inferred", [("ID", "bigint")])
+    assert known["three"] == ("partial", [("ID", None)])
+    assert known["four"] == ("none", None)
+    assert lineage(plan, "one") == {"id": (["x.id", "z.id"], ["far.id", "raw.id"])}
+    assert not plan.warnings
+
+
+def test_what_is_not_known_hides_no_conflict():
+    plan = compile_joints(FAR, sql("a", "SELECT 1 AS id"), sql("b", "SELECT 2 AS k"), sink("out", "far", "a", "b"))
+    assert (plan.joint("out").schema, plan.joint("out").schema_confidence) == (None, "partial")
+    assert [w.code for w in plan.warnings] == ["RVT-317"]
+
+
+def test_a_type_that_only_one_upstream_tells_refuses_no_partitions():
+    """Spark may widen it by that of the other."""
+    daily = {"type": "daily", "column": "day", "start": "2024-01-01"}
+    far = sql("far_rows", "SELECT day FROM far")
+    plan = compile_joints(FAR, far, sql("a", "SELECT 1.5D AS day"), sink("out", "far_rows", "a", partitions=daily))
+    assert (plan.errors, plan.joint("out").schema_confidence) == ((), "inferred")
+
+
 @pytest.mark.parametrize(("other", "words"), [("SELECT 1 AS k", "only one of them has"), ("SELECT 'a' AS id", "types")])
 def test_a_sink_of_conflicting_upstreams_has_no_schema_and_a_warning(other, words):
     plan = compile_joints(sql("a", "SELECT 1 AS id"), sql("b", other), sink("out", "a", "b"))
-    assert plan.joint("out").schema is None
+    assert (plan.joint("out").schema, plan.joint("out").schema_confidence) == (None, "partial")
     assert [w.code for w in plan.warnings] == ["RVT-317"]
     assert words in plan.warnings[0].message
 
