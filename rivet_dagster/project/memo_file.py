@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rivet_dagster.model.memo import Memo
+from rivet_dagster.project.own_folder import make_own_folder
 
 FILE = ".rivet/cache/compile.json"
 """One line that says by what the rest was made, and its hash; then a line for each value, its key and its JSON."""
@@ -42,7 +43,7 @@ def write_memo(root: Path, memo: Memo) -> None:
     body = "\n".join([f"{key}\t{text}" for key, text in used.items()]).encode()
     file = root / FILE
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_own_folder(file.parent)
         _remove_abandoned(file.parent)
         with tempfile.NamedTemporaryFile(dir=file.parent, prefix=_UNFINISHED, delete=False) as written:
             try:

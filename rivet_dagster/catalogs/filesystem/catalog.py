@@ -315,7 +315,7 @@ class FilesystemCatalog(Catalog):
         homes = self._place.folder / ".rivet"
         if self._place.remote or not homes.is_dir():
             return []
-        return [self._layout(name) for name in sorted(os.listdir(homes))]
+        return [self._layout(name) for name in sorted(os.listdir(homes)) if (homes / name).is_dir()]
 
     def _layout(self, table: str) -> TableLayout:
         return TableLayout(self._place.folder, table)

@@ -15,6 +15,7 @@ from rivet_dagster.catalogs.filesystem.versions import UNSUPPORTED
 from rivet_dagster.catalogs.filesystem.writing import writing
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
+from rivet_dagster.project.own_folder import keep_out_of_git
 
 _NAMES = 5
 """So many leftovers are called by name."""
@@ -66,6 +67,7 @@ def _try_to_publish(folder: Path, shown: str) -> bool:
     there = next(path for path in (folder, *folder.parents) if path.exists())
     with writing(there), TemporaryDirectory(prefix=".rivet-doctor-", dir=there) as name:
         probe = Path(name)
+        keep_out_of_git(probe)
         (probe / "file").touch()
         try:
             for _ in range(2):  # the second time in the place of the first

@@ -18,6 +18,7 @@ from rivet_dagster.catalogs.filesystem.footers import is_data, parquet_files, re
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
 from rivet_dagster.errors import RivetError
+from rivet_dagster.project.own_folder import make_own_folder
 
 UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 """What a file system answers that cannot do a thing at all."""
@@ -25,7 +26,7 @@ UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 def begin(table: TableLayout) -> str:
     """Make the folder of a new version and give the version's name. Raises RVT-402, OSError."""
-    table.home.mkdir(parents=True, exist_ok=True)
+    make_own_folder(table.home)
     version = table.new_version()
     try:
         heartbeat.begin(table, version)
@@ -51,7 +52,7 @@ def _try_a_link(table: TableLayout, version: str) -> None:
 @contextmanager
 def locked(table: TableLayout) -> Iterator[None]:
     """Keep every other process from changing what is published of ``table``."""
-    table.home.mkdir(parents=True, exist_ok=True)
+    make_own_folder(table.home)
     with open(table.lock, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

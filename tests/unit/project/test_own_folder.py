@@ -1,0 +1,75 @@
+"""What is made in a project and in its catalogs stays out of git, as other tools' caches do."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.tables import catalog, publish
+
+from rivet_dagster.project.load import load_project
+from rivet_dagster.project.memo_file import read_memo, write_memo
+from rivet_dagster.project.own_folder import keep_out_of_git
+
+from .conftest import Write
+
+
+def compile_once(root: Path) -> None:
+    memo = read_memo(root)
+    load_project(root, memo=memo)
+    write_memo(root, memo)
+
+
+def unignored(root: Path) -> list[str]:
+    """What git would add, in ``.rivet`` folders."""
+    shown = subprocess.run(
+        ["git", "-C", str(root), "status", "--porcelain", "--untracked-files=all"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return [line for line in shown.stdout.splitlines() if ".rivet/" in line]
+
+
+def test_git_sees_neither_the_cache_nor_versions(write: Write) -> None:
+    root = write({"joints/a.sql": "SELECT 1 AS a"})
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    compile_once(root)
+    warehouse, workspace = catalog(root), catalog(root, path=".rivet/workspace")
+    for one in (warehouse, workspace):
+        publish(one, [1])
+    for folder in (".rivet", "warehouse/.rivet"):
+        assert (root / folder / ".gitignore").read_text() == "*\n"
+        assert len(list((root / folder).iterdir())) > 1
+    assert unignored(root) == []
+    assert warehouse.sweep() == ()
+    assert [finding.status for finding in warehouse.examine(True)] == ["ok"]
+
+
+def test_folders_of_an_earlier_release_get_it_with_the_next_write(write: Write) -> None:
+    root = write({"joints/a.sql": "SELECT 1 AS a"})
+    compile_once(root)
+    publish(catalog(root), [1])
+    for folder in (".rivet", "warehouse/.rivet"):
+        (root / folder / ".gitignore").unlink()
+    write({"joints/a.sql": "SELECT 2 AS a"})
+    compile_once(root)
+    publish(catalog(root), [2])
+    for folder in (".rivet", "warehouse/.rivet"):
+        assert (root / folder / ".gitignore").read_text() == "*\n"
+        # A person's own stays.
+        (root / folder / ".gitignore").write_text("!*.json\n")
+    write({"joints/a.sql": "SELECT 3 AS a"})
+    compile_once(root)
+    publish(catalog(root), [3])
+    for folder in (".rivet", "warehouse/.rivet"):
+        assert (root / folder / ".gitignore").read_text() == "!*.json\n"
+
+
+def test_where_it_cannot_be_written_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_out_of_git(tmp_path / "gone")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    keep_out_of_git(tmp_path)
+    assert list(tmp_path.iterdir()) == []
