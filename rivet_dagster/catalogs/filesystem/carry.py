@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.presence import is_folder
 from rivet_dagster.model.storage import Interval, Statistics, Touched
 
 
@@ -16,7 +17,7 @@ def flatten(folder: Path) -> None:
 
     Readers would take the subfolders for columns of the table.
     """
-    for number, part in enumerate(sorted(path for path in folder.iterdir() if path.is_dir() and "=" in path.name)):
+    for number, part in enumerate(sorted(path for path in folder.iterdir() if "=" in path.name and is_folder(path))):
         for path in parquet_files(part):
             # One task gives all parts that it writes the same file name.
             os.rename(path, folder / f"{path.stem}-{number:05}{path.suffix}")

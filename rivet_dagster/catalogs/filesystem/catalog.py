@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +19,7 @@ from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.listing import source_files
 from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
+from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, looking, names_in
 from rivet_dagster.catalogs.filesystem.staging import base_folder, base_of, files_of, publish, staged_files
 from rivet_dagster.catalogs.filesystem.sweep import building, sweep
 from rivet_dagster.catalogs.filesystem.watermark import greatest, read_override, write_override
@@ -124,33 +124,44 @@ class FilesystemCatalog(Catalog):
         return FilesystemLandingZone(self._place, table, self._format, options)
 
     def current(self, table: str) -> Published | None:
-        """The published version; None also where its data is gone, or something stands that is not ours."""
+        """The published version; None also where its data is gone, or something stands that is not ours.
+
+        Raises RVT-403 where it cannot be looked up.
+        """
         if self._place.remote:
             return None
         layout = self._layout(table)
         try:
             manifest = versions.current(layout)
-        except RivetError:
+        except RivetError as error:
+            if error.code != "RVT-404":
+                raise
             return None
         return self._described(layout, manifest) if manifest else None
 
     def tables(self, prefix: str) -> tuple[str, ...]:
         """Those that have versions, and whose links are there."""
         found = [table for table in self._layouts() if table.name.startswith(prefix)]
-        return tuple(table.name for table in found if os.path.lexists(table.link))
+        with looking(self._place.folder):
+            return tuple(table.name for table in found if exists(table.link, follow=False))
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """One of the versions that are still there."""
         if self.current(table) is None:
             return None
         layout = self._layout(table)
-        found = (versions.manifest_of(layout, version) for version in versions.history(layout))
-        manifest = next((one for one in found if one is not None and one.identity == identity), None)
+        with looking(layout.link):
+            found = (versions.manifest_of(layout, version) for version in versions.history(layout))
+            manifest = next((one for one in found if one is not None and one.identity == identity), None)
         return self._described(layout, manifest) if manifest else None
 
     def versions(self, table: str) -> tuple[Version, ...]:
         """All of the table's folder, but what is being built."""
-        return () if self._place.remote else shelf.all_versions(self._layout(table))
+        if self._place.remote:
+            return ()
+        layout = self._layout(table)
+        with looking(layout.link):
+            return shelf.all_versions(layout)
 
     def read(self, published: Published) -> Files:
         """The version's own folder: a query planned on it finishes even when another version is published."""
@@ -158,15 +169,21 @@ class FilesystemCatalog(Catalog):
 
     def statistics(self, published: Published) -> Statistics:
         """What the footers of its files tell."""
-        return read_statistics(parquet_files(versions.folder(self._layout(published.table), published.version)))
+        folder = versions.folder(self._layout(published.table), published.version)
+        with looking(folder):
+            return read_statistics(parquet_files(folder))
 
     def greatest(self, published: Published, column: str) -> Any:
         """The column is read through this process."""
-        return greatest(versions.folder(self._layout(published.table), published.version), column)
+        folder = versions.folder(self._layout(published.table), published.version)
+        with looking(folder):
+            return greatest(folder, column)
 
     def watermark_override(self, published: Published) -> Override | None:
         """A file beside the version."""
-        return read_override(self._layout(published.table), published.version)
+        layout = self._layout(published.table)
+        with looking(layout.home):
+            return read_override(layout, published.version)
 
     def override_watermark(self, published: Published, override: Override) -> None:
         """A file beside the version, which thereby ends with it."""
@@ -197,7 +214,9 @@ class FilesystemCatalog(Catalog):
 
     def base(self, staged: Staged) -> Base | None:
         """The base's own folder, with the columns of its first file."""
-        return base_of(self._layout(staged.table), staged)
+        layout = self._layout(staged.table)
+        with looking(layout.home):
+            return base_of(layout, staged)
 
     def written(self, staged: Staged) -> tuple[Files, Statistics] | None:
         """The files that are there, as a list: others may come beside them."""
@@ -294,7 +313,8 @@ class FilesystemCatalog(Catalog):
 
     def building(self) -> tuple[str, ...]:
         """The versions beside which signs of life stand; each as ``table/version``."""
-        return tuple(f"{table.name}/{version}" for table in self._layouts() for version in building(table))
+        with looking(self._place.folder):
+            return tuple(f"{table.name}/{version}" for table in self._layouts() for version in building(table))
 
     def uri(self, table: str) -> str:
         """The table's place as a URI, without a password."""
@@ -312,10 +332,11 @@ class FilesystemCatalog(Catalog):
         return Staged(self.name, layout.name, version, base, target)
 
     def _layouts(self) -> list[TableLayout]:
-        homes = self._place.folder / ".rivet"
-        if self._place.remote or not homes.is_dir():
+        if self._place.remote:
             return []
-        return [self._layout(name) for name in sorted(os.listdir(homes)) if (homes / name).is_dir()]
+        homes = self._place.folder / ".rivet"
+        with looking(homes):
+            return [self._layout(name) for name in names_in(homes) if is_folder(homes / name)]
 
     def _layout(self, table: str) -> TableLayout:
         return TableLayout(self._place.folder, table)

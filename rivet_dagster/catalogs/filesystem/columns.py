@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
 from rivet_dagster.catalogs.filesystem.footers import spark_columns
+from rivet_dagster.catalogs.filesystem.presence import looking
 from rivet_dagster.catalogs.filesystem.sources import Found, data_files
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.schema import Field, Schema
@@ -38,7 +39,8 @@ def source_columns(found: Found, options: Mapping[str, str]) -> Schema | None:
     Raises RVT-403 where it cannot be read.
     """
     read = {"parquet": _parquet, "orc": _orc, "csv": _csv}.get(found.format)
-    files = list(data_files(found.paths))
+    with looking(found.paths[0]):
+        files = list(data_files(found.paths))
     spelled = {key.lower(): value for key, value in options.items()}
     if read is None or not files or "schema" in spelled or _has_folders(found, files):
         return None

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.place import Place
+from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
 from rivet_dagster.catalogs.filesystem.sweep import leftovers
 from rivet_dagster.catalogs.filesystem.versions import UNSUPPORTED
 from rivet_dagster.catalogs.filesystem.writing import writing
@@ -62,9 +63,9 @@ def _try_to_read(folder: Path, shown: str, publishes: bool) -> None:
 def _try_to_publish(folder: Path, shown: str) -> bool:
     """Go through all that a run does to publish; False where only hard links are missing. Raises RVT-402, RVT-404."""
     versions = folder / ".rivet"
-    if versions.is_dir() and versions.stat().st_dev != folder.stat().st_dev:
+    if is_folder(versions) and versions.stat().st_dev != folder.stat().st_dev:
         raise RivetError("RVT-402", f"{versions} and {shown} are not on one file system: no table can be switched")
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    there = next(path for path in (folder, *folder.parents) if exists(path))
     with writing(there), TemporaryDirectory(prefix=".rivet-doctor-", dir=there) as name:
         probe = Path(name)
         keep_out_of_git(probe)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
+from rivet_dagster.catalogs.filesystem.presence import names_in
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 
@@ -20,8 +21,8 @@ _SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": 
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """The data files of a version."""
-    return sorted(path for path in folder.iterdir() if is_data(path))
+    """The data files of a version, in order; none where its folder does not exist. Raises OSError."""
+    return [path for path in map(folder.joinpath, names_in(folder)) if is_data(path)]
 
 
 def is_data(path: Path) -> bool:

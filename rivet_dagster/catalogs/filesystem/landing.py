@@ -12,6 +12,7 @@ from rivet_dagster.catalogs.contract import LandingZone
 from rivet_dagster.catalogs.filesystem.formats import chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.listing import described, listed, require_folder
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
+from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
 from rivet_dagster.catalogs.filesystem.sources import existing, fixed_folder, is_glob, matches
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Files, LandedFile
@@ -67,7 +68,7 @@ class FilesystemLandingZone(LandingZone):
             return
         target = path.parent / ARCHIVE / name / path.name
         target.parent.mkdir(parents=True, exist_ok=True)
-        if os.path.lexists(target):
+        if exists(target, follow=False):
             raise FileExistsError(f"{self.place.shown(target)} exists already")
         linked = os.path.realpath(path) if path.is_symlink() else None
         try:
@@ -88,9 +89,9 @@ class FilesystemLandingZone(LandingZone):
         if is_remote(self.place.join(self.table)):
             raise RivetError("RVT-321", f"only the engine can look into {self._shown()}")
         written = Path(self.place.join(self.table))
-        if written.is_dir():
+        if is_folder(written):
             return existing(written)
-        if written.exists():
+        if exists(written):
             message = f"{self._shown()} is a file: a landing zone is a directory or a glob"
             raise RivetError("RVT-321", message)
         folder = fixed_folder(self.place, self.table) if is_glob(self.table) else written

@@ -21,17 +21,19 @@ life beside it, it is a dead run's, unless a mark says that it is kept back.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from rivet_dagster.catalogs.filesystem.presence import MISSING, is_folder, looking, names_in
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import show
 
-_NAME = re.compile(r"^\w[\w.-]*$")
-_VERSION = re.compile(r"^(\d{8,})-[0-9a-f]{8}$")
+_NAME = re.compile(r"\w[\w.-]*")
+_VERSION = re.compile(r"\d{8,}-[0-9a-f]{8}")
 _SUFFIXES = (".json", ".alive", ".kept", ".removed", ".watermark")
 
 
@@ -43,7 +45,7 @@ class TableLayout:
     name: str
 
     def __post_init__(self) -> None:
-        if not _NAME.match(self.name):
+        if not _NAME.fullmatch(self.name):
             raise RivetError(
                 "RVT-404",
                 f"no table can be called {show(self.name)}",
@@ -92,27 +94,33 @@ class TableLayout:
 
     def versions(self) -> set[str]:
         """All versions of which anything is there."""
-        names = os.listdir(self.home) if self.home.is_dir() else []
+        names = names_in(self.home)
         bare = (os.path.splitext(name)[0] if name.endswith(_SUFFIXES) else name for name in names)
-        return {name for name in bare if _VERSION.match(name)}
+        return {name for name in bare if _VERSION.fullmatch(name)}
 
     def link_text(self, version: str) -> str:
         """Relative, so that the catalog's folder can be moved or mounted elsewhere."""
         return f".rivet/{self.name}/{version}"
 
     def published(self) -> str | None:
-        """The version that readers see, None where nothing stands. Raises RVT-404 where something else does."""
-        try:
-            text = os.readlink(self.link)
-        except FileNotFoundError:
-            return None
-        except OSError:
-            text = ""
-        version = os.path.basename(text)
-        if text != self.link_text(version) or not _VERSION.match(version):
-            kind = "a link to elsewhere" if text else "a folder" if self.link.is_dir() else "a file"
-            raise RivetError("RVT-404", f"{kind} that is not ours stands where the table would be: {self.link}")
-        return version
+        """The version that readers see, None where nothing stands.
+
+        Raises RVT-404 where something else does, RVT-403 where that cannot be looked up.
+        """
+        with looking(self.link):
+            try:
+                text = os.readlink(self.link)
+            except OSError as error:
+                if error.errno in MISSING:
+                    return None
+                if error.errno != errno.EINVAL:  # the answer about what is no link
+                    raise
+                text = ""
+            version = os.path.basename(text)
+            if text == self.link_text(version) and _VERSION.fullmatch(version):
+                return version
+            kind = "a link to elsewhere" if text else "a folder" if is_folder(self.link) else "a file"
+        raise RivetError("RVT-404", f"{kind} that is not ours stands where the table would be: {self.link}")
 
     def new_version(self) -> str:
         """A name that sorts after those of all versions that are there."""

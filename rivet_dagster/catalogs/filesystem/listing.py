@@ -7,11 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
+from rivet_dagster.catalogs.filesystem.presence import is_folder, looking
 from rivet_dagster.catalogs.filesystem.sources import data_files, fixed_folder, hint, is_glob, roots
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import LandedFile
-
-_REMEDY = "Give this user the right to read there, or look after that file system."
 
 
 def source_files(place: Place, table: str, default_format: str) -> tuple[LandedFile, ...]:
@@ -27,23 +26,20 @@ def listed(place: Place, table: str, find_roots: Callable[[], tuple[Path, ...]])
 
     No files where there are no roots yet, but the folder that they would come to. Raises RVT-403.
     """
-    try:
+    # No list may look like an empty one: what is not there any more is forgotten.
+    with looking(place.shown(place.join(table)), "listed"):
         paths = find_roots()
         if not paths:
             require_folder(place, fixed_folder(place, table) if is_glob(table) else Path(place.join(table)).parent)
-        found = {described(place, path) for path in data_files(paths, _unless_gone)}
-    except OSError as error:
-        # No list may look like an empty one: what is not there any more is forgotten.
-        message = f"{place.shown(place.join(table))} cannot be listed: {error.strerror or error}"
-        raise RivetError("RVT-403", message, remediation=_REMEDY) from error
+        found = {described(place, path) for path in data_files(paths)}
     return tuple(sorted(file for file in found if file is not None))
 
 
 def require_folder(place: Place, folder: Path) -> None:
     """Raises RVT-403 where there is no such folder, and OSError where nobody can look into it."""
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise RivetError("RVT-403", f"{place.shown(folder)} does not exist{hint(place, folder)}")
-    os.listdir(folder)  # what a glob cannot look into it takes for empty
+    os.listdir(folder)
 
 
 def described(place: Place, path: Path, named: Path | None = None) -> LandedFile | None:
@@ -55,8 +51,3 @@ def described(place: Place, path: Path, named: Path | None = None) -> LandedFile
     named = named or path
     inside = named.is_relative_to(place.folder)
     return LandedFile(str(named.relative_to(place.folder) if inside else named), status.st_size, status.st_mtime_ns)
-
-
-def _unless_gone(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error

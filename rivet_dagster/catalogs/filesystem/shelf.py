@@ -11,6 +11,7 @@ from rivet_dagster.catalogs.filesystem import heartbeat, versions
 from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import read_manifest
+from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
 from rivet_dagster.catalogs.filesystem.readings import readings_as_json, readings_from_json
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.storage import CURRENT, KEPT_BACK, OLDER, Reading, Version
@@ -18,9 +19,9 @@ from rivet_dagster.model.storage import CURRENT, KEPT_BACK, OLDER, Reading, Vers
 
 def all_versions(table: TableLayout) -> tuple[Version, ...]:
     """The published versions, the newest first, then those that are kept back."""
-    there = (name for name in versions.history(table) if table.data(name).is_dir())
+    there = (name for name in versions.history(table) if is_folder(table.data(name)))
     published = [_published(table, name) for name in there]
-    kept = [name for name in sorted(table.versions()) if table.kept(name).exists()]
+    kept = [name for name in sorted(table.versions()) if exists(table.kept(name))]
     return (*published, *(Version(name, KEPT_BACK, _rows(table, name)) for name in kept))
 
 
@@ -34,7 +35,7 @@ def keep_back(table: TableLayout, version: str, landed: Mapping[str, Reading]) -
 
 def take_up(table: TableLayout, version: str) -> dict[str, Reading]:
     """Let a version that was kept back be one being built again, and tell what it was made of. Raises RVT-408."""
-    if not table.kept(version).exists():
+    if not exists(table.kept(version)):
         raise _unknown(table, version, KEPT_BACK)
     heartbeat.begin(table, version)
     landed = readings_from_json(json.loads(table.kept(version).read_text(encoding="utf-8") or "{}"))
@@ -72,7 +73,7 @@ def _published(table: TableLayout, name: str) -> Version:
 
 
 def _rows(table: TableLayout, name: str) -> int | None:
-    files = parquet_files(table.data(name)) if table.data(name).is_dir() else []
+    files = parquet_files(table.data(name))
     return read_statistics(files).rows if files else None
 
 

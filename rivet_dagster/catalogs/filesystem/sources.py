@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 from rivet_dagster.catalogs.filesystem.formats import chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.place import Place, local_path
+from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, is_link, looking, names_in, status
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.storage import Files
 
@@ -32,6 +34,11 @@ class Found:
 
 def find(place: Place, table: str, default_format: str, options: Mapping[str, Any]) -> Found:
     """What stands under ``table`` now. Raises RVT-403 where nothing does that an engine would read."""
+    with looking(place.shown(place.join(table))):
+        return _find(place, table, default_format, options)
+
+
+def _find(place: Place, table: str, default_format: str, options: Mapping[str, Any]) -> Found:
     written = Path(place.join(table))
     paths = roots(place, table, default_format)
     if not paths and is_glob(table):
@@ -70,34 +77,38 @@ def fingerprint(found: Found, place: Place) -> str:
     Files in folders that the engine passes over count too: a change too many is harmless, a missed one is not.
     """
     digest = hashlib.sha256()
-    for name, file in sorted((os.path.relpath(file, place.folder), file) for file in data_files(found.paths)):
-        try:
-            status = file.stat()
-        except FileNotFoundError:
-            continue  # gone since it was listed, or a link to nothing
-        digest.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    with looking(place.shown(found.paths[0])):
+        for name, file in sorted((os.path.relpath(file, place.folder), file) for file in data_files(found.paths)):
+            now = status(file)
+            if now is not None:  # else gone since it was listed, or a link to nothing
+                digest.update(f"{name}\0{now.st_size}\0{now.st_mtime_ns}\0".encode())
     return digest.hexdigest()[:16]
 
 
-def data_files(paths: tuple[Path, ...], onerror: Callable[[OSError], None] | None = None) -> Iterator[Path]:
+def data_files(paths: tuple[Path, ...]) -> Iterator[Path]:
     """All files at and below ``paths``, in order, without those an engine ignores: hidden and ``_`` ones.
 
-    ``onerror`` is told of folders that cannot be listed.
+    Raises OSError where a folder is there and cannot be listed.
     """
     seen = set()
     for path in paths:
-        if not path.is_dir():
+        if not is_folder(path):
             if not _is_ignored(path.name):
                 yield path
             continue
-        for directory, folders, files in os.walk(path, onerror=onerror, followlinks=True):
-            identity = os.stat(directory)
+        for directory, folders, files in os.walk(path, onerror=_unless_gone, followlinks=True):
+            identity = status(Path(directory))
             folders[:] = sorted(name for name in folders if not _is_ignored(name))
-            if (identity.st_dev, identity.st_ino) in seen:  # a link back to a folder above
+            if identity is None or (identity.st_dev, identity.st_ino) in seen:  # a link back to a folder above
                 folders.clear()
                 continue
             seen.add((identity.st_dev, identity.st_ino))
             yield from (Path(directory, name) for name in sorted(files) if not _is_ignored(name))
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _is_ignored(name: str) -> bool:
@@ -111,9 +122,9 @@ def existing(path: Path) -> tuple[Path, ...]:
     What is planned on the folder itself stays readable when the link is switched. A link to a file keeps its own
     name, whose extension says how the file is compressed.
     """
-    if not path.exists():
+    if not exists(path):
         return ()
-    return (path.resolve() if path.is_symlink() and path.is_dir() else path,)
+    return (path.resolve(strict=True) if is_link(path) and is_folder(path) else path,)
 
 
 def is_glob(table: str) -> bool:
@@ -137,12 +148,32 @@ def matches(place: Place, table: str, all_parts: bool = False) -> tuple[Path, ..
     With ``all_parts`` neither is it matched by way of such a folder.
     """
     found = {
-        Path(match)
+        match
         for pattern in _without_braces(str(local_path(table)))
-        for match in glob.glob(os.path.join(glob.escape(str(place.folder)), pattern))
+        for match in _expanded(*_start(place.folder, Path(pattern)))
     }
     fixed = len(fixed_folder(place, table).parts) if all_parts else -1
     return tuple(path for path in sorted(found) if not any(_is_ignored(part) for part in path.parts[fixed:]))
+
+
+def _start(folder: Path, pattern: Path) -> tuple[Path, tuple[str, ...]]:
+    return (Path(pattern.anchor), pattern.parts[1:]) if pattern.is_absolute() else (folder, pattern.parts)
+
+
+def _expanded(start: Path, parts: tuple[str, ...]) -> list[Path]:
+    """What ``glob.glob`` finds, which takes folders that cannot be listed for empty ones. Raises OSError there."""
+    found = [start]
+    for part in parts:
+        if glob.has_magic(part):
+            found = [
+                folder / name
+                for folder in found
+                for name in fnmatch.filter(names_in(folder), part)
+                if part.startswith(".") or not name.startswith(".")
+            ]
+        else:
+            found = [path for folder in found if exists(path := folder / part)]
+    return found
 
 
 def _without_braces(pattern: str) -> list[str]:
@@ -160,6 +191,6 @@ def _without_braces(pattern: str) -> list[str]:
 
 def hint(place: Place, path: Path) -> str:
     """What may have been meant by a path that does not exist, as the end of a message."""
-    if not path.parent.is_dir():
+    if not is_folder(path.parent):
         return "" if path.parent == path else f"; nor does the folder {place.shown(path.parent)}"
-    return nearest(path.name, [name for name in os.listdir(path.parent) if not _is_ignored(name)])
+    return nearest(path.name, [name for name in names_in(path.parent) if not _is_ignored(name)])

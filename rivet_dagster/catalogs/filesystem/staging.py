@@ -16,6 +16,7 @@ from rivet_dagster.catalogs.filesystem.footers import (
 )
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.presence import is_folder
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Base, Files, Record, Staged
 
@@ -28,7 +29,7 @@ def base_folder(table: TableLayout, staged: Staged) -> Path | None:
     if staged.base is None:
         return None
     folder = table.data(staged.base)
-    if folder.is_dir() and parquet_files(folder):
+    if parquet_files(folder):
         return folder
     if table.published() == staged.base:
         return None
@@ -44,14 +45,14 @@ def base_of(table: TableLayout, staged: Staged) -> Base | None:
 
 def files_of(paths: list[Path]) -> Files:
     """A version's folder, or some of its files, with the schema that the engine need not look for then."""
-    first = next(iter(parquet_files(paths[0]))) if paths[0].is_dir() else paths[0]
+    first = next(iter(parquet_files(paths[0]))) if is_folder(paths[0]) else paths[0]
     schema = spark_schema(read_footer(first))
     return Files("parquet", tuple(str(path) for path in paths), {"schema": schema} if schema else {})
 
 
 def staged_files(folder: Path, shown: str) -> list[Path]:
     """The files of a version, of which a message speaks as ``shown``. Raises RVT-402 where there are none."""
-    files = parquet_files(folder) if folder.is_dir() else []
+    files = parquet_files(folder)
     if not files:
         raise RivetError(
             "RVT-402",

@@ -7,18 +7,19 @@ import re
 from rivet_dagster.catalogs.contract import DEAD_AFTER
 from rivet_dagster.catalogs.filesystem import heartbeat, versions
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
 
 _PROBE = re.compile(r"^\.(link|clock|kept|watermark)-[0-9a-f]{8}$")
 
 
 def building(table: TableLayout) -> list[str]:
     """The table's versions that somebody may still be building."""
-    return sorted(version for version in table.versions() if table.alive(version).exists())
+    return sorted(version for version in table.versions() if exists(table.alive(version)))
 
 
 def leftovers(table: TableLayout) -> list[str]:
     """What ``sweep`` would remove now."""
-    if not table.home.is_dir():
+    if not is_folder(table.home):
         return []
     with versions.locked(table):
         return _left(table, _kept(table), heartbeat.now(table))
@@ -26,7 +27,7 @@ def leftovers(table: TableLayout) -> list[str]:
 
 def sweep(table: TableLayout) -> list[str]:
     """Remove the table's leftovers, and give their names."""
-    if not table.home.is_dir():
+    if not is_folder(table.home):
         return []
     with versions.locked(table):
         now, kept = heartbeat.now(table), _kept(table)
@@ -44,7 +45,7 @@ def sweep(table: TableLayout) -> list[str]:
 
 def _kept(table: TableLayout) -> set[str]:
     """What is published, and what was kept back for a person."""
-    marked = {version for version in table.versions() if table.kept(version).exists()}
+    marked = {version for version in table.versions() if exists(table.kept(version))}
     return set(versions.history(table)) | marked
 
 

@@ -17,6 +17,7 @@ from rivet_dagster.catalogs.filesystem.carry import share
 from rivet_dagster.catalogs.filesystem.footers import is_data, parquet_files, read_footer, read_statistics
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
+from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, looking
 from rivet_dagster.errors import RivetError
 from rivet_dagster.project.own_folder import make_own_folder
 
@@ -60,8 +61,7 @@ def locked(table: TableLayout) -> Iterator[None]:
 
 def manifest_of(table: TableLayout, version: str) -> Manifest | None:
     """The manifest of a published version, read off the data where it has been lost; None where both are gone."""
-    folder = table.data(version)
-    files = parquet_files(folder) if folder.is_dir() else []
+    files = parquet_files(table.data(version))
     if not files:
         return None
     return read_manifest(table.manifest(version)) or Manifest.now(version, None, "", read_statistics(files))
@@ -70,16 +70,18 @@ def manifest_of(table: TableLayout, version: str) -> Manifest | None:
 def folder(table: TableLayout, version: str) -> Path:
     """The folder of a published version's files. Raises RVT-401 where it is gone."""
     found = table.data(version)
-    if not found.is_dir():
-        raise RivetError("RVT-401", f"the version {version} of '{table.name}' has been removed")
+    with looking(found):
+        if not is_folder(found):
+            raise RivetError("RVT-401", f"the version {version} of '{table.name}' has been removed")
     return found
 
 
 def current(table: TableLayout) -> Manifest | None:
-    """The manifest of the version that readers see, None where there is none. Raises RVT-404."""
+    """The manifest of the version that readers see, None where there is none. Raises RVT-403, RVT-404."""
     while True:
         version = table.published()
-        manifest = manifest_of(table, version) if version else None
+        with looking(table.link):
+            manifest = manifest_of(table, version) if version else None
         # It may have been replaced and removed since its name was read.
         if manifest is not None or version == table.published():
             return manifest
@@ -121,7 +123,7 @@ def tidy(table: TableLayout, version: str) -> None:
     """
     for path in table.data(version).iterdir():
         if not is_data(path):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            shutil.rmtree(path) if is_folder(path) else path.unlink()
     files = parquet_files(table.data(version))
     empty = [path for path in files if read_footer(path).num_rows == 0]
     for path in empty if len(empty) < len(files) else empty[1:]:
@@ -146,7 +148,7 @@ def remove(table: TableLayout, version: str) -> None:
             os.rename(data, removed)
         for folder in (removed, data):
             shutil.rmtree(folder, ignore_errors=True)
-        if not removed.exists() and not data.exists():
+        if not exists(removed) and not exists(data):
             table.manifest(version).unlink(missing_ok=True)
             table.kept(version).unlink(missing_ok=True)
             table.watermark(version).unlink(missing_ok=True)
