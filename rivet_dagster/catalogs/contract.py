@@ -111,7 +111,11 @@ class Catalog(Protocol):
         """The names of the published tables that begin with ``prefix``, in order."""
 
     def published_by(self, table: str, identity: str) -> Published | None:
-        """The version that ``identity`` published, whatever came after it; None where that is not known of any."""
+        """The version that ``identity`` published, whatever came after it; None where that is not known of any.
+
+        It is known for longer than anybody retries a run, so ``read`` may find that the version has been expired; then
+        its columns are those of a later one.
+        """
 
     def versions(self, table: str) -> tuple[Version, ...]:
         """All versions that somebody could want: the published ones, the newest first, then those kept back."""

@@ -46,9 +46,7 @@ def publish_exit(run: ThisRun, identity: str) -> GroupResult:
     for pause in (*PAUSES, None):
         done = catalog.published_by(joint.table, identity)
         if done is not None:
-            checks = check_published(runtime, joint.name, version=done)
-            counts = partition_rows(runtime, joint, (catalog.read(done), done.statistics), run.window)
-            return GroupResult(group.name, clock.seconds, checks, done, Rows.of(done), partition_rows=counts)
+            return _published_before(run, joint, catalog, done)
         try:
             with clock.phase(BRANCH):
                 staged = catalog.stage(joint.table, joint.options)
@@ -63,6 +61,25 @@ def publish_exit(run: ThisRun, identity: str) -> GroupResult:
         # By chance, so that two that keep overtaking each other drift apart.
         time.sleep(random.uniform(pause / 2, pause))
     raise AssertionError("the last attempt returns or raises")
+
+
+def _published_before(run: ThisRun, joint: CompiledJoint, catalog: Catalog, done: Published) -> GroupResult:
+    """What a retry reports; where its version has expired, what is published now is judged and counted."""
+    there = _readable(catalog, done)
+    checks = check_published(run.runtime, joint.name, version=there)
+    counts = partition_rows(run.runtime, joint, (catalog.read(there), there.statistics), run.window)
+    return GroupResult(run.group.name, run.clock.seconds, checks, done, Rows.of(done), partition_rows=counts)
+
+
+def _readable(catalog: Catalog, done: Published) -> Published:
+    try:
+        catalog.read(done)
+    except RivetError as error:
+        current = catalog.current(done.table) if error.code == "RVT-401" else None
+        if current is None:
+            raise
+        return current
+    return done
 
 
 def _attempt(write: ExitWrite, catalog: Catalog, identity: str) -> GroupResult:

@@ -1,5 +1,6 @@
 """A run killed between any two of its changes to the disk leaves the table old or new, and the next one cleans up."""
 
+import json
 import os
 import random
 import shutil
@@ -79,14 +80,27 @@ def assert_next_run_cleans_up(root: Path) -> None:
     """A run that comes when the dead one is known to be dead publishes, and leaves nothing of it."""
     table = root / "lake" / TABLE
     before = [os.path.basename(os.readlink(table))] if table.is_symlink() else []
+    identities = publishers(root)
     age(root)
     published = run(root, NEXT).published
+    assert publishers(root) == {*identities, published.identity}
     assert ids(root) == NEXT
     kept = {name for version in (*before, published.version) for name in (version, f"{version}.json")}
     assert sorted(os.listdir(root / "lake/.rivet" / TABLE)) == sorted({*kept, "lock"})
     assert os.listdir(root / "lake/.rivet") == [TABLE]
     assert sorted(os.listdir(root / "lake")) == [".rivet", TABLE]
     assert os.listdir(root) == ["lake"]
+
+
+def publishers(root: Path) -> set[str]:
+    """Who published the versions of the table, expired ones too."""
+    found, table = set(), root / "lake" / TABLE
+    version = os.path.basename(os.readlink(table)) if table.is_symlink() else None
+    while version is not None and (manifest := table.parent / f".rivet/{TABLE}/{version}.json").exists():
+        fields = json.loads(manifest.read_text())
+        found |= {fields["identity"], *(one["identity"] for one in fields.get("expired", ()))}
+        version = fields["base"]
+    return found
 
 
 def assert_next_runs_succeed(root: Path) -> None:

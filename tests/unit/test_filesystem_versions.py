@@ -1,13 +1,15 @@
 """Versions that a person decides on: kept back, brought back, listed, evicted."""
 
+import json
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from support.tables import catalog, fill, ids, publish, refused, tree
 
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.model.storage import Staged
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog, manifest
+from rivet_dagster.model.storage import Record, Staged
 
 
 @pytest.fixture
@@ -30,16 +32,44 @@ def listed(warehouse: FilesystemCatalog) -> list[tuple[str, str, int | None, str
     return [(one.name, one.state, one.rows, one.identity) for one in warehouse.versions("orders")]
 
 
-def test_a_version_is_found_by_the_run_that_published_it(warehouse):
+def test_a_version_is_found_by_the_run_that_published_it(warehouse, table, monkeypatch):
     assert warehouse.published_by("orders", "one") is None
     first = publish(warehouse, [1, 2], run="one")
     second = publish(warehouse, [3], run="two")
     assert warehouse.published_by("orders", "one") == first
     assert warehouse.published_by("orders", "two") == second
     assert warehouse.published_by("orders", "three") is None
-    publish(warehouse, [4], run="three")
-    publish(warehouse, [5], run="four")
-    assert warehouse.published_by("orders", "one") is None  # expired
+    for name in ("three", "four", "five", "six", "seven"):
+        publish(warehouse, [4], run=name)
+    for expired, name in ((first, "one"), (second, "two")):
+        assert refused(warehouse.read, expired).code == "RVT-401"
+        assert warehouse.published_by("orders", name) == expired
+    assert warehouse.published_by("orders", "eight") is None
+    newest = json.loads((table.parent / f"{os.readlink(table)}.json").read_text())
+    assert [one["identity"] for one in newest["expired"]] == ["one", "two", "three", "four"]
+    monkeypatch.setattr(manifest, "REMEMBERED", timedelta(0))
+    publish(warehouse, [5], run="eight")
+    assert warehouse.published_by("orders", "one") is None
+    assert warehouse.published_by("orders", "six").rows_before == 1
+
+
+def test_a_version_that_an_earlier_release_published_is_remembered_too(tmp_path, table):
+    """Its manifest tells nothing of those before it, nor what it did to the rows."""
+    warehouse = catalog(tmp_path, versions=1)
+    path = table.parent / f".rivet/orders/{publish(warehouse, [1, 2], run='one').version}.json"
+    known = {"version", "base", "identity", "rows", "rows_before", "bytes", "columns", "published_at"}
+    path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key in known}))
+    for name in ("two", "three"):
+        publish(warehouse, [3], run=name)
+    assert warehouse.published_by("orders", "one").record == Record(2)
+
+
+def test_what_was_evicted_was_published_by_nobody(warehouse):
+    for name in ("one", "two", "three", "four"):
+        last = publish(warehouse, [1], run=name)
+    warehouse.evict(last)
+    publish(warehouse, [2], run="five")
+    assert [warehouse.published_by("orders", name) for name in ("one", "four")] == [None, None]
 
 
 def test_all_versions_are_listed_the_newest_first(warehouse):

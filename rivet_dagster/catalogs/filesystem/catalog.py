@@ -146,13 +146,12 @@ class FilesystemCatalog(Catalog):
             return tuple(table.name for table in found if exists(table.link, follow=False))
 
     def published_by(self, table: str, identity: str) -> Published | None:
-        """One of the versions that are still there."""
+        """One of the versions that are kept, or that expired not long ago."""
         if self.current(table) is None:
             return None
         layout = self._layout(table)
         with looking(layout.link):
-            found = (versions.manifest_of(layout, version) for version in versions.history(layout))
-            manifest = next((one for one in found if one is not None and one.identity == identity), None)
+            manifest = versions.published_by(layout, identity)
         return self._described(layout, manifest) if manifest else None
 
     def versions(self, table: str) -> tuple[Version, ...]:

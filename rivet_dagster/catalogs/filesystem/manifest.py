@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from rivet_dagster.catalogs.filesystem.readings import readings_from_json
 from rivet_dagster.model.storage import Published, Reading, Record, Statistics
+
+REMEMBERED = timedelta(days=30)
+"""So long a table knows who published a version that has expired: longer than anybody retries a run."""
 
 
 @dataclass(frozen=True)
 class Manifest:
     """One version; ``base`` is the version it came after and ``rows_before`` how many rows that held.
 
-    ``landed`` says by landing zone what it was made of.
+    ``landed`` says by landing zone what it was made of. ``expired`` are the manifests, without columns, of versions
+    that are not kept any more once this one is published.
     """
 
     version: str
@@ -30,6 +35,7 @@ class Manifest:
     published_at: str
     record: Record
     landed: Mapping[str, Reading] = field(default_factory=dict)
+    expired: tuple[Manifest, ...] = ()
 
     @classmethod
     def now(
@@ -40,6 +46,7 @@ class Manifest:
         statistics: Statistics,
         record: Record | None = None,
         landed: Mapping[str, Reading] | None = None,
+        expired: tuple[Manifest, ...] = (),
     ) -> Manifest:
         """The manifest of a version that is about to come after ``base``, all rows replaced unless ``record`` says."""
         return cls(
@@ -53,6 +60,7 @@ class Manifest:
             published_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             record=record or Record(statistics.rows, 0, base.rows if base else 0, statistics.bytes),
             landed=landed or {},
+            expired=expired,
         )
 
     @property
@@ -77,10 +85,28 @@ class Manifest:
     def write(self, path: Path) -> None:
         """Put it on disk for good."""
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(asdict(self), file, indent=2)
+            json.dump(self._fields(), file, indent=2)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
+
+    def _fields(self) -> dict[str, Any]:
+        fields = asdict(self)
+        fields["expired"] = [
+            {key: value for key, value in one.items() if key not in _NOT_REMEMBERED} for one in fields["expired"]
+        ]
+        return fields if self.expired else {key: value for key, value in fields.items() if key != "expired"}
+
+
+_NOT_REMEMBERED = ("columns", "landed", "expired")
+"""What only the manifest of a version that is kept says."""
+
+
+def remembered(manifests: Iterable[Manifest], now: datetime) -> tuple[Manifest, ...]:
+    """What a table goes on to know of versions that have expired, each once."""
+    oldest = (now - REMEMBERED).isoformat(timespec="milliseconds")
+    by_version = {one.version: replace(one, columns=(), landed={}, expired=()) for one in manifests}
+    return tuple(one for one in by_version.values() if one.published_at >= oldest)
 
 
 def read_manifest(path: Path) -> Manifest | None:
@@ -89,8 +115,13 @@ def read_manifest(path: Path) -> Manifest | None:
         fields = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    fields["columns"] = tuple((name, type_) for name, type_ in fields["columns"])
+    return _manifest(fields)
+
+
+def _manifest(fields: dict[str, Any]) -> Manifest:
+    columns = tuple((name, type_) for name, type_ in fields.pop("columns", ()))
     replaced = Record(fields["rows"], 0, fields["rows_before"])  # all that the first release could do
-    fields["record"] = Record(**fields["record"]) if "record" in fields else replaced
-    fields["landed"] = readings_from_json(fields.get("landed", {}))
-    return Manifest(**fields)
+    record = Record(**fields.pop("record")) if "record" in fields else replaced
+    landed = readings_from_json(fields.pop("landed", {}))
+    expired = tuple(map(_manifest, fields.pop("expired", ())))
+    return Manifest(**fields, columns=columns, record=record, landed=landed, expired=expired)

@@ -90,7 +90,8 @@ def publish(
             seen = version or "nothing"
             message = f"'{staged.table}' was at {staged.base or 'nothing'} when this run began and is at {seen} now"
             raise RivetError("RVT-405", message)
-        manifest = Manifest.now(staged.version, current, identity, statistics, record, staged.landed)
+        expired = versions.expired(table, current, kept)
+        manifest = Manifest.now(staged.version, current, identity, statistics, record, staged.landed, expired)
         manifest.write(table.manifest(staged.version))
         versions.sync(table.home)
         versions.switch(table, staged.version)

@@ -10,13 +10,15 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem import heartbeat
 from rivet_dagster.catalogs.filesystem.carry import share
 from rivet_dagster.catalogs.filesystem.footers import is_data, parquet_files, read_footer, read_statistics
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
+from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest, remembered
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, looking
 from rivet_dagster.errors import RivetError
 from rivet_dagster.project.own_folder import make_own_folder
@@ -128,6 +130,24 @@ def tidy(table: TableLayout, version: str) -> None:
     empty = [path for path in files if read_footer(path).num_rows == 0]
     for path in empty if len(empty) < len(files) else empty[1:]:
         path.unlink()
+
+
+def expired(table: TableLayout, current: Manifest | None, keep: int) -> tuple[Manifest, ...]:
+    """What the version that comes after ``current`` remembers of those that are not among the newest ``keep`` then."""
+    if current is None:
+        return ()
+    leaving = (read_manifest(table.manifest(version)) for version in history(table)[keep - 1 :])
+    return remembered([*current.expired, *filter(None, leaving)], datetime.now(UTC))
+
+
+def published_by(table: TableLayout, identity: str) -> Manifest | None:
+    """The manifest of the version that ``identity`` published, which may have expired since, but not long ago."""
+    kept = [manifest for version in history(table) if (manifest := read_manifest(table.manifest(version)))]
+    found = next((manifest for manifest in kept if manifest.identity == identity), None)
+    if found is not None or not kept:
+        return found
+    found = next((manifest for manifest in kept[0].expired if manifest.identity == identity), None)
+    return replace(found, columns=kept[0].columns) if found is not None else None
 
 
 def expire(table: TableLayout, keep: int) -> None:
