@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rivet_dagster.catalogs.introspection import introspection
+from rivet_dagster.catalogs.places import resolved_places
 from rivet_dagster.catalogs.registry import catalog_traits
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.plan import CompiledAssembly
@@ -39,7 +40,8 @@ def compile_directory(
         memo = read_memo(root)
         project = load_project(root, profile, environ, joints, memo)
         told = introspection(project, root, os.environ if environ is None else environ, memo) if introspect else None
-        plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), memo, told)
+        places = resolved_places(project, root, os.environ if environ is None else environ)
+        plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), memo, told, places)
         write_memo(root, memo)
     return plan
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from rivet_dagster.model.finding import Finding
+from rivet_dagster.model.location import Location
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import (
@@ -79,6 +80,27 @@ class Catalog(Protocol):
         A value that still holds ``${`` is not judged.
         """
         return f"a catalog of the type {cls.type} has no files to list"
+
+    @classmethod
+    def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
+        """These expanded ``options`` as they tell of places on this machine; ``root`` is the project's directory."""
+        return options
+
+    @classmethod
+    def written_places(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
+        """Where the rows of a ``table`` are that is published in a catalog with these ``options``.
+
+        The names alone tell: nothing is looked at. None are told that nobody can know before ``${`` is expanded.
+        """
+        return ()
+
+    @classmethod
+    def read_places(cls, options: Mapping[str, Any], table: str, look: bool = False) -> Iterable[Location]:
+        """Where the rows are that a source on ``table`` reads, told as ``written_places`` does.
+
+        With ``look``, ``options`` are resolved, and links on this machine are followed.
+        """
+        return ()
 
     def __init__(self, spec: CatalogSpec, root: Path) -> None:
         """``spec`` with ``${VAR}`` expanded; ``root`` is the project's directory, where relative paths start.

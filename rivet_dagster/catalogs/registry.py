@@ -33,8 +33,17 @@ def open_catalog(spec: CatalogSpec, root: Path, environ: Mapping[str, str]) -> C
 
 def catalog_traits() -> dict[str, CatalogTraits]:
     """What the compiler needs to know of every installed type."""
-    classes = {type_: catalog_class(type_) for type_ in plugins(CATALOGS)}
-    return {
-        type_: CatalogTraits(found.strategies, found.options, found.check, found.refuses_landing, found.refuses_listing)
-        for type_, found in classes.items()
-    }
+    return {type_: traits_of(catalog_class(type_)) for type_ in plugins(CATALOGS)}
+
+
+def traits_of(found: type[Catalog]) -> CatalogTraits:
+    """What the compiler needs to know of a class of catalogs."""
+    return CatalogTraits(
+        found.strategies,
+        found.options,
+        found.check,
+        refuses_landing=found.refuses_landing,
+        refuses_listing=found.refuses_listing,
+        written_places=found.written_places,
+        read_places=found.read_places,
+    )

@@ -15,14 +15,13 @@ _EXPRESSION = "Write one expression over a row's own columns; whatever is more b
 
 
 def check_assembly(graph: Graph, found: Diagnostics, memo: Memo) -> None:
-    """RVT-303 to 305, 307, 310, 314, and sources whose transforms are more than a row's own."""
+    """RVT-303 to 305, 307, 314, and sources whose transforms are more than a row's own."""
     for joint in graph.joints.values():
         if joint.type == SOURCE:
             _check_source(joint, graph, found, memo)
         if joint.type == SINK:
             _check_sink(joint, graph, found)
     _check_cycles(graph, found)
-    _check_tables(graph, found)
 
 
 def _check_source(joint: Joint, graph: Graph, found: Diagnostics, memo: Memo) -> None:
@@ -66,24 +65,3 @@ def _check_cycles(graph: Graph, found: Diagnostics) -> None:
         because = f" (by the checks of {', '.join(judged)})" if judged else ""
         message = f"the joints form a cycle: {' <- '.join(cycle)}{because}"
         found.error(graph.joints[cycle[0]], "RVT-305", message, key="upstream")
-
-
-def _check_tables(graph: Graph, found: Diagnostics) -> None:
-    sinks: dict[tuple[str, str], str] = {}
-    for joint in graph.joints.values():
-        if joint.type == SINK:
-            place = _place(joint)
-            if place in sinks:
-                message = f"sink '{sinks[place]}' writes the table {joint.catalog}.{joint.table} already"
-                found.error(joint, "RVT-310", message, key="table")
-            sinks.setdefault(place, joint.name)
-    for joint in graph.joints.values():
-        if joint.type == SOURCE and _place(joint) in sinks:
-            sink = sinks[_place(joint)]
-            before = " and ".join(graph.upstream[sink]) or sink
-            message = f"{joint.catalog}.{joint.table} is what the sink '{sink}' writes: read {before} instead"
-            found.error(joint, "RVT-310", message, key="table")
-
-
-def _place(joint: Joint) -> tuple[str, str]:
-    return joint.catalog or "", (joint.table or "").strip("/").lower()

@@ -22,9 +22,11 @@ from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.schemas import JointSchema, infer_schemas
 from rivet_dagster.compiler.sensors import check_sensors
 from rivet_dagster.compiler.strategies import check_strategies
+from rivet_dagster.compiler.tables import Tables, check_stored_tables, check_tables
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SINK, SOURCE
 from rivet_dagster.model.landing import landing_options
+from rivet_dagster.model.location import Resolved
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
@@ -33,12 +35,17 @@ from rivet_dagster.model.step_options import step_options
 
 
 def compile_project(
-    project: Project, plugins: Plugins, memo: Memo | None = None, introspection: Introspection | None = None
+    project: Project,
+    plugins: Plugins,
+    memo: Memo | None = None,
+    introspection: Introspection | None = None,
+    resolved: Resolved | None = None,
 ) -> CompiledAssembly:
     """The plan of ``project``; where it has errors, a plan without groups that holds all of them.
 
     ``plugins`` are the traits of the installed catalogs and engines; ``memo`` saves work that an earlier compilation
-    did, and never changes the result; ``introspection`` is what catalogs have told of the sources.
+    did, and never changes the result; ``introspection`` is what catalogs have told of the sources, ``resolved`` where
+    tables are on this machine.
     """
     memo = Memo() if memo is None else memo
     introspection = introspection or Introspection()
@@ -47,7 +54,9 @@ def compile_project(
     project = resolve_checks(project, found, memo)
     graph = build_graph(project, found, memo)
     check_assembly(graph, found, memo)
-    check_landing_zones(graph, project.profile, plugins, found)
+    tables = Tables(project.profile, plugins, resolved or {})
+    check_tables(graph, tables, found)
+    check_landing_zones(graph, tables, found)
     check_kept_assets(graph, project.dagster.key_prefix, found)
     check_parameters(graph, found)
     check_sensors(project.dagster.sensors, graph, project.profile, plugins, found)
@@ -57,6 +66,7 @@ def compile_project(
 
     fusion = fuse_joints(graph, engines, _max_depth(project.profile))
     check_exits(graph, fusion, found)
+    check_stored_tables(graph, tables, {name for name, group in fusion.groups.items() if name == group}, found)
     check_landing_readers(graph, fusion, found)
     order, waves = order_groups(graph, fusion)
     members = fusion.members(graph)

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.compiler.tables import Tables, share
 from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.landing import Landing, landing_options
-from rivet_dagster.model.plugins import Plugins
-from rivet_dagster.model.profile import Profile
 
 _WHOLE = "Leave `partitions` out: the write strategies append, merge and delete_insert take whatever comes."
 
 
-def check_landing_zones(graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
+def check_landing_zones(graph: Graph, tables: Tables, found: Diagnostics) -> None:
     """RVT-321 for a zone that the catalog cannot list, or of which a run reads a part, or that others lose files of."""
     sources = [joint for joint in graph.joints.values() if joint.type == SOURCE]
     for joint in sources:
         landing = _landing(joint)
         if landing is None:
             continue
-        spec = profile.catalog(joint.catalog or "")
-        traits = plugins.catalogs.get(spec.type) if spec else None
+        spec = tables.profile.catalog(joint.catalog or "")
+        traits = tables.plugins.catalogs.get(spec.type) if spec else None
         why = traits.refuses_landing(spec.options, joint.table or "") if spec and traits else None
         if why:
             found.error(joint, "RVT-321", f"{joint.catalog}.{joint.table} cannot be a landing zone: {why}", "options")
         if joint.partitions is not None:
             message = "a landing zone has no `partitions`: what a run leaves out of a file would never be read"
             found.error(joint, "RVT-321", message, "partitions", _WHOLE)
-        others = [one.name for one in sources if one is not joint and _place(one) == _place(joint)]
-        if landing.archive and others:
+        others = _sharing(joint, sources, tables) if landing.archive else []
+        if others:
             message = f"the files that it archives are those of {' and '.join(others)}, too"
             remedy = "Let one source archive them, and all others read that one in a SQL joint."
             found.error(joint, "RVT-321", message, "options", remedy)
@@ -54,5 +55,6 @@ def _landing(joint: Joint) -> Landing | None:
     return landing_options(joint.options)[0]
 
 
-def _place(joint: Joint) -> tuple[str | None, str]:
-    return joint.catalog, (joint.table or "").strip("/")
+def _sharing(joint: Joint, sources: Iterable[Joint], tables: Tables) -> list[str]:
+    """The other sources that read files of this one."""
+    return [one.name for one in sources if one is not joint and share(tables.of(joint), tables.of(one))]

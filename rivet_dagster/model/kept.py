@@ -14,6 +14,9 @@ from rivet_dagster.model.joint import SOURCE
 DAGSTER = "dagster"
 """The catalog, built in, whose tables are these assets, each named by its key with slashes."""
 
+KEPT = "_asset_"
+"""How the names of these tables begin."""
+
 _SHOWN = 40
 
 
@@ -64,7 +67,7 @@ def kept_table(path: Sequence[str], part: Part | None = None) -> str:
     """
     if part is not None:
         return f"{parts_of(path, part.definition)}{ending(part.key)}"
-    return f"_asset_{_shown('_'.join(path))}_{_hash(json.dumps(list(path)), 12)}"
+    return f"{KEPT}{_shown('_'.join(path))}_{_hash(json.dumps(list(path)), 12)}"
 
 
 def parts_of(path: Sequence[str], definition: str | None = None) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from rivet_dagster.model.location import Location
 
 CheckOptions = Callable[[Mapping[str, Any]], Mapping[str, str]]
 """Given the options of a declaration, what is wrong with their values: a sentence by key."""
@@ -12,6 +14,10 @@ CheckOptions = Callable[[Mapping[str, Any]], Mapping[str, str]]
 
 Refuses = Callable[[Mapping[str, Any], str], str | None]
 """Given a catalog's options and a table, why that cannot be a landing zone, or listed; None where it can."""
+
+
+Places = Callable[[Mapping[str, Any], str], Iterable[Location]]
+"""Given a catalog's options and a table, where its rows lie."""
 
 
 def _nothing_wrong(_: Mapping[str, Any]) -> Mapping[str, str]:
@@ -26,6 +32,10 @@ def _no_files(_: Mapping[str, Any], table: str) -> str | None:
     return "its type of catalog has no files to list"
 
 
+def _nowhere(_: Mapping[str, Any], table: str) -> Iterable[Location]:
+    return ()
+
+
 @dataclass(frozen=True)
 class CatalogTraits:
     """The write strategies a type of catalog can do, the keys of its declaration, and which tables are files."""
@@ -35,6 +45,8 @@ class CatalogTraits:
     check: CheckOptions = _nothing_wrong
     refuses_landing: Refuses = _no_landing_zones
     refuses_listing: Refuses = _no_files
+    written_places: Places = _nowhere
+    read_places: Places = _nowhere
 
 
 @dataclass(frozen=True)

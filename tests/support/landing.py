@@ -12,13 +12,14 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.registry import traits_of
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.plugins import CatalogTraits, EngineTraits, Plugins
+from rivet_dagster.model.plugins import EngineTraits, Plugins
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.project import Project
 from rivet_dagster.model.storage import Files, Projection
@@ -31,9 +32,6 @@ KEPT = 1000
 
 def plan(archive: bool = True, on_empty: str = "write") -> CompiledAssembly:
     """Two tables of all rows of the zone ``lake/zone``; all their versions are kept."""
-    traits = CatalogTraits(
-        frozenset({"replace"}), frozenset({"path", "versions"}), refuses_landing=FilesystemCatalog.refuses_landing
-    )
     profile = Profile(
         "default",
         (CatalogSpec("lake", "filesystem", {"path": "lake", "versions": KEPT}),),
@@ -44,7 +42,7 @@ def plan(archive: bool = True, on_empty: str = "write") -> CompiledAssembly:
     strategy = {"mode": "replace", "on_empty": on_empty}
     zone = source("zone", options={"landing": True, "archive": archive, "format": "csv"})
     joints = (zone, *(sink(name, "zone", write_strategy=strategy) for name in READERS))
-    plugins = Plugins({"filesystem": traits}, {"pyspark": EngineTraits(frozenset())})
+    plugins = Plugins({"filesystem": traits_of(FilesystemCatalog)}, {"pyspark": EngineTraits(frozenset())})
     return compile_project(Project(profile, joints, {}), plugins).raise_errors()
 
 

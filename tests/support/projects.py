@@ -5,23 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.registry import traits_of
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.model.joint import Joint
-from rivet_dagster.model.plugins import CatalogTraits, EngineTraits, Plugins
+from rivet_dagster.model.plugins import EngineTraits, Plugins
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.project import Project, PythonFunction
-from rivet_dagster.model.write_strategy import MODES
 
 PLUGINS = Plugins(
-    {
-        "filesystem": CatalogTraits(
-            frozenset(MODES),
-            frozenset({"path"}),
-            refuses_landing=FilesystemCatalog.refuses_landing,
-            refuses_listing=FilesystemCatalog.refuses_listing,
-        )
-    },
+    {"filesystem": traits_of(FilesystemCatalog)},
     {"pyspark": EngineTraits(frozenset({"master", "max_fusion_depth"}))},
 )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.catalogs.filesystem import examining, heartbeat, shelf, sources, versions
+from rivet_dagster.catalogs.filesystem import examining, heartbeat, locations, shelf, sources, versions
 from rivet_dagster.catalogs.filesystem.carry import flatten, keep_permissions, share, sorted_out
 from rivet_dagster.catalogs.filesystem.columns import source_columns
 from rivet_dagster.catalogs.filesystem.footers import Marks, marks, parquet_files, read_statistics
@@ -28,6 +28,7 @@ from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.model.finding import Finding
+from rivet_dagster.model.location import Location
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import (
@@ -114,6 +115,21 @@ class FilesystemCatalog(Catalog):
     def refuses_listing(cls, options: Mapping[str, Any], table: str) -> str | None:
         """The same."""
         return cls.refuses_landing(options, table)
+
+    @classmethod
+    def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
+        """Their path without links."""
+        return locations.resolved(options, root)
+
+    @classmethod
+    def written_places(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
+        """Paths."""
+        return locations.written(options, table)
+
+    @classmethod
+    def read_places(cls, options: Mapping[str, Any], table: str, look: bool = False) -> Iterable[Location]:
+        """Paths, and patterns of them."""
+        return locations.read(options, table, look)
 
     def files(self, table: str, options: Mapping[str, Any]) -> tuple[LandedFile, ...]:
         """A file, or all at and below a directory or what a glob matches; the folder that they come to must exist."""

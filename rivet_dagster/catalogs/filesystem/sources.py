@@ -21,6 +21,7 @@ from rivet_dagster.model.storage import Files
 
 _GLOB = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{([^{}]*)\}")
+_MOST_PATTERNS = 1000
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def matches(place: Place, table: str, all_parts: bool = False) -> tuple[Path, ..
     """
     found = {
         match
-        for pattern in _without_braces(str(local_path(table)))
+        for pattern in without_braces(str(local_path(table)))
         for match in _expanded(*_start(place.folder, Path(pattern)))
     }
     fixed = len(fixed_folder(place, table).parts) if all_parts else -1
@@ -176,17 +177,26 @@ def _expanded(start: Path, parts: tuple[str, ...]) -> list[Path]:
     return found
 
 
-def _without_braces(pattern: str) -> list[str]:
-    """The patterns that ``{a,b}`` stands for.
+def without_braces(pattern: str) -> list[str]:
+    """The patterns that ``{a,b}`` stands for, in order. Raises RVT-204 where they are more than a thousand.
 
-    >>> _without_braces("{2023,2024}/*.csv")
+    >>> without_braces("{2023,2024}/*.csv")
     ['2023/*.csv', '2024/*.csv']
     """
-    match = _BRACES.search(pattern)
-    if not match:
-        return [pattern]
-    before, after = pattern[: match.start()], pattern[match.end() :]
-    return [p for choice in match[1].split(",") for p in _without_braces(before + choice + after)]
+    found: list[str] = []
+    waiting = [pattern]
+    while waiting:
+        text = waiting.pop()
+        match = _BRACES.search(text)
+        choices = match[1].split(",") if match else []
+        if len(found) + len(waiting) + len(choices) > _MOST_PATTERNS:
+            message = f"`table`: its {{a,b}} stand for more than {_MOST_PATTERNS} patterns"
+            raise RivetError("RVT-204", message, remediation="Name fewer, or use `*`.")
+        if match:
+            waiting += [text[: match.start()] + choice + text[match.end() :] for choice in reversed(choices)]
+        else:
+            found.append(text)
+    return found
 
 
 def hint(place: Place, path: Path) -> str:

@@ -1,0 +1,85 @@
+"""Where tables lie: told from names alone, so far as these do, or from what stands on this machine.
+
+Nothing is told of a path that leads up from a ``${VAR}`` or a home directory, which only the machine knows.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.catalogs.filesystem.place import is_remote, local_path
+from rivet_dagster.catalogs.filesystem.sources import is_glob, without_braces
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.location import Location
+
+_HOMES = ".rivet"
+
+
+def resolved(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """The same options, their ``path`` as it is on this machine, without links."""
+    path = str(options["path"])
+    if not is_remote(path):
+        path = os.path.realpath(os.path.join(root, os.path.expanduser(local_path(path))))
+    return {**options, "path": path}
+
+
+def written(options: Mapping[str, Any], table: str) -> Iterator[Location]:
+    """The link that readers open, and the folder of the versions behind it.
+
+    >>> list(written({"path": "./lake/"}, "orders"))
+    [('path', '.', 'lake', 'orders'), ('path', '.', 'lake', '.rivet', 'orders')]
+    """
+    folder = _parts(str(options.get("path")))
+    yield from _below(folder, (escape(table),))
+    yield from _below(folder, (_HOMES, escape(table)))
+
+
+def read(options: Mapping[str, Any], table: str, look: bool) -> Iterator[Location]:
+    """The file or folder, or what the glob stands for; with ``look`` links are followed.
+
+    >>> list(read({"path": "/data"}, "../raw/{a,b}*", look=False))
+    [('path', '/', 'raw', 'a*'), ('path', '/', 'raw', 'b*')]
+    """
+    folder = str(options.get("path"))
+    try:
+        names = without_braces(table) if "{" in table else [table]
+    except RivetError:
+        return  # an error of the table itself
+    for name in names:
+        if is_remote(name):
+            yield from _below(_parts(name), ())
+        elif look and not is_glob(name) and not is_remote(folder):
+            yield from _below(_parts(os.path.realpath(os.path.join(folder, local_path(name)))), ())
+        else:
+            path = str(local_path(name))
+            parts = tuple(path.split("/"))
+            found = parts if is_glob(name) else tuple(map(escape, parts))
+            yield from _below(("path", "/") if path.startswith("/") else _parts(folder), found)
+
+
+@lru_cache(maxsize=256)
+def _parts(path: str) -> Location | None:
+    """A catalog's folder."""
+    plain = path if is_remote(path) else str(local_path(path))
+    kind = "store" if is_remote(path) else "/" if plain.startswith("/") else "."
+    return next(_below(("path", kind), tuple(map(escape, plain.split("/")))), None)
+
+
+def _below(folder: Location | None, names: Sequence[str]) -> Iterator[Location]:
+    """The location of what the names lead to."""
+    if folder is None:
+        return
+    parts = list(folder[2:])
+    for name in names:
+        if name == ".." and parts and parts[-1] != "..":
+            if "${" in parts[-1] or parts[-1].startswith("~"):
+                return
+            parts.pop()
+        elif name not in ("", "."):
+            parts.append(name)
+    yield (*folder[:2], *parts)
