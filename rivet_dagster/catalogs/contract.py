@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.location import Location
+from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import (
@@ -80,6 +81,16 @@ class Catalog(Protocol):
         A value that still holds ``${`` is not judged.
         """
         return f"a catalog of the type {cls.type} has no files to list"
+
+    @classmethod
+    def check_table(
+        cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
+    ) -> Iterable[Wrong]:
+        """What is wrong with ``table``, and with the options ``own`` of the joint that reads or writes it.
+
+        ``options`` are the catalog's; a value that still holds ``${`` is not judged.
+        """
+        return ()
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:

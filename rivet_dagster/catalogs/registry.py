@@ -46,4 +46,5 @@ def traits_of(found: type[Catalog]) -> CatalogTraits:
         refuses_listing=found.refuses_listing,
         written_places=found.written_places,
         read_places=found.read_places,
+        check_table=found.check_table,
     )

@@ -16,7 +16,7 @@ from rivet_dagster.compiler.landing import check_landing_readers, check_landing_
 from rivet_dagster.compiler.materialization import engine_boundaries, materializations
 from rivet_dagster.compiler.partitions import check_parameters, check_partition_columns
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
-from rivet_dagster.compiler.plugin_options import check_plugins
+from rivet_dagster.compiler.plugin_options import check_declared_tables, check_plugins
 from rivet_dagster.compiler.quality import resolve_checks
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.schemas import JointSchema, infer_schemas
@@ -54,6 +54,7 @@ def compile_project(
     project = resolve_checks(project, found, memo)
     graph = build_graph(project, found, memo)
     check_assembly(graph, found, memo)
+    check_declared_tables(graph, project.profile, plugins, found)
     tables = Tables(project.profile, plugins, resolved or {})
     check_tables(graph, tables, found)
     check_landing_zones(graph, tables, found)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.errors import nearest
+from rivet_dagster.model.joint import SINK, SOURCE
+from rivet_dagster.model.landing import landing_options
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.plugins import CatalogTraits, EngineTraits, Plugins
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
+from rivet_dagster.model.step_options import step_options
 
 
 def check_plugins(profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
@@ -19,6 +23,23 @@ def check_plugins(profile: Profile, plugins: Plugins, found: Diagnostics) -> Non
     for engine in profile.engines:
         origin = profile.engine_origins.get(engine.name, profile.origin)
         _check("engine", engine, plugins.engines, origin, found)
+
+
+def check_declared_tables(graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
+    """What the catalogs find wrong with the tables of sources and sinks, and with the workspace as a place for some."""
+    for joint in graph.joints.values():
+        spec = profile.catalog(joint.catalog or "") if joint.type in (SOURCE, SINK) else None
+        if spec is not None and spec.type in plugins.catalogs:
+            own = landing_options(step_options(joint.options)[1])[1]
+            table = str(joint.table)
+            for wrong in plugins.catalogs[spec.type].check_table(spec.options, table, own, joint.type == SINK):
+                found.error(joint, wrong.code, wrong.message, wrong.key, wrong.remediation)
+    spec = profile.catalog(profile.workspace)
+    if spec is not None and spec.type in plugins.catalogs:
+        for wrong in plugins.catalogs[spec.type].check_table(spec.options, "joint", {}, True):
+            message = f"`workspace`: nothing can be stored in '{spec.name}': {wrong.message}"
+            remedy = "Name another catalog of the profile as its `workspace`, or none."
+            found.errors.append(profile.origin.diagnostic(wrong.code, message, key="workspace", remediation=remedy))
 
 
 def _check(

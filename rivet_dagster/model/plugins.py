@@ -20,6 +20,20 @@ Places = Callable[[Mapping[str, Any], str], Iterable[Location]]
 """Given a catalog's options and a table, where its rows lie."""
 
 
+@dataclass(frozen=True)
+class Wrong:
+    """What is wrong with a table, at a ``key`` of the joint that declares it."""
+
+    code: str
+    key: str
+    message: str
+    remediation: str | None = None
+
+
+CheckTable = Callable[[Mapping[str, Any], str, Mapping[str, Any], bool], Iterable[Wrong]]
+"""Given a catalog's options, a table, the joint's own options and whether the joint writes the table."""
+
+
 def _nothing_wrong(_: Mapping[str, Any]) -> Mapping[str, str]:
     return {}
 
@@ -30,6 +44,10 @@ def _no_landing_zones(_: Mapping[str, Any], table: str) -> str | None:
 
 def _no_files(_: Mapping[str, Any], table: str) -> str | None:
     return "its type of catalog has no files to list"
+
+
+def _no_rules(_: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool) -> Iterable[Wrong]:
+    return ()
 
 
 def _nowhere(_: Mapping[str, Any], table: str) -> Iterable[Location]:
@@ -47,6 +65,7 @@ class CatalogTraits:
     refuses_listing: Refuses = _no_files
     written_places: Places = _nowhere
     read_places: Places = _nowhere
+    check_table: CheckTable = _no_rules
 
 
 @dataclass(frozen=True)

@@ -295,6 +295,29 @@ JOINT_FILES = {
         known: on_empty
             Correct the value.
     """),
+    "sink: table and options that are none": Case(
+        {"sinks/report.yaml": SINK.replace("report", "../report") + "options: {format: csv, retires: 3}\n"}, """
+        RVT-204 sinks/report.yaml:4: joint report: no table can be called '../report'
+            The table of a filesystem sink is a plain name: ...
+        RVT-203 sinks/report.yaml:5: joint report: unknown option 'retires'; did you mean 'retries'?
+            Remove the key or correct its name.
+        RVT-204 sinks/report.yaml:5: joint report: the table of a filesystem sink is always Parquet: `format` cannot be
+        another
+            Remove the option.
+    """),
+    "sink: remote store": profiles("path: lake", "path: 's3a://lake/x'", """
+        RVT-402 sinks/report.yaml:3: joint report: the catalog is on a remote store, which has no atomic switch from one
+        version of a table to the next
+            Put the sink on an Iceberg catalog, or on a POSIX file system.
+    """),
+    "source: format and braces that nobody reads": Case(
+        {"sources/raw.yaml": SOURCE.replace("raw", "'{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}'")
+            .replace("{schema", "{format: exe, schema")}, """
+        RVT-204 sources/raw.yaml:3: joint raw: the {a,b} of `table` stand for more than 1000 patterns
+            Name fewer, or use `*`.
+        RVT-204 sources/raw.yaml:4: joint raw: no format is called 'exe'; known: csv, json, orc, parquet
+            Correct the value.
+    """),
     "sink: wrong on_empty": sink("write_strategy: {mode: replace, on_empty: ignore}\n", """
         RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has a wrong `on_empty`: it must be one of write,
         skip, fail, not 'ignore'
@@ -389,6 +412,7 @@ JOINT_FILES = {
     "landing zone: on a remote store": Case({
         "sources/raw.yaml": SOURCE.replace("{schema", "{landing: true, schema"),
         "profiles.yaml": PROFILES.replace("path: lake", "path: 's3://bucket/lake'"),
+        "sinks/report.yaml": None,
     }, """
         RVT-321 sources/raw.yaml:4: joint raw: lake.raw cannot be a landing zone: only the engine can look into a remote
         store

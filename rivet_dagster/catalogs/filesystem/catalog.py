@@ -12,6 +12,7 @@ from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.filesystem import examining, heartbeat, locations, shelf, sources, versions
 from rivet_dagster.catalogs.filesystem.carry import flatten, keep_permissions, share, sorted_out
 from rivet_dagster.catalogs.filesystem.columns import source_columns
+from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
 from rivet_dagster.catalogs.filesystem.footers import Marks, marks, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
@@ -29,6 +30,7 @@ from rivet_dagster.model.convert import show
 from rivet_dagster.model.entry_points import is_unexpanded, refuse_wrong_options
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.location import Location
+from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import (
@@ -115,6 +117,13 @@ class FilesystemCatalog(Catalog):
     def refuses_listing(cls, options: Mapping[str, Any], table: str) -> str | None:
         """The same."""
         return cls.refuses_landing(options, table)
+
+    @classmethod
+    def check_table(
+        cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
+    ) -> Iterable[Wrong]:
+        """Of a sink its name and the options that Spark's Parquet writer knows; those of a source are the reader's."""
+        return wrong_sink(options, table, own) if is_written else wrong_source(table, own)
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:

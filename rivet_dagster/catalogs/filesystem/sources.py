@@ -190,7 +190,7 @@ def without_braces(pattern: str) -> list[str]:
         match = _BRACES.search(text)
         choices = match[1].split(",") if match else []
         if len(found) + len(waiting) + len(choices) > _MOST_PATTERNS:
-            message = f"`table`: its {{a,b}} stand for more than {_MOST_PATTERNS} patterns"
+            message = f"the {{a,b}} of `table` stand for more than {_MOST_PATTERNS} patterns"
             raise RivetError("RVT-204", message, remediation="Name fewer, or use `*`.")
         if match:
             waiting += [text[: match.start()] + choice + text[match.end() :] for choice in reversed(choices)]

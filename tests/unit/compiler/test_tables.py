@@ -39,8 +39,8 @@ def test_two_catalogs_over_one_folder_are_one_table(other: str) -> None:
     plan = compiled(
         source("raw"), sink("report", "raw"), sink("two", "raw", catalog="other", table="Report"), other=other
     )
-    (error,) = plan.errors
-    assert (error.code, error.joint) == ("RVT-310", "two")
+    (error,) = (error for error in plan.errors if error.code == "RVT-310")
+    assert error.joint == "two"
     assert error.message == "sink 'report' writes the table lake.report already, and other.Report shares its folder"
 
 
