@@ -308,7 +308,7 @@ JOINT_FILES = {
     "sink: remote store": profiles("path: lake", "path: 's3a://lake/x'", """
         RVT-402 sinks/report.yaml:3: joint report: the catalog is on a remote store, which has no atomic switch from one
         version of a table to the next
-            Put the sink on an Iceberg catalog, or on a POSIX file system.
+            Give the sink's catalog a `path` on a POSIX file system that engine and Dagster both see.
     """),
     "source: format and braces that nobody reads": Case(
         {"sources/raw.yaml": SOURCE.replace("raw", "'{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}'")
