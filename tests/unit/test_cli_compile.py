@@ -19,10 +19,10 @@ default:
     - {name: spark, type: pyspark, catalogs: [lake]}
   default_engine: spark
 """,
-    "sources/raw.yaml": "type: source\ncatalog: lake\ntable: raw\noptions: {schema: 'id BIGINT, net DOUBLE'}\n",
+    "sources/raw.yaml": "type: source\ncatalog: lake\ntable: 'raw/\"b\"'\noptions: {schema: 'id BIGINT, net DOUBLE'}\n",
     "joints/a.sql": "-- rivet:assert: not_null(id)\nSELECT id, net FROM raw",
     "joints/b.sql": "SELECT net * 2 AS twice FROM a",
-    "sinks/end.yaml": "name: graph\ntype: sink\ncatalog: lake\ntable: 'reports/\"b\"'\nupstream: b\n",
+    "sinks/end.yaml": "name: graph\ntype: sink\ncatalog: lake\ntable: report\nupstream: b\n",
 }
 
 
@@ -67,8 +67,8 @@ def test_mermaid(project, capsys):
     assert sorted(nodes.values()) == [
         '["a<br/>1 check"]',
         '["b"]',
-        '[("raw<br/>lake.raw")]',
-        '[["graph<br/>lake.reports/#quot;b#quot;"]]',
+        '[("raw<br/>lake.raw/#quot;b#quot;")]',
+        '[["graph<br/>lake.report"]]',
     ]
     arrows = [re.fullmatch(r'(j\d+) (-->|==>\|"[^"]*"\|) (j\d+)', line) for line in lines]
     edges = [(match[1], match[3], match[2]) for match in arrows if match]
