@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.location import Location
 from rivet_dagster.model.plugins import Wrong
@@ -231,8 +232,12 @@ class Catalog(Protocol):
     def building(self) -> tuple[str, ...]:
         """The names of what is staged and neither dead nor kept back."""
 
-    def sweep(self) -> tuple[str, ...]:
-        """Remove what runs that are dead had staged, and give the names of it; a living run loses nothing."""
+    def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
+        """Remove what runs that are dead had staged, and give the names of it; a living run loses nothing.
+
+        A table that cannot be swept keeps no other from it: ``failed`` is called with each error, or they are raised
+        together at the end.
+        """
 
     def uri(self, table: str) -> str:
         """Where a person finds the table."""

@@ -12,11 +12,12 @@ from rivet_dagster.project.load import load_project
 
 
 def sweep_command(options: argparse.Namespace) -> int:
-    """Sweep every catalog and say what went; joints that do not compile are no hindrance."""
+    """Sweep every catalog and say what went, then what is wrong; joints that do not compile are no hindrance."""
     root = Path(options.project)
     specs = load_project(root, options.profile).profile.catalogs
     swept = sweep(open_catalog(spec, root, os.environ) for spec in specs)
-    for name in swept:
+    for name in swept.names:
         print(f"removed {name}")
-    print(f"{len(swept)} leftover{'' if len(swept) == 1 else 's'} of dead runs removed")
+    print(f"{len(swept.names)} leftover{'' if len(swept.names) == 1 else 's'} of dead runs removed")
+    swept.raise_errors()
     return 0

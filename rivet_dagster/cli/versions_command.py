@@ -11,6 +11,7 @@ from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.execution.heartbeat import kept_alive
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.storage import CURRENT, OLDER, Staged, Version
@@ -51,7 +52,8 @@ def _publish(
     catalog: Catalog, staged: Staged, joint: CompiledJoint, identity: str, otherwise: Callable[[Staged], None]
 ) -> None:
     try:
-        published = catalog.publish(staged, identity)
+        with kept_alive(catalog, staged):
+            published = catalog.publish(staged, identity)
     except BaseException:
         otherwise(staged)
         raise

@@ -25,9 +25,10 @@ def sweep_job(project: RivetProject) -> dg.JobDefinition:
         runtime = Runtime(project.assembly, project.root)
         with rivet_failures():
             swept = sweep_patiently(runtime.catalog(spec.name) for spec in project.assembly.catalogs)
-        for name in swept:
-            context.log.info(f"removed {name}")
-        context.add_output_metadata({"rivet/swept": len(swept)})
+            for name in swept.names:
+                context.log.info(f"removed {name}")
+            context.add_output_metadata({"rivet/swept": len(swept.names)})
+            swept.raise_errors()
 
     @dg.job(name=JOB, description="Removes what runs that died left in the catalogs.")
     def sweep() -> None:

@@ -4,23 +4,55 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 
 from rivet_dagster.catalogs.contract import DEAD_AFTER, Catalog
+from rivet_dagster.errors import Diagnostic, RivetError
 
 
-def sweep(catalogs: Iterable[Catalog]) -> tuple[str, ...]:
-    """Remove what is known to be dead now, and name it as ``catalog: table/version``."""
-    return tuple(f"{catalog.name}: {name}" for catalog in catalogs for name in catalog.sweep())
+@dataclass(frozen=True)
+class Swept:
+    """What was removed, as ``catalog: table/version``, and what is wrong with tables that could not be swept."""
+
+    names: tuple[str, ...]
+    errors: tuple[Diagnostic, ...]
+
+    def raise_errors(self) -> None:
+        """Raise all that is wrong as one RivetError."""
+        if self.errors:
+            raise RivetError.of(self.errors)
 
 
-def sweep_patiently(catalogs: Iterable[Catalog]) -> tuple[str, ...]:
+def sweep(catalogs: Iterable[Catalog]) -> Swept:
+    """Remove what is known to be dead now; what is wrong with one table keeps no other from being swept."""
+    names: list[str] = []
+    errors: list[RivetError] = []
+    for catalog in catalogs:
+        try:
+            names += [f"{catalog.name}: {name}" for name in catalog.sweep(errors.append)]
+        except RivetError as error:
+            errors.append(error)
+    return Swept(tuple(names), tuple(diagnostic for error in errors for diagnostic in error.diagnostics))
+
+
+def sweep_patiently(catalogs: Iterable[Catalog]) -> Swept:
     """The same, and where something is being built wait until its run has shown that it lives, or has died.
 
     A run that has just died looks alive for a minute.
     """
     catalogs = tuple(catalogs)
     swept = sweep(catalogs)
-    if any(catalog.building() for catalog in catalogs):
+    if _anything_is_built(catalogs):
         time.sleep(DEAD_AFTER + 1)
-        swept += sweep(catalogs)
+        later = sweep(catalogs)
+        return Swept(swept.names + later.names, later.errors)
     return swept
+
+
+def _anything_is_built(catalogs: Iterable[Catalog]) -> bool:
+    for catalog in catalogs:
+        with suppress(RivetError):  # the sweep has told it
+            if catalog.building():
+                return True
+    return False

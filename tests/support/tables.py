@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,3 +51,10 @@ def refused(call: Callable[..., Any], *arguments: Any, **options: Any) -> RivetE
     with pytest.raises(RivetError) as caught:
         call(*arguments, **options)
     return caught.value
+
+
+def recorded_syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The inodes of what is put on disk for good from now on, in order; the disk itself is spared."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    return synced

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.tables import catalog, publish, refused
+from support.tables import catalog, fill, ids, publish, refused
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.errors import RivetError
@@ -67,6 +67,17 @@ def test_a_published_table_that_cannot_be_looked_up_is_an_error(tmp_path, wareho
     assert all(text.startswith("RVT-403") and os.strerror(number) in text for text in refusals.values())
     needs = {"readlink": "current", "stat": "read", "listdir": "current", "scandir": "files", "open": "by"}
     assert needs.get(call) is None or needs[call] in refusals
+
+
+@pytest.mark.parametrize("call", ["readlink", "open", "scandir"])
+def test_what_may_be_published_is_not_discarded(tmp_path, warehouse, monkeypatch, call):
+    """A run whose publish succeeded and then failed does not know it either."""
+    staged = fill(warehouse.stage("orders", {}), [1])
+    warehouse.publish(staged, "run")
+    failing(monkeypatch, call, errno.EIO, tmp_path / "warehouse")
+    warehouse.discard(staged)
+    monkeypatch.undo()
+    assert ids(tmp_path / "warehouse/orders") == [1]
 
 
 @pytest.mark.parametrize("number", FAILURES, ids=[errno.errorcode[number] for number in FAILURES])

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from support.tables import catalog, fill, ids, publish, refused, tree
+from support.tables import catalog, fill, ids, publish, recorded_syncs, refused, tree
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 
@@ -47,6 +47,73 @@ def test_current_tells_of_the_published_version(warehouse):
     assert warehouse.current("orders") == second
     assert (second.statistics.rows, second.rows_before) == (1, 2)
     assert first.version < second.version
+
+
+def test_a_first_publish_survives_a_loss_of_power(tmp_path, monkeypatch):
+    """Each new folder's entry in the one above is on disk before the link is, and the link's own after it."""
+    deep, lake = catalog(tmp_path, "data/lake"), tmp_path / "data/lake"
+    synced, rename = recorded_syncs(monkeypatch), os.replace
+
+    def replace(*paths: Path) -> None:
+        synced.append(0)
+        rename(*paths)
+
+    monkeypatch.setattr(os, "replace", replace)
+    staged = fill(deep.stage("orders", {}), [1])
+    entries = [os.stat(path).st_ino for path in (tmp_path, tmp_path / "data", lake, lake / ".rivet")]
+    assert set(synced) == set(entries)
+    synced.clear()
+    deep.publish(staged, "run")
+    # Another process may have made them, and have died before it got so far.
+    assert set(entries[1:]) < set(synced[: synced.index(0)])
+    assert synced[synced.index(0) + 1 :] == [os.stat(lake).st_ino]
+
+
+def test_a_folder_that_was_published_to_and_is_gone_is_no_empty_one(tmp_path):
+    (tmp_path / ".rivet").mkdir()  # as each project has one that was compiled
+    mount = tmp_path / "mnt/lake"
+    first = catalog(tmp_path, "mnt/lake")
+    publish(first, [1])
+    away = tmp_path / "unmounted"
+    mount.rename(away)
+    for there in ("no folder", "an empty one"):  # as where a disk is mounted
+        if there == "an empty one":
+            mount.mkdir()
+        for lake in (first, catalog(tmp_path, "mnt/lake")):
+            for ask in (
+                lambda lake=lake: lake.current("orders"),
+                lambda lake=lake: lake.published_by("orders", "run"),
+                lambda lake=lake: lake.stage("orders", {}),
+                lambda lake=lake: lake.stage("others", {}),
+                lambda lake=lake: lake.tables(""),
+                lake.sweep,
+            ):
+                error = refused(ask)
+                assert error.code == "RVT-403"
+                assert "mnt/lake is gone, where this project has published tables" in str(error)
+                assert f"to begin anew there: mkdir -p {mount}/.rivet" in str(error)
+            assert [finding.code for finding in lake.examine(True)] == ["RVT-403"]
+    assert os.listdir(mount) == []
+    mount.rmdir()
+    away.rename(mount)
+    assert catalog(tmp_path, "mnt/lake").current("orders").identity == "run"
+
+    shutil.rmtree(mount)
+    (mount / ".rivet").mkdir(parents=True)  # as the error says
+    assert publish(catalog(tmp_path, "mnt/lake"), [2]).rows_before == 0
+
+
+def test_a_first_run_makes_the_folder(tmp_path):
+    """In a fresh project, of a workspace that was removed, and of a folder that only others have published to."""
+    for project in ("one", "two"):
+        (tmp_path / project / ".rivet").mkdir(parents=True)
+        publish(catalog(tmp_path / project, "warehouse"), [1])
+        publish(catalog(tmp_path / project, ".rivet/workspace"), [1])
+    shutil.rmtree(tmp_path / "one/.rivet/workspace")
+    publish(catalog(tmp_path / "one", ".rivet/workspace"), [2])
+    publish(catalog(tmp_path / "one", "../three"), [1])
+    shutil.rmtree(tmp_path / "three")
+    publish(catalog(tmp_path / "two", "../three"), [1])
 
 
 def test_a_staged_version_is_seen_by_nobody(tmp_path, warehouse):

@@ -1,18 +1,26 @@
 """Signs of life: what a dead run staged is swept, what a living one stages is not, and the dead publish nothing."""
 
+import json
 import os
+import shutil
 import threading
 import time
 from pathlib import Path
+from unittest.mock import call, patch
 
+import pyarrow as pa
 import pytest
 from support.folders import ProjectFolder
 from support.tables import catalog, fill, ids, publish, refused, tree
 
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog, heartbeat, versions
+from rivet_dagster.catalogs.filesystem import sweep as sweep_module
+from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.cli.main import main
+from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.heartbeat import kept_alive
-from rivet_dagster.model.storage import Staged
+from rivet_dagster.model.storage import EVERYTHING, Staged
+from rivet_dagster.model.watermark import Override
 
 
 @pytest.fixture
@@ -150,3 +158,165 @@ def test_sweep_on_the_command_line(tmp_path, capsys):
     assert main(["-p", str(project.root), "sweep"]) == 0
     assert capsys.readouterr().out == "0 leftovers of dead runs removed\n"
     assert ids(tmp_path / "lake/orders") == [1]
+
+
+def answers(home: Path, staged: Staged, warehouse: FilesystemCatalog) -> list[str]:
+    """The codes that each verb about a staged version ends with."""
+    rows = pa.table({"id": [1]}).to_reader()
+    verbs = {
+        "base": lambda: warehouse.base(staged),
+        "put": lambda: warehouse.put(staged, rows),
+        "written": lambda: warehouse.written(staged),
+        "carry": lambda: warehouse.carry(staged, EVERYTHING),
+        "audit": lambda: warehouse.audit(staged),
+        "beat": lambda: warehouse.beat(staged),
+        "publish": lambda: warehouse.publish(staged, "run"),
+        "keep_back": lambda: warehouse.keep_back(staged),
+    }
+    return [refused(verb).code for verb in verbs.values()]
+
+
+@pytest.mark.parametrize("left", ["nothing", "folder", "files", "no table at all"])
+def test_a_run_that_was_swept_and_wakes_is_told_so_whatever_it_does(warehouse, home, left):
+    publish(warehouse, [1])
+    staged = fill(warehouse.stage("orders", {}), [2])
+    silent_for(61, home, staged)
+    assert warehouse.sweep() == (f"orders/{staged.version}",)
+    if left in ("folder", "files"):
+        Path(staged.target.paths[0]).mkdir()  # its engine goes on writing
+    if left == "files":
+        fill(staged, [2])
+    if left == "no table at all":
+        shutil.rmtree(home)
+    assert set(answers(home, staged, warehouse)) == {"RVT-406"}
+    warehouse.discard(staged)
+
+
+def test_what_a_swept_run_meets_elsewhere_is_told_as_its_cause(warehouse, home):
+    """An engine, for one, whose files have gone."""
+    staged = warehouse.stage("orders", {})
+    for error, code in ((RivetError("RVT-503", "no such file"), "RVT-503"), (KeyError("x"), None)):
+        with pytest.raises(type(error)) as caught, kept_alive(warehouse, staged):
+            raise error
+        assert getattr(caught.value, "code", None) == code
+
+    def wake() -> None:
+        with kept_alive(warehouse, staged):
+            silent_for(61, home, staged)
+            warehouse.sweep()
+            raise RivetError("RVT-503", "no such file")
+
+    swept = refused(wake)
+    assert (swept.code, swept.__cause__.code) == ("RVT-406", "RVT-503")
+
+
+def test_a_late_sign_revives_nothing(warehouse, home):
+    staged = fill(warehouse.stage("orders", {}), [1])
+    file = home / f"{staged.version}.alive"
+    silent_for(100, home, staged)
+    with patch("os.utime", wraps=os.utime) as renewed:
+        assert "gave no sign of life for 100 s" in str(refused(warehouse.beat, staged))
+    assert call(file) not in renewed.mock_calls
+    assert not file.exists()
+
+
+def test_a_sign_and_a_sweep_exclude_each_other(warehouse, home):
+    """A sweep that has seen a version dead removes it before it can live again, and none waits itself to death."""
+    staged, table = fill(warehouse.stage("orders", {}), [1]), TableLayout(home.parents[1], "orders")
+    thread = threading.Thread(target=warehouse.beat, args=(staged,))
+    with versions.locked(table):
+        silent_for(30, home, staged)
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+    thread.join(10)
+    assert not thread.is_alive()
+    with versions.locked(table):
+        silent_for(70, home, staged)
+        heartbeat.beat(table, staged.version, since=time.time() - 30)  # so long it has waited for the lock
+    assert warehouse.sweep() == ()
+
+
+def test_other_processes_and_their_probes_come_and_go_while_it_sweeps(warehouse, home, monkeypatch):
+    publish(warehouse, [1])
+    for name in (".clock-0badcafe", ".watermark-0badcafe", ".kept-0badcafe"):
+        (home / name).touch()
+        os.utime(home / name, (0, 0))
+
+    def names_in(folder: Path) -> list[str]:
+        found = listed(folder)
+        for probe in folder.glob(".*-*"):
+            probe.unlink()
+        return found
+
+    listed = sweep_module.names_in
+    monkeypatch.setattr(sweep_module, "names_in", names_in)
+    assert warehouse.sweep() == ()
+    assert not [name for name in tree(home) if "0badcafe" in name]
+
+
+def test_what_others_left_among_the_tables_is_passed_over(tmp_path, warehouse, home):
+    publish(warehouse, [1])
+    foreign = ["../.DS_Store", "../.nfs0001", "../.gitignore", "../notes.txt", ".DS_Store", ".nfs0002", "notes.txt"]
+    for name in foreign:
+        (home / name).write_text("theirs")
+    (home / "../my own folder").mkdir()
+    (home / "00000009-0badcafe").write_text("a file in the place of a folder")
+    assert warehouse.tables("") == ("orders",)
+    assert [finding.status for finding in warehouse.examine(True)] == ["ok", "warn"]
+    assert warehouse.sweep() == ("orders/00000009-0badcafe",)
+    publish(warehouse, [2])
+    assert all((home / name).read_text() == "theirs" for name in foreign)
+    assert ids(tmp_path / "warehouse/orders") == [2]
+
+
+DAMAGES = {
+    "empty": "",
+    "cut": '{"version": "0000',
+    "a list": "[]",
+    "without fields": "{}",
+    "another type": '{"rows": 1, "rows_before": 1, "columns": 5}',
+    "no text": "\udcff\udcfe",
+    "newer": None,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("which", ["current", "older"])
+def test_a_manifest_that_cannot_be_read_stops_its_own_table_alone(tmp_path, capsys, damage, which):
+    project = ProjectFolder(tmp_path, {"joints/one.sql": "SELECT 1 AS id"})
+    lake = catalog(tmp_path, "lake", versions=3)
+    older, current = publish(lake, [1]), publish(lake, [2])
+    publish(lake, [3], table="other")
+    home = tmp_path / "lake/.rivet"
+    manifest = home / f"orders/{(current if which == 'current' else older).version}.json"
+    newer = json.dumps({**json.loads(manifest.read_text()), "from_tomorrow": 1})
+    manifest.write_text(DAMAGES[damage] if DAMAGES[damage] is not None else newer, errors="surrogateescape")
+    for table in ("orders", "other"):
+        (home / table / "00000009-0badcafe").mkdir()
+    before = tree(home / "orders")
+
+    assert [(f.status, f.code) for f in lake.examine(True)] == [("fail", "RVT-407"), ("warn", None)]
+    assert main(["-p", str(project.root), "sweep"]) == 1
+    out, told = capsys.readouterr()
+    assert out == "removed lake: other/00000009-0badcafe\n1 leftover of dead runs removed\n"
+    assert (told.count("RVT-407"), str(manifest) in told) == (1, True)
+    assert ("from_tomorrow" in told) == ("Update rivet_dagster" in told) == (damage == "newer")
+    for ask in (lake.versions, lake.stage):
+        assert refused(ask, "orders", *([{}] if ask == lake.stage else [])).code == "RVT-407"
+    assert tree(home / "orders") == before
+    assert ids(tmp_path / "lake/orders") == [2]
+    publish(lake, [4], table="other")
+    manifest.unlink()
+    publish(lake, [5])
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "\udcff"])
+def test_a_watermark_that_cannot_be_read_is_one_clear_error(warehouse, home, text):
+    published = publish(warehouse, [1])
+    file = home / f"{published.version}.watermark"
+    file.write_text(text, errors="surrogateescape")
+    error = refused(warehouse.watermark_override, published)
+    assert (error.code, str(file) in str(error)) == ("RVT-407", True)
+    warehouse.override_watermark(published, Override("7"))
+    assert warehouse.watermark_override(published) == Override("7")

@@ -1,14 +1,20 @@
 """Versions that a person decides on: kept back, brought back, listed, evicted."""
 
+import errno
+import fcntl
 import json
 import os
+import shutil
+import threading
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from support.tables import catalog, fill, ids, publish, refused, tree
+from support.tables import catalog, fill, ids, publish, recorded_syncs, refused, tree
 
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog, manifest
+from rivet_dagster.catalogs import beating
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog, heartbeat, manifest, versions
+from rivet_dagster.catalogs.filesystem.carry import share
 from rivet_dagster.model.storage import Record, Staged
 
 
@@ -163,6 +169,149 @@ def test_versions_that_are_not_there(warehouse, table):
         for name in (current.version, "00000009-00000000", "../orders"):
             assert refused(call, "orders", name).code == "RVT-408"
     assert tree(table.parent) == before
+
+
+def test_a_version_is_taken_up_by_one_person_and_stays_theirs(warehouse, table):
+    publish(warehouse, [1])
+    kept = kept_back(warehouse, [2])
+    warehouse.take_up("orders", kept.version)
+    error = refused(warehouse.take_up, "orders", kept.version)
+    assert (error.code, "somebody else is publishing or dropping" in str(error)) == ("RVT-408", True)
+    # Its process dies: the version is kept back as before, and can be taken up when that is known.
+    (alive,) = table.parent.glob(".rivet/orders/*.alive")
+    os.utime(alive, (0, 0))
+    assert warehouse.sweep() == ()
+    assert not alive.exists()
+    assert [one.state for one in warehouse.versions("orders")] == ["current", "kept back"]
+    published = warehouse.publish(warehouse.take_up("orders", kept.version), "by hand")
+    assert (published.version, ids(table)) == (kept.version, [2])
+
+
+def test_a_version_is_kept_back_under_the_lock_and_on_disk(warehouse, table, monkeypatch):
+    """A sweep sees it alive or marked, never neither; and a loss of power takes nothing of it."""
+    staged = fill(warehouse.stage("orders", {}), [1])
+    home = table.parent / ".rivet/orders"
+    seen, synced = [], recorded_syncs(monkeypatch)
+    monkeypatch.setattr(heartbeat, "end", lambda *_: seen.append(is_locked(home)))
+    warehouse.keep_back(staged)
+    assert seen == [True]
+    folder = Path(staged.target.paths[0])
+    durable = (folder / "part-0.snappy.parquet", folder, home / f"{staged.version}.kept", home)
+    assert synced == [os.stat(path).st_ino for path in durable]
+
+
+def is_locked(home: Path) -> bool:
+    with open(home / "lock") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def test_a_version_that_was_published_and_still_has_its_mark_is_published(warehouse, table):
+    """Its process was killed at that very moment."""
+    publish(warehouse, [1])
+    kept = kept_back(warehouse, [2])
+    mark = table.parent / f".rivet/orders/{kept.version}.kept"
+    text = mark.read_text()
+    warehouse.publish(warehouse.take_up("orders", kept.version), "by hand")
+    mark.write_text(text)
+    assert [one.state for one in warehouse.versions("orders")] == ["current", "older"]
+    assert refused(warehouse.take_up, "orders", kept.version).code == "RVT-408"
+    assert warehouse.sweep() == ()
+    assert not mark.exists()
+    assert ids(table) == [2]
+
+
+@pytest.mark.parametrize("place", ["orders_of_monday", "old/2024/orders", "file.parquet"])
+def test_what_a_persons_link_leads_to_stays(warehouse, table, place):
+    """However often the table is published again, swept or evicted meanwhile."""
+    old = publish(warehouse, [1, 2])
+    link, folder = table.parent / place, Path(warehouse.read(old).paths[0])
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if place == "orders_of_monday":
+        table.rename(link)
+        assert warehouse.current("orders") is None
+    else:
+        link.symlink_to(folder / "part-0.snappy.parquet" if place == "file.parquet" else folder)
+    for number in range(6):
+        last = publish(warehouse, [number])
+        assert ids(link) == [1, 2]
+    assert warehouse.sweep() == ()
+    assert [finding.status for finding in warehouse.examine(True)] == ["ok"]
+    warehouse.evict(last)
+    assert ids(link) == [1, 2]
+    publish(warehouse, [7])
+    link.unlink()
+    assert warehouse.sweep() == (f"orders/{old.version}",)
+    assert ids(table) == [7]
+
+
+def test_a_run_that_fails_after_publishing_takes_nothing_from_a_link_that_was_renamed(warehouse, table):
+    staged = fill(warehouse.stage("orders", {}), [1])
+    warehouse.publish(staged, "run")
+    table.rename(table.parent / "mine")
+    warehouse.discard(staged)
+    assert ids(table.parent / "mine") == [1]
+
+
+def test_a_name_of_a_version_leads_to_no_other_table(warehouse, table):
+    publish(warehouse, [1])
+    other = fill(warehouse.stage("other", {}), [2])
+    warehouse.keep_back(other)
+    before = tree(table.parent)
+    for name in (f"../other/{other.version}", f"{other.version}\n", f"./{other.version}", "", ".", "lock"):
+        for call in (warehouse.restage, warehouse.take_up):
+            assert refused(call, "orders", name).code == "RVT-408"
+    assert refused(warehouse.restage, "third", "00000001-00000000").code == "RVT-408"
+    assert refused(warehouse.take_up, "third", "00000001-00000000").code == "RVT-408"
+    assert tree(table.parent) == before
+
+
+def test_signs_of_life_are_given_while_files_are_copied(warehouse, table, monkeypatch):
+    first = publish(warehouse, [1, 2])
+    publish(warehouse, [3])
+    beats = threading.Event()
+
+    def no_links(*_: object) -> None:
+        raise PermissionError("links are not permitted here")
+
+    def slow(path: Path, target: Path) -> None:
+        assert beats.wait(10)
+        shutil.copyfile(path, target)
+
+    monkeypatch.setattr(beating, "SECONDS", 0.01)
+    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(shutil, "copy2", slow)
+    monkeypatch.setattr(heartbeat, "beat", lambda *_: beats.set())
+    staged = warehouse.restage("orders", first.version)
+    monkeypatch.undo()
+    warehouse.publish(staged, "rollback")
+    assert ids(table) == [1, 2]
+
+
+def test_an_older_version_that_expires_while_it_is_copied(warehouse, table, monkeypatch):
+    first = publish(warehouse, [1])
+    publish(warehouse, [2])
+    before = tree(table.parent)
+
+    def expires(path: Path, _: Path) -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file", str(path))
+
+    monkeypatch.setattr(versions, "share", expires)
+    assert refused(warehouse.restage, "orders", first.version).code == "RVT-408"
+    assert tree(table.parent) == before
+
+
+def test_a_file_that_is_there_is_never_copied_over(tmp_path):
+    """Other versions may share it."""
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "part").write_text(folder)
+    with pytest.raises(FileExistsError):
+        share(tmp_path / "one/part", tmp_path / "two")
+    assert (tmp_path / "two/part").read_text() == "two"
 
 
 def test_eviction_leaves_nothing_but_what_another_run_builds(warehouse, table):

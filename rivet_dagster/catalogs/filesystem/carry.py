@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
-from rivet_dagster.catalogs.filesystem.presence import is_folder
+from rivet_dagster.catalogs.filesystem.presence import is_folder, names_in
 from rivet_dagster.model.storage import Interval, Statistics, Touched
 
 
@@ -17,7 +17,8 @@ def flatten(folder: Path) -> None:
 
     Readers would take the subfolders for columns of the table.
     """
-    for number, part in enumerate(sorted(path for path in folder.iterdir() if "=" in path.name and is_folder(path))):
+    parts = [path for path in map(folder.joinpath, names_in(folder)) if "=" in path.name and is_folder(path)]
+    for number, part in enumerate(parts):
         for path in parquet_files(part):
             # One task gives all parts that it writes the same file name.
             os.rename(path, folder / f"{path.stem}-{number:05}{path.suffix}")
@@ -28,6 +29,8 @@ def share(path: Path, folder: Path) -> None:
     """Have the file in another folder too; the two share their bytes where the file system can."""
     try:
         os.link(path, folder / path.name)
+    except FileExistsError:
+        raise  # a copy would change the file that is there, in all versions that share it
     except OSError:
         shutil.copy2(path, folder / path.name)
 

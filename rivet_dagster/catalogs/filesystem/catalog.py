@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
 from rivet_dagster.catalogs.filesystem.footers import Marks, marks, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
-from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.listing import source_files
 from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
@@ -24,6 +24,7 @@ from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, lookin
 from rivet_dagster.catalogs.filesystem.staging import base_folder, base_of, files_of, publish, staged_files
 from rivet_dagster.catalogs.filesystem.sweep import building, sweep
 from rivet_dagster.catalogs.filesystem.watermark import greatest, read_override, write_override
+from rivet_dagster.catalogs.filesystem.whereabouts import Whereabouts
 from rivet_dagster.catalogs.filesystem.writing import write_rows, writing
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
@@ -82,6 +83,7 @@ class FilesystemCatalog(Catalog):
         self._format: str = spec.options.get("format", "parquet")
         self._kept = int(spec.options.get("versions", 2))
         self._audited: dict[str, Marks] = {}
+        self._whereabouts = Whereabouts(self._place)
 
     def source(self, table: str, options: Mapping[str, Any]) -> Files:
         """The files of ``table``; a table that this catalog published is read in the version it has now."""
@@ -162,7 +164,10 @@ class FilesystemCatalog(Catalog):
             if error.code != "RVT-404":
                 raise
             return None
-        return self._described(layout, manifest) if manifest else None
+        if manifest is None:
+            self._whereabouts.require()
+            return None
+        return self._described(layout, manifest)
 
     def tables(self, prefix: str) -> tuple[str, ...]:
         """Those that have versions, and whose links are there."""
@@ -224,6 +229,7 @@ class FilesystemCatalog(Catalog):
             raise RivetError("RVT-204", "the table of a filesystem sink is always Parquet: `format` cannot be another")
         writer_options = as_texts(options)
         layout = self._layout(table)
+        self._whereabouts.require()
         base = layout.published()
         with writing(layout.home):
             sweep(layout)  # first: what a dead run left may be what fills the disk
@@ -232,52 +238,56 @@ class FilesystemCatalog(Catalog):
 
     def put(self, staged: Staged, rows: Any) -> bool:
         """One more file, of columns that Spark reads as what they are."""
-        folder = self._layout(staged.table).data(staged.version)
-        with writing(folder):
+        layout = self._layout(staged.table)
+        folder = layout.data(staged.version)
+        with writing(folder), heartbeat.required(layout, staged.version):
             return write_rows(rows, folder)
 
     def base(self, staged: Staged) -> Base | None:
         """The base's own folder, with the columns of its first file."""
         layout = self._layout(staged.table)
-        with looking(layout.home):
+        with looking(layout.home), heartbeat.required(layout, staged.version):
             return base_of(layout, staged)
 
     def written(self, staged: Staged) -> tuple[Files, Statistics] | None:
         """The files that are there, as a list: others may come beside them."""
-        folder = self._layout(staged.table).data(staged.version)
-        with writing(folder):
+        layout = self._layout(staged.table)
+        folder = layout.data(staged.version)
+        with writing(folder), heartbeat.required(layout, staged.version):
             flatten(folder)
-        files = parquet_files(folder)
-        return (files_of(files), read_statistics(files)) if files else None
+            files = parquet_files(folder)
+            return (files_of(files), read_statistics(files)) if files else None
 
     def carry(self, staged: Staged, touched: Touched) -> Rest:
         """Share the files whose footers tell that they hold nothing that is touched."""
         layout = self._layout(staged.table)
-        folder, base = layout.data(staged.version), base_folder(layout, staged)
-        if base is None:
-            return Rest(0, None)
-        with writing(folder):
+        folder = layout.data(staged.version)
+        with writing(folder), heartbeat.required(layout, staged.version):
+            base = base_folder(layout, staged)
+            if base is None:
+                return Rest(0, None)
             untouched, mixed, rows = sorted_out(parquet_files(base), touched)
             for path in untouched:
                 share(path, folder)
-        shared = sum(path.stat().st_size for path in untouched)
-        return Rest(rows, files_of(mixed) if mixed else None, shared)
+            shared = sum(path.stat().st_size for path in untouched)
+            return Rest(rows, files_of(mixed) if mixed else None, shared)
 
     def audit(self, staged: Staged) -> tuple[Files, Statistics]:
         """What was staged, and what the footers of its files tell of it."""
         layout = self._layout(staged.table)
-        folder, base = layout.data(staged.version), base_folder(layout, staged)
-        with writing(folder):
+        folder = layout.data(staged.version)
+        with writing(folder), heartbeat.required(layout, staged.version):
+            base = base_folder(layout, staged)
             flatten(folder)
             if base is not None:
                 keep_permissions(base, folder)
-        files = staged_files(folder, self._place.shown(folder))
-        self._audited[staged.version] = marks(files)
-        return files_of([folder]), read_statistics(files)
+            files = staged_files(folder, self._place.shown(folder))
+            self._audited[staged.version] = marks(files)
+            return files_of([folder]), read_statistics(files)
 
     def beat(self, staged: Staged) -> None:
         """A new time for the file beside the staged version."""
-        heartbeat.beat(self._layout(staged.table), staged.version)
+        versions.beat(self._layout(staged.table), staged.version)
 
     def publish(self, staged: Staged, identity: str, record: Record | None = None) -> Published:
         """Switch the link; publishing again what is published already changes nothing."""
@@ -285,7 +295,9 @@ class FilesystemCatalog(Catalog):
         with writing(layout.home):
             audited = self._audited.pop(staged.version, None)
             shown = self._place.shown(layout.data(staged.version))
-            return self._described(layout, publish(layout, staged, identity, record, audited, self._kept, shown))
+            published = publish(layout, staged, identity, record, audited, self._kept, shown)
+        self._whereabouts.note()
+        return self._described(layout, published)
 
     def discard(self, staged: Staged) -> None:
         """Remove what was staged unless it has been published; nothing happens where it is gone already.
@@ -295,11 +307,7 @@ class FilesystemCatalog(Catalog):
         layout = self._layout(staged.table)
         self._audited.pop(staged.version, None)
         with suppress(OSError), versions.locked(layout):
-            try:
-                published = versions.history(layout)
-            except RivetError:
-                published = []  # somebody put something else in the table's place meanwhile
-            if staged.version not in published:
+            if not versions.may_be_read(layout, staged.version):
                 versions.remove(layout, staged.version)
 
     def keep_back(self, staged: Staged) -> None:
@@ -330,10 +338,19 @@ class FilesystemCatalog(Catalog):
         with writing(layout.home):
             shelf.evict(layout, published.version)
 
-    def sweep(self) -> tuple[str, ...]:
+    def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
         """Remove the versions of dead runs in all tables; each as ``table/version``."""
-        with writing(self._place.folder):
-            return tuple(f"{table.name}/{version}" for table in self._layouts() for version in sweep(table))
+        swept: list[str] = []
+        wrong: list[RivetError] = []
+        for table in self._layouts():
+            try:
+                with writing(table.home):
+                    swept += [f"{table.name}/{version}" for version in sweep(table)]
+            except RivetError as error:
+                (failed or wrong.append)(error)
+        if wrong:
+            raise RivetError.of(diagnostic for error in wrong for diagnostic in error.diagnostics)
+        return tuple(swept)
 
     def building(self) -> tuple[str, ...]:
         """The versions beside which signs of life stand; each as ``table/version``."""
@@ -358,9 +375,10 @@ class FilesystemCatalog(Catalog):
     def _layouts(self) -> list[TableLayout]:
         if self._place.remote:
             return []
-        homes = self._place.folder / ".rivet"
+        self._whereabouts.require()
+        homes = self._place.folder / HOMES
         with looking(homes):
-            return [self._layout(name) for name in names_in(homes) if is_folder(homes / name)]
+            return [self._layout(name) for name in names_in(homes) if is_table_name(name) and is_folder(homes / name)]
 
     def _layout(self, table: str) -> TableLayout:
         return TableLayout(self._place.folder, table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -35,12 +35,14 @@ def examine(
             return
         _try_to_read(place.folder, shown, publishes)
         shares = not publishes or _try_to_publish(place.folder, shown)
-        with writing(place.folder):
-            left = [f"{table.name}/{name}" for table in tables() for name in leftovers(table)] if publishes else []
+        left, wrong = _leftovers(tables() if publishes else ())
     except RivetError as error:
         yield from broken(subject, error)
         return
-    yield in_order(subject, f"{shown}: {'tables can be published' if publishes else 'can be read'}")
+    for one in wrong:
+        yield from broken(subject, one)
+    if not wrong:
+        yield in_order(subject, f"{shown}: {'tables can be published' if publishes else 'can be read'}")
     if not shares:
         text = f"{shown} has no hard links: a write that changes a part of a table copies all of it"
         yield doubtful(subject, text, "Put it on a POSIX file system.")
@@ -48,6 +50,18 @@ def examine(
         named = ", ".join(left[:_NAMES]) + (", ..." if len(left) > _NAMES else "")
         text = f"{len(left)} leftover{'' if len(left) == 1 else 's'} of dead runs: {named}"
         yield doubtful(subject, text, "`rivet-dagster sweep` removes them, and so does the next write of each table.")
+
+
+def _leftovers(tables: Iterable[TableLayout]) -> tuple[list[str], list[RivetError]]:
+    left: list[str] = []
+    wrong: list[RivetError] = []
+    for table in tables:
+        try:
+            with writing(table.home):
+                left += [f"{table.name}/{name}" for name in leftovers(table)]
+        except RivetError as error:
+            wrong.append(error)
+    return left, wrong
 
 
 def _try_to_read(folder: Path, shown: str, publishes: bool) -> None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rivet_dagster.catalogs.contract import DEAD_AFTER
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.presence import exists, status
 from rivet_dagster.errors import RivetError
 
 
@@ -20,19 +22,39 @@ def begin(table: TableLayout, version: str) -> None:
     table.alive(version).touch()
 
 
-def beat(table: TableLayout, version: str) -> None:
-    """One more sign. Raises RVT-406 where the last one is too old, or somebody has swept the version."""
+def beat(table: TableLayout, version: str, since: float) -> None:
+    """One more sign, by whoever holds the table's lock and has waited for it ``since`` then.
+
+    Raises RVT-406 where the last one was too old by then, or somebody has swept the version.
+    """
     file = table.alive(version)
-    try:
-        last = file.stat().st_mtime
-        os.utime(file)
-        silent = file.stat().st_mtime - last
-    except FileNotFoundError:
-        silent = None
-    if silent is None or silent > DEAD_AFTER:
+    last = status(file)
+    if last is None:
+        raise _dead(table, version, "has been swept away")
+    # Looked at before it is renewed: no sign may make a version live that a sweep could have taken for dead.
+    silent = since - last.st_mtime
+    if silent > DEAD_AFTER:
         end(table, version)
-        why = "has been swept away" if silent is None else f"gave no sign of life for {silent:.0f} s"
-        raise RivetError("RVT-406", f"the version {version} of '{table.name}' {why}: it cannot be published")
+        raise _dead(table, version, f"gave no sign of life for {silent:.0f} s")
+    os.utime(file)
+
+
+@contextmanager
+def required(table: TableLayout, version: str) -> Iterator[None]:
+    """Raise RVT-406 where the version is not being built any more, before the block or when something in it fails."""
+    if not exists(table.alive(version)):
+        raise _dead(table, version, "has been swept away")
+    try:
+        yield
+    except (OSError, RivetError) as error:
+        told = isinstance(error, RivetError) and error.code == "RVT-406"
+        if not told and not exists(table.alive(version)):
+            raise _dead(table, version, "has been swept away") from error
+        raise
+
+
+def _dead(table: TableLayout, version: str, why: str) -> RivetError:
+    return RivetError("RVT-406", f"the version {version} of '{table.name}' {why}: it cannot be published")
 
 
 def end(table: TableLayout, version: str) -> None:
@@ -52,6 +74,5 @@ def now(table: TableLayout) -> float:
 
 def is_alive(table: TableLayout, version: str, now: float) -> bool:
     """Whether somebody may still be building the version."""
-    with suppress(FileNotFoundError):
-        return now - table.alive(version).stat().st_mtime <= DEAD_AFTER
-    return False
+    last = status(table.alive(version))
+    return last is not None and now - last.st_mtime <= DEAD_AFTER

@@ -32,9 +32,21 @@ from rivet_dagster.catalogs.filesystem.presence import MISSING, is_folder, looki
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import show
 
+HOMES = ".rivet"
+"""The folder of a catalog in which the tables' versions are."""
+
 _NAME = re.compile(r"\w[\w.-]*")
 _VERSION = re.compile(r"\d{8,}-[0-9a-f]{8}")
 _SUFFIXES = (".json", ".alive", ".kept", ".removed", ".watermark")
+
+
+def is_table_name(name: str) -> bool:
+    """Whether a table can be called so.
+
+    >>> is_table_name("marts.orders-2024"), is_table_name(".DS_Store"), is_table_name("a/b")
+    (True, False, False)
+    """
+    return _NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,7 @@ class TableLayout:
     name: str
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if not is_table_name(self.name):
             raise RivetError(
                 "RVT-404",
                 f"no table can be called {show(self.name)}",
@@ -61,7 +73,7 @@ class TableLayout:
     @property
     def home(self) -> Path:
         """The folder of the versions."""
-        return self.folder / ".rivet" / self.name
+        return self.folder / HOMES / self.name
 
     @property
     def lock(self) -> Path:
@@ -70,27 +82,33 @@ class TableLayout:
 
     def data(self, version: str) -> Path:
         """The folder of a version's files."""
-        return self.home / version
+        return self._of(version)
 
     def manifest(self, version: str) -> Path:
         """The file that describes a version."""
-        return self.home / f"{version}.json"
+        return self._of(version, ".json")
 
     def alive(self, version: str) -> Path:
         """The file whose time says when the run that builds a version was last alive."""
-        return self.home / f"{version}.alive"
+        return self._of(version, ".alive")
 
     def kept(self, version: str) -> Path:
         """The file that marks a version as kept back."""
-        return self.home / f"{version}.kept"
+        return self._of(version, ".kept")
 
     def watermark(self, version: str) -> Path:
         """The file with what a person set in place of the watermark of a version."""
-        return self.home / f"{version}.watermark"
+        return self._of(version, ".watermark")
 
     def removed(self, version: str) -> Path:
         """Where a version's folder goes while its files are removed one by one."""
-        return self.home / f"{version}.removed"
+        return self._of(version, ".removed")
+
+    def _of(self, version: str, suffix: str = "") -> Path:
+        # A person may have typed it: a path would lead to another table.
+        if not _VERSION.fullmatch(version):
+            raise RivetError("RVT-408", f"'{self.name}' has no version {show(version)}")
+        return self.home / f"{version}{suffix}"
 
     def versions(self) -> set[str]:
         """All versions of which anything is there."""
@@ -100,7 +118,7 @@ class TableLayout:
 
     def link_text(self, version: str) -> str:
         """Relative, so that the catalog's folder can be moved or mounted elsewhere."""
-        return f".rivet/{self.name}/{version}"
+        return f"{HOMES}/{self.name}/{version}"
 
     def published(self) -> str | None:
         """The version that readers see, None where nothing stands.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from rivet_dagster.catalogs.filesystem.damage import damage
 from rivet_dagster.catalogs.filesystem.readings import readings_from_json
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Published, Reading, Record, Statistics
 
 REMEMBERED = timedelta(days=30)
@@ -98,6 +101,11 @@ class Manifest:
         return fields if self.expired else {key: value for key, value in fields.items() if key != "expired"}
 
 
+_REMEDY = (
+    "Bring it back from a backup. Or remove it: its version is then read off the data, older ones are not known any "
+    "more, and landing zones are read from the start."
+)
+
 _NOT_REMEMBERED = ("columns", "landed", "expired")
 """What only the manifest of a version that is kept says."""
 
@@ -110,12 +118,18 @@ def remembered(manifests: Iterable[Manifest], now: datetime) -> tuple[Manifest, 
 
 
 def read_manifest(path: Path) -> Manifest | None:
-    """The manifest in ``path``, None where there is none."""
+    """The manifest in ``path``, None where there is none. Raises RVT-407 where it is damaged or a newer release's."""
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None
-    return _manifest(fields)
+    with damage(path, _REMEDY):
+        fields = json.loads(text)
+        newer = sorted(fields.keys() - {one.name for one in dataclasses.fields(Manifest)})
+        if newer:
+            message = f"{path} is a newer release's: this one does not know {', '.join(newer)}"
+            raise RivetError("RVT-407", message, remediation="Update rivet_dagster here.")
+        return _manifest(fields)
 
 
 def _manifest(fields: dict[str, Any]) -> Manifest:

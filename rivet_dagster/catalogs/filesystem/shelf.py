@@ -7,9 +7,12 @@ import os
 import secrets
 from collections.abc import Mapping
 
+from rivet_dagster.catalogs.beating import beating
 from rivet_dagster.catalogs.filesystem import heartbeat, versions
+from rivet_dagster.catalogs.filesystem.damage import damage
 from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.links import unlinked
 from rivet_dagster.catalogs.filesystem.manifest import read_manifest
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
 from rivet_dagster.catalogs.filesystem.readings import readings_as_json, readings_from_json
@@ -21,37 +24,68 @@ def all_versions(table: TableLayout) -> tuple[Version, ...]:
     """The published versions, the newest first, then those that are kept back."""
     there = (name for name in versions.history(table) if is_folder(table.data(name)))
     published = [_published(table, name) for name in there]
-    kept = [name for name in sorted(table.versions()) if exists(table.kept(name))]
-    return (*published, *(Version(name, KEPT_BACK, _rows(table, name)) for name in kept))
+    return (*published, *(Version(name, KEPT_BACK, _rows(table, name)) for name in _kept_back(table)))
 
 
 def keep_back(table: TableLayout, version: str, landed: Mapping[str, Reading]) -> None:
-    """Take a staged version out of the reach of sweeps; its mark says what it was made of."""
-    mark = table.home / f".kept-{secrets.token_hex(4)}"
-    mark.write_text(json.dumps(readings_as_json(landed)), encoding="utf-8")
-    os.replace(mark, table.kept(version))
-    heartbeat.end(table, version)
+    """Take a staged version out of the reach of sweeps, for good; its mark says what it was made of. Raises RVT-406."""
+    with heartbeat.required(table, version):
+        versions.sync_data(table, version)
+        since = heartbeat.now(table)
+        with versions.locked(table):
+            heartbeat.beat(table, version, since)
+            _mark(table, version, json.dumps(readings_as_json(landed)))
+            heartbeat.end(table, version)
+
+
+def _mark(table: TableLayout, version: str, text: str) -> None:
+    written = table.home / f".kept-{secrets.token_hex(4)}"
+    with open(written, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(written, table.kept(version))
+    versions.sync(table.home)
 
 
 def take_up(table: TableLayout, version: str) -> dict[str, Reading]:
-    """Let a version that was kept back be one being built again, and tell what it was made of. Raises RVT-408."""
+    """Let a version that was kept back be one being built again, and tell what it was made of. Raises RVT-408.
+
+    It keeps its mark until it is published or removed: if this process dies, it is kept back as before.
+    """
     if not exists(table.kept(version)):
         raise _unknown(table, version, KEPT_BACK)
-    heartbeat.begin(table, version)
-    landed = readings_from_json(json.loads(table.kept(version).read_text(encoding="utf-8") or "{}"))
-    table.kept(version).unlink()
+    with versions.locked(table):
+        if version not in _kept_back(table):
+            raise _unknown(table, version, KEPT_BACK)
+        if heartbeat.is_alive(table, version, heartbeat.now(table)):
+            message = f"somebody else is publishing or dropping the version {version} of '{table.name}'"
+            raise RivetError("RVT-408", message, remediation="Wait a minute, then look at `versions list`.")
+        landed = _read_mark(table, version)
+        heartbeat.begin(table, version)
     return landed
+
+
+def _read_mark(table: TableLayout, version: str) -> dict[str, Reading]:
+    with damage(table.kept(version), "Give the file the content {}: files that have been read are read again then."):
+        return readings_from_json(json.loads(table.kept(version).read_text(encoding="utf-8") or "{}"))
 
 
 def restage(table: TableLayout, version: str) -> str:
     """A new version with the files of an older one. Raises RVT-402, RVT-404, RVT-408."""
+    if version not in _named(table, OLDER):
+        raise _unknown(table, version, OLDER)
     new = versions.begin(table)
-    with versions.locked(table):
-        if version in _named(table, OLDER):
+    try:
+        # Not under the lock, which signs of life wait for: what cannot be shared is copied, and that may take long.
+        with beating(lambda: versions.beat(table, new), table.name):
             versions.copy(table, version, new)
-            return new
-    versions.remove(table, new)
-    raise _unknown(table, version, OLDER)
+    except BaseException as error:
+        versions.remove(table, new)
+        if isinstance(error, FileNotFoundError):
+            raise _unknown(table, version, OLDER) from error
+        raise
+    return new
 
 
 def evict(table: TableLayout, version: str) -> None:
@@ -60,7 +94,7 @@ def evict(table: TableLayout, version: str) -> None:
         if table.published() == version:
             published = versions.history(table)
             os.unlink(table.link)
-            for name in reversed(published):
+            for name in reversed(unlinked(table, published)):
                 versions.remove(table, name)
 
 
@@ -75,6 +109,11 @@ def _published(table: TableLayout, name: str) -> Version:
 def _rows(table: TableLayout, name: str) -> int | None:
     files = parquet_files(table.data(name))
     return read_statistics(files).rows if files else None
+
+
+def _kept_back(table: TableLayout) -> list[str]:
+    published = versions.history(table)
+    return [name for name in sorted(table.versions()) if exists(table.kept(name)) and name not in published]
 
 
 def _named(table: TableLayout, state: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem import heartbeat, versions
@@ -72,20 +73,20 @@ def publish(
     shown: str,
 ) -> Manifest:
     """Switch readers to ``staged``, of which ``kept`` versions stay; ``audited`` are its files as they were judged."""
-    folder = table.data(staged.version)
-    files = staged_files(folder, shown)
-    statistics = read_statistics(files)
-    if audited is not None and audited != marks(files):
-        raise RivetError("RVT-407", f"the files in {shown} have changed since they were judged")
-    versions.tidy(table, staged.version)
-    for path in (*parquet_files(folder), folder):
-        versions.sync(path)
+    if table.published() == staged.version and (done := versions.manifest_of(table, staged.version)):
+        return done
+    with heartbeat.required(table, staged.version):
+        files = staged_files(table.data(staged.version), shown)
+        statistics = read_statistics(files)
+        if audited is not None and audited != marks(files):
+            raise RivetError("RVT-407", f"the files in {shown} have changed since they were judged")
+        versions.tidy(table, staged.version)
+        versions.sync_data(table, staged.version)
+        since = heartbeat.now(table)
     with versions.locked(table):
         version = table.published()
         current = versions.manifest_of(table, version) if version else None
-        if current is not None and version == staged.version:
-            return current
-        heartbeat.beat(table, staged.version)
+        heartbeat.beat(table, staged.version, since)
         if version != staged.base:
             seen = version or "nothing"
             message = f"'{staged.table}' was at {staged.base or 'nothing'} when this run began and is at {seen} now"
@@ -94,7 +95,12 @@ def publish(
         manifest = Manifest.now(staged.version, current, identity, statistics, record, staged.landed, expired)
         manifest.write(table.manifest(staged.version))
         versions.sync(table.home)
+        if version is None:
+            for folder in (table.home, table.home.parent, table.folder):
+                versions.sync_entry(folder)
         versions.switch(table, staged.version)
         heartbeat.end(table, staged.version)
-        versions.expire(table, kept)
+        table.kept(staged.version).unlink(missing_ok=True)
+        with suppress(OSError, RivetError):  # it is published; the next run tells what is wrong with others
+            versions.expire(table, kept)
     return manifest

@@ -7,9 +7,10 @@ import re
 from rivet_dagster.catalogs.contract import DEAD_AFTER
 from rivet_dagster.catalogs.filesystem import heartbeat, versions
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
+from rivet_dagster.catalogs.filesystem.links import unlinked
+from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, names_in, status
 
-_PROBE = re.compile(r"^\.(link|clock|kept|watermark)-[0-9a-f]{8}$")
+_PROBE = re.compile(r"\.(link|clock|kept|watermark)-[0-9a-f]{8}")
 
 
 def building(table: TableLayout) -> list[str]:
@@ -22,7 +23,7 @@ def leftovers(table: TableLayout) -> list[str]:
     if not is_folder(table.home):
         return []
     with versions.locked(table):
-        return _left(table, _kept(table), heartbeat.now(table))
+        return _left(table, {*versions.history(table), *_marked(table)}, heartbeat.now(table))
 
 
 def sweep(table: TableLayout) -> list[str]:
@@ -30,24 +31,34 @@ def sweep(table: TableLayout) -> list[str]:
     if not is_folder(table.home):
         return []
     with versions.locked(table):
-        now, kept = heartbeat.now(table), _kept(table)
-        left = _left(table, kept, now)
+        now, published, marked = heartbeat.now(table), set(versions.history(table)), _marked(table)
+        left = _left(table, published | marked, now)
         for version in left:
             versions.remove(table, version)
-        for version in kept:
-            heartbeat.end(table, version)  # its run died right after it had published
-        for path in table.home.iterdir():
-            # Lstat: a probe may be a link to nothing by now.
-            if _PROBE.match(path.name) and now - path.lstat().st_mtime > DEAD_AFTER:
-                path.unlink(missing_ok=True)
-    return left
+        for version in published:  # their runs may have died right after they had published
+            heartbeat.end(table, version)
+            table.kept(version).unlink(missing_ok=True)
+        for version in marked - published:  # whoever took it up may have died
+            if not heartbeat.is_alive(table, version, now):
+                heartbeat.end(table, version)
+        _remove_probes(table, now)
+        return [version for version in left if not exists(table.removed(version)) and not exists(table.data(version))]
 
 
-def _kept(table: TableLayout) -> set[str]:
-    """What is published, and what was kept back for a person."""
-    marked = {version for version in table.versions() if exists(table.kept(version))}
-    return set(versions.history(table)) | marked
+def _remove_probes(table: TableLayout, now: float) -> None:
+    for path in map(table.home.joinpath, names_in(table.home)):
+        # A probe may be a link to nothing, and one of somebody who lives is gone in a moment.
+        made = status(path, follow=False) if _PROBE.fullmatch(path.name) else None
+        if made is not None and now - made.st_mtime > DEAD_AFTER:
+            path.unlink(missing_ok=True)
+
+
+def _marked(table: TableLayout) -> set[str]:
+    """What was kept back for a person."""
+    return {version for version in table.versions() if exists(table.kept(version))}
 
 
 def _left(table: TableLayout, kept: set[str], now: float) -> list[str]:
-    return sorted(v for v in table.versions() if v not in kept and not heartbeat.is_alive(table, v, now))
+    return unlinked(
+        table, sorted(v for v in table.versions() if v not in kept and not heartbeat.is_alive(table, v, now))
+    )

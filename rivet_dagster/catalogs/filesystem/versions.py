@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem import heartbeat
 from rivet_dagster.catalogs.filesystem.carry import share
 from rivet_dagster.catalogs.filesystem.footers import is_data, parquet_files, read_footer, read_statistics
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.links import unlinked
 from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest, remembered
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, looking
 from rivet_dagster.errors import RivetError
@@ -29,7 +31,7 @@ UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 def begin(table: TableLayout) -> str:
     """Make the folder of a new version and give the version's name. Raises RVT-402, OSError."""
-    make_own_folder(table.home)
+    _make_durable(table.home)
     version = table.new_version()
     try:
         heartbeat.begin(table, version)
@@ -41,11 +43,19 @@ def begin(table: TableLayout) -> str:
     return version
 
 
+def _make_durable(folder: Path) -> None:
+    """Make a folder, and those above it, and have their entries survive a loss of power."""
+    missing = list(takewhile(lambda path: not exists(path), (folder, *folder.parents)))
+    make_own_folder(folder)
+    for path in missing:
+        sync_entry(path)
+
+
 def _try_a_link(table: TableLayout, version: str) -> None:
     probe = table.home / f".link-{secrets.token_hex(4)}"
     try:
         probe.symlink_to(version)
-        probe.unlink()
+        probe.unlink(missing_ok=True)
     except OSError as error:
         if error.errno in UNSUPPORTED:
             raise RivetError("RVT-402", f"the file system of {table.folder} has no symbolic links") from error
@@ -54,11 +64,18 @@ def _try_a_link(table: TableLayout, version: str) -> None:
 
 @contextmanager
 def locked(table: TableLayout) -> Iterator[None]:
-    """Keep every other process from changing what is published of ``table``."""
-    make_own_folder(table.home)
+    """Keep every other process from changing what is published of ``table``, and from sweeping. Raises OSError."""
     with open(table.lock, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def beat(table: TableLayout, version: str) -> None:
+    """One more sign of life of a version that is being built. Raises RVT-406, OSError."""
+    with heartbeat.required(table, version):
+        since = heartbeat.now(table)
+        with locked(table):
+            heartbeat.beat(table, version, since)
 
 
 def manifest_of(table: TableLayout, version: str) -> Manifest | None:
@@ -105,16 +122,31 @@ def history(table: TableLayout) -> list[str]:
     """The published versions whose manifests are still there, the newest first."""
     versions = []
     version = table.published()
-    while version is not None:
+    while version is not None and version not in versions:
         versions.append(version)
         manifest = read_manifest(table.manifest(version))
         version = manifest.base if manifest else None
     return versions
 
 
+def may_be_read(table: TableLayout, version: str) -> bool:
+    """Whether a version is, or may be, published, or a person's link leads to it."""
+    try:
+        if version in history(table):
+            return True
+    except RivetError as error:
+        # Something of somebody else's in the table's place is an answer; storage that does not give one is none.
+        if error.code != "RVT-404":
+            return True
+    return exists(table.manifest(version)) and not unlinked(table, [version])
+
+
 def copy(table: TableLayout, version: str, to: str) -> None:
-    """Give one version the files of another."""
-    for path in parquet_files(table.data(version)):
+    """Give one version the files of another. Raises FileNotFoundError where that has been removed."""
+    files = parquet_files(table.data(version))
+    if not files:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(table.data(version)))
+    for path in files:
         share(path, table.data(to))
 
 
@@ -125,7 +157,7 @@ def tidy(table: TableLayout, version: str) -> None:
     """
     for path in table.data(version).iterdir():
         if not is_data(path):
-            shutil.rmtree(path) if is_folder(path) else path.unlink()
+            shutil.rmtree(path) if is_folder(path) else path.unlink(missing_ok=True)
     files = parquet_files(table.data(version))
     empty = [path for path in files if read_footer(path).num_rows == 0]
     for path in empty if len(empty) < len(files) else empty[1:]:
@@ -153,7 +185,7 @@ def published_by(table: TableLayout, identity: str) -> Manifest | None:
 def expire(table: TableLayout, keep: int) -> None:
     """Remove the published versions that are older than the newest ``keep``."""
     # The oldest first: an interruption must not cut the chain that leads to what is still to be removed.
-    for version in reversed(history(table)[keep:]):
+    for version in reversed(unlinked(table, history(table)[keep:])):
         with suppress(OSError):  # what stays is taken up by the next publish
             remove(table, version)
 
@@ -161,6 +193,7 @@ def expire(table: TableLayout, keep: int) -> None:
 def remove(table: TableLayout, version: str) -> None:
     """Remove a version's folder and all files beside it, as far as they are there."""
     data, removed = table.data(version), table.removed(version)
+    table.kept(version).unlink(missing_ok=True)  # first: what is marked and has lost its data could never go
     # Canceled tasks of the engine may go on writing for a moment.
     for _ in range(10):
         # Who lists the files at this moment must find all of them or none.
@@ -168,13 +201,27 @@ def remove(table: TableLayout, version: str) -> None:
             os.rename(data, removed)
         for folder in (removed, data):
             shutil.rmtree(folder, ignore_errors=True)
+            if not is_folder(folder):
+                folder.unlink(missing_ok=True)
         if not exists(removed) and not exists(data):
             table.manifest(version).unlink(missing_ok=True)
-            table.kept(version).unlink(missing_ok=True)
             table.watermark(version).unlink(missing_ok=True)
             heartbeat.end(table, version)
             return
         time.sleep(0.1)
+
+
+def sync_data(table: TableLayout, version: str) -> None:
+    """Have a version's files survive a loss of power."""
+    folder = table.data(version)
+    for path in (*parquet_files(folder), folder):
+        sync(path)
+
+
+def sync_entry(path: Path) -> None:
+    """Have the name of a file or folder survive a loss of power, where this user may look into its folder."""
+    with suppress(PermissionError):
+        sync(path.parent)
 
 
 def sync(path: Path) -> None:

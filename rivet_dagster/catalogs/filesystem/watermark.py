@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem import versions
+from rivet_dagster.catalogs.filesystem.damage import damage
 from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.errors import RivetError
@@ -51,10 +52,13 @@ def greatest(folder: Path, column: str) -> Any:
 
 def read_override(table: TableLayout, version: str) -> Override | None:
     """What was set upon a version."""
+    file = table.watermark(version)
     try:
-        return Override(json.loads(table.watermark(version).read_text("utf-8"))["value"])
+        text = file.read_text("utf-8", errors="replace")
     except FileNotFoundError:
         return None
+    with damage(file, "Set it again with `rivet-dagster watermark set`, or remove the file."):
+        return Override(json.loads(text)["value"])
 
 
 def write_override(table: TableLayout, version: str, override: Override) -> None:
