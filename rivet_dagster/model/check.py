@@ -171,7 +171,7 @@ _CONVERTERS: dict[str, Any] = {
     "description": convert.text,
     "tags": convert.tags,
     "remediation": convert.text,
-    "columns": convert.texts,
+    "columns": convert.column_names,
     "column": convert.text,
     "values": _values,
     "sql": convert.text,

@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 NAME = re.compile(r"^[a-z][a-z0-9_]*\Z")
 LONGEST_NAME = 128
-DURATION = re.compile(r"^(\d+(?:\.\d+)?)(s|m|h|d)$")
+DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")
+LONGEST = 36_500 * 86_400
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -66,9 +67,21 @@ def texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, Sequence) or not all(isinstance(v, str) and v for v in value):
         raise ValueError(f"must be a list of texts, not {show(value)}")
     if len(set(value)) < len(value):
-        repeated = sorted({v for v in value if list(value).count(v) > 1})
+        repeated = sorted(text for text, times in Counter(value).items() if times > 1)
         raise ValueError(f"names {', '.join(repeated)} more than once")
     return tuple(value)
+
+
+def column_names(value: Any) -> tuple[str, ...]:
+    """A list of at least one column; one text is a list of one.
+
+    >>> column_names("id")
+    ('id',)
+    """
+    names = texts(value)
+    if not names:
+        raise ValueError("must name at least one column")
+    return tuple(name for name, _ in columns(names))
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -116,10 +129,13 @@ def seconds(value: Any) -> float:
     >>> seconds("15m")
     900.0
     """
-    match = DURATION.match(value) if isinstance(value, str) else None
-    if not match or float(match[1]) == 0:
+    match = DURATION.fullmatch(value) if isinstance(value, str) else None
+    found = float(match[1]) * SECONDS[match[2]] if match else 0.0
+    if found == 0:
         raise ValueError(f"must be a duration like 30s, 15m, 24h or 7d, not {show(value)}")
-    return float(match[1]) * SECONDS[match[2]]
+    if found > LONGEST:
+        raise ValueError(f"must be at most a hundred years, not {show(value)}")
+    return found
 
 
 def timezone(value: Any) -> str:

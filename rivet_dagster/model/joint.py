@@ -48,10 +48,12 @@ RESERVED = frozenset(keyword.kwlist) | frozenset(
 )
 """Names that Dagster keeps for itself (its ``definitions/utils.py``)."""
 
-_TAG_KEY = re.compile(r"^([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}$")
-_TAG_VALUE = re.compile(r"^[A-Za-z0-9_.-]{0,63}$")
-_OWNER = re.compile(r"^(team:.+|[^@\s]+@[^@\s]+\.[^@\s]+)$")
-_ASSET_GROUP = re.compile(r"^[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*$")
+_TAG_KEY = re.compile(r"([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}")
+_TAG_VALUE = re.compile(r"[A-Za-z0-9_.-]{0,63}")
+_OWNER = re.compile(r"team:.+|[A-Za-z0-9_][A-Za-z0-9._%+-]*@[A-Za-z0-9.-]+\.[A-Za-z|]{1,6}[A-Za-z]", re.DOTALL)
+"""Dagster's own rule (its ``is_valid_email``), in which a letter may be a ``|``."""
+_OWNERS = "An e-mail has ASCII letters, digits and . _ % + - before the @, and ends in 2 to 7 letters behind a dot."
+_ASSET_GROUP = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +183,7 @@ class Joint:
     def _refused_by_dagster(self) -> list[Diagnostic]:
         found = []
         for key, value in self.tags.items():
-            if not _TAG_KEY.match(key) or not _TAG_VALUE.match(value):
+            if not _TAG_KEY.fullmatch(key) or not _TAG_VALUE.fullmatch(value):
                 found.append(
                     self._wrong(
                         "RVT-204",
@@ -190,11 +192,10 @@ class Joint:
                     )
                 )
         for owner in self.owners:
-            if not _OWNER.match(owner):
-                found.append(
-                    self._wrong("RVT-204", f"the owner '{owner}' is neither an e-mail nor team:name", "owners")
-                )
-        if self.group is not None and not _ASSET_GROUP.match(self.group):
+            if not _OWNER.fullmatch(owner):
+                message = f"Dagster refuses the owner {convert.show(owner)}: it is neither an e-mail nor team:name"
+                found.append(self._wrong("RVT-204", message, "owners", _OWNERS))
+        if self.group is not None and not _ASSET_GROUP.fullmatch(self.group):
             found.append(
                 self._wrong("RVT-204", f"the group '{self.group}' holds more than letters, digits and '_'", "group")
             )

@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 from support.shop import SHOP
 
-from rivet_dagster import RivetError, RivetProject, build_rivet_asset_specs, load_definitions
+from rivet_dagster import Joint, RivetError, RivetProject, build_rivet_asset_specs, load_definitions
 
 
 @pytest.fixture
@@ -61,3 +61,26 @@ def test_definitions_of_them_need_nothing_else(project):
     graph = definitions.resolve_asset_graph()
     assert graph.get(dg.AssetKey("named")).is_external
     assert dg.AssetKey("scored") in graph.get(dg.AssetKey("named")).parent_keys
+
+
+OWNERS = (
+    "ada@example.org", "a.b_c%d+e-f@x-y.example.info", "A1@B2.CC", "a@b..cc", "a@.bb", "a@b.toolong", "a@b.toolongx",
+    "_@b.cc", "a@b.c|d", "a@b.cd|", "a@b..c", "a@b.c", "a@b", "a", "@b.cc", "a@", "a@@b.cc", "a b@c.dd", ".a@b.cc",
+    "-a@b.cc",
+    "o'brien@example.com", "jörg@example.com", "a@exämple.com", "a@b.cc\n", " a@b.cc", "a@b.c1", "a@b_c.dd",
+    "team:x", "team:a b", "team:", "team: ", "teams:x", "Team:x", "team:a\nb",
+)  # fmt: skip
+
+
+def test_owners_are_those_that_dagster_takes():
+    def taken(declare):
+        try:
+            declare()
+        except (RivetError, dg.DagsterError):
+            return False
+        return True
+
+    ours = {one: taken(lambda: Joint(name="a", type="sql", sql="SELECT 1", owners=[one])) for one in OWNERS}  # noqa: B023
+    theirs = {one: taken(lambda: dg.AssetSpec("a", owners=[one])) for one in OWNERS}  # noqa: B023
+    assert ours == theirs
+    assert set(theirs.values()) == {True, False}

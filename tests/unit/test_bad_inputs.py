@@ -235,9 +235,12 @@ JOINT_FILES = {
             Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; ...
     """),
     "owner, tag and group that Dagster refuses": sql(
-        f"-- rivet:owners: me\n-- rivet:tags: [a b]\n-- rivet:group: my group\n{QUERY}", """
-        RVT-204 joints/orders.sql:1: joint orders: the owner 'me' is neither an e-mail nor team:name
-            Correct the value.
+        f"-- rivet:owners: [me, \"o'brien@example.com\"]\n-- rivet:tags: [a b]\n-- rivet:group: my group\n{QUERY}", """
+        RVT-204 joints/orders.sql:1: joint orders: Dagster refuses the owner "o'brien@example.com": it is neither an
+        e-mail nor team:name
+            An e-mail has ASCII letters, digits and . _ % + - before the @, and ends in 2 to 7 letters behind a dot.
+        RVT-204 joints/orders.sql:1: joint orders: Dagster refuses the owner 'me': it is neither an e-mail nor team:name
+            An e-mail has ASCII letters, digits and . _ % + - before the @, and ends in 2 to 7 letters behind a dot.
         RVT-204 joints/orders.sql:2: joint orders: Dagster refuses the tag a b=: letters, digits, '_', '-' and '.', at
         most 63 of them
             Correct the value.
@@ -793,6 +796,10 @@ CHECKS = {
             Add the key.
         RVT-203 quality/orders.yaml:3: joint orders: unknown key 'column' in a not_null check; did you mean 'columns'?
             Remove the key or correct its name.
+    """),
+    "check: no columns": quality("assertions:\n  - type: not_null\n    columns: []\n", """
+        RVT-204 quality/orders.yaml:3: joint orders: `columns` must name at least one column
+            Correct the value.
     """),
     "check: unknown severity": quality("assertions:\n  - type: not_null\n    columns: id\n    severity: warning\n", """
         RVT-204 quality/orders.yaml:4: joint orders: `severity` must be one of error, warn, not 'warning'

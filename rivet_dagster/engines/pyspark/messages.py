@@ -13,10 +13,10 @@ from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
 from rivet_dagster.errors import RivetError
 
 _POSITION = re.compile(r"; line (\d+) pos \d+;?|\(line (\d+), pos \d+\)|== SQL \(line (\d+), position \d+\) ==")
-_SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}")
+_SQLSTATE = re.compile(r"(?<!\s)\s*SQLSTATE: \w{5}")
 _JAVA_CALL = re.compile(r"^An error occurred while calling \S+\n: ")
 _JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*Exception: ")
-_CAUSED_BY = re.compile(r"^Caused by: (.*(?:\n(?!\s+at |\s+\.\.\. |Caused by: ).*)*)", re.MULTILINE)
+_CAUSED_BY = re.compile(r"^Caused by: (.*(?:\n(?![ \t]+at |[ \t]+\.\.\. |Caused by: ).*)*)", re.MULTILINE)
 _PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ ].*\n|\n)+(\S.*)")
 
 _WRAPPERS = ("Exception thrown in awaitResult", "Job aborted")

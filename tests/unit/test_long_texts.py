@@ -1,0 +1,74 @@
+"""Texts that a user may write: lists that hold nothing, and long ones, which must not take long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from support.projects import sink, source, sql
+
+from rivet_dagster.engines.pyspark.messages import summary
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model import convert
+
+LONG = 200_000
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {"mode": "merge", "key_columns": []},
+        {"mode": "merge", "key_columns": ["id", "ID"]},
+        {"mode": "merge", "key_columns": [" "]},
+        {"mode": "merge", "key_columns": "id", "order_by": []},
+        {"mode": "delete_insert", "partition_by": []},
+        {"mode": "scd2", "key_columns": "id", "track_columns": []},
+    ],
+)
+def test_a_strategys_columns_are_some_and_each_once(strategy: dict[str, Any]) -> None:
+    with pytest.raises(RivetError, match=r"RVT-204 .* a wrong `(key_columns|order_by|partition_by|track_columns)`"):
+        sink("out", "orders", write_strategy=strategy)
+
+
+@pytest.mark.parametrize("columns", [[], {}, ["id", "ID"], [" "]])
+def test_so_are_those_of_checks_and_sources(columns: Any) -> None:
+    for declare in (
+        lambda: source("raw", columns=columns),
+        lambda: sql("a", "SELECT 1", quality={"assertions": [{"type": "unique", "columns": columns}]}),
+    ):
+        with pytest.raises(RivetError, match=r"RVT-204 .* `columns` (must|names) "):
+            declare()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: source("raw", owners=["a@" + "a." * LONG + "@"]),
+        lambda: source("raw", owners=["a" * LONG]),
+        lambda: source("raw", tags={"a" * LONG: "b" * LONG}),
+        lambda: source("raw", group="a/" * LONG),
+        lambda: sink("out", "orders", write_strategy={"mode": "merge", "key_columns": ["id"] * LONG}),
+        lambda: convert.seconds("1" * LONG),
+    ],
+)
+def test_a_long_text_is_refused_at_once(make: Callable[[], object]) -> None:
+    begun = time.process_time()
+    with pytest.raises((RivetError, ValueError)):
+        make()
+    assert time.process_time() - begun < 10  # what goes by the square takes minutes
+
+
+def test_a_long_message_of_spark_is_read_at_once() -> None:
+    begun = time.process_time()
+    for text in (" " * LONG, "Caused by: x" + "\n" * LONG):
+        summary(RuntimeError(text))
+    assert time.process_time() - begun < 10
+
+
+def test_a_duration_ends_somewhere() -> None:
+    assert convert.seconds("36500d") == 36500 * 86400
+    for text in ("36501d", "9" * 400 + "s", "15m\n", "\uff11\uff15m", "0s"):
+        with pytest.raises(ValueError, match="must be "):
+            convert.seconds(text)
