@@ -217,8 +217,12 @@ class Catalog(Protocol):
     def discard(self, staged: Staged) -> None:
         """Remove all of ``staged``; what is published stays as it is."""
 
-    def keep_back(self, staged: Staged) -> None:
-        """Leave ``staged``, complete but not published, to a person: no sweep removes it."""
+    def keep_back(self, staged: Staged, identity: str = "") -> None:
+        """Leave ``staged``, complete but not published, to a person: no sweep removes it.
+
+        Who publishes it then does so for ``identity``, the run that made it, too: ``published_by`` knows both.
+        Raises RVT-404, RVT-406.
+        """
 
     def take_up(self, table: str, version: str) -> Staged:
         """A version that was kept back, to be published upon what is published now, or discarded. Raises RVT-408."""

@@ -53,7 +53,7 @@ def publish_exit(run: ThisRun, identity: str) -> GroupResult:
             return _attempt(ExitWrite(run, joint, staged), catalog, identity)
         except _Overtaken as overtaken:
             if pause is None and overtaken.complete:
-                catalog.keep_back(overtaken.staged)
+                catalog.keep_back(overtaken.staged, identity)
                 raise _kept_back(overtaken, joint) from overtaken.error
             catalog.discard(overtaken.staged)
             if pause is None:

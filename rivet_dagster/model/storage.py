@@ -98,7 +98,8 @@ class Staged:
     """A version of ``table`` being built, that no reader sees.
 
     ``base`` is the version that was published when it was begun (None: the table did not exist). ``landed`` says by
-    source what it was made of; that is kept with the version, published or kept back.
+    source what it was made of; that is kept with the version, published or kept back. ``identity`` is that of the run
+    which made it, of a version that was kept back.
     """
 
     catalog: str
@@ -107,6 +108,7 @@ class Staged:
     base: str | None
     target: Relation
     landed: Mapping[str, Reading] = field(default_factory=dict)
+    identity: str = ""
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def our_reader(root: Path, kept: int) -> list[int]:
     published = lake.current(TABLE)
     assert published is not None
     try:
-        return pq.read_table(lake.read(published).paths[0])["id"].to_pylist()
+        return _listed(pq.read_table(lake.read(published).paths[0]))["id"].to_pylist()
     except (FileNotFoundError, RivetError) as error:
         now = lake.current(TABLE)
         if now is None or int(now.version[:8]) - int(published.version[:8]) < kept:

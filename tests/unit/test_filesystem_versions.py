@@ -115,6 +115,33 @@ def test_a_version_kept_back_is_published_upon_what_is_there_now(warehouse, tabl
     assert warehouse.sweep() == ()
 
 
+def test_a_retry_of_the_run_whose_version_a_person_published_finds_it(warehouse):
+    """Also when it was taken up in vain before, and when it has expired."""
+    publish(warehouse, [1])
+    staged = fill(warehouse.stage("orders", {}), [2])
+    warehouse.keep_back(staged, "monday/orders")
+    in_vain = warehouse.take_up("orders", staged.version)
+    publish(warehouse, [3])
+    assert refused(warehouse.publish, in_vain, "by hand").code == "RVT-405"
+    warehouse.keep_back(in_vain)
+    assert warehouse.published_by("orders", "monday/orders") is None
+    published = warehouse.publish(warehouse.take_up("orders", staged.version), "by hand")
+    assert published.identity == "by hand"
+    for number in range(5):
+        for name in ("monday/orders", "by hand"):
+            found = warehouse.published_by("orders", name)
+            assert (found.version, found.statistics, found.identity) == (staged.version, published.statistics, name)
+        publish(warehouse, [number], run=str(number))
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"zone": {"files": [{"path": "a.csv", "size": 1, "mtime_ns": 2}]}}'])
+def test_a_mark_that_an_earlier_release_wrote_is_read(warehouse, table, text):
+    kept = kept_back(warehouse, [1])
+    (table.parent / f".rivet/orders/{kept.version}.kept").write_text(text)
+    staged = warehouse.take_up("orders", kept.version)
+    assert (sorted(staged.landed), staged.identity) == (["zone"] if "zone" in text else [], "")
+
+
 def test_a_version_kept_back_is_dropped(warehouse, table):
     publish(warehouse, [1])
     before = tree(table.parent)

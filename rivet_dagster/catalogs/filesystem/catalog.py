@@ -15,10 +15,11 @@ from rivet_dagster.catalogs.filesystem.columns import source_columns
 from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
 from rivet_dagster.catalogs.filesystem.footers import Marks, marks, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_format, format_of, reader_options
+from rivet_dagster.catalogs.filesystem.kept_mark import Mark
 from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
 from rivet_dagster.catalogs.filesystem.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.listing import source_files
-from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
+from rivet_dagster.catalogs.filesystem.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, looking, names_in
 from rivet_dagster.catalogs.filesystem.staging import base_folder, base_of, files_of, publish, staged_files
@@ -310,27 +311,27 @@ class FilesystemCatalog(Catalog):
             if not versions.may_be_read(layout, staged.version):
                 versions.remove(layout, staged.version)
 
-    def keep_back(self, staged: Staged) -> None:
+    def keep_back(self, staged: Staged, identity: str = "") -> None:
         """A mark beside the staged version."""
         layout = self._layout(staged.table)
         with writing(layout.home):
-            shelf.keep_back(layout, staged.version, staged.landed)
+            shelf.keep_back(layout, staged.version, Mark(staged.landed, identity or staged.identity))
 
     def take_up(self, table: str, version: str) -> Staged:
         """The version without its mark, upon what is published now."""
         layout = self._layout(table)
         with writing(layout.home):
-            landed = shelf.take_up(layout, version)
-        return replace(self._staged(layout, version, layout.published()), landed=landed)
+            mark = shelf.take_up(layout, version)
+        staged = self._staged(layout, version, layout.published())
+        return replace(staged, landed=mark.landed, identity=mark.identity)
 
     def restage(self, table: str, version: str) -> Staged:
         """A new version that shares the older one's files on disk."""
         layout = self._layout(table)
         base = layout.published()
         with writing(layout.home):
-            staged = self._staged(layout, shelf.restage(layout, version), base)
-        manifest = read_manifest(layout.manifest(version))
-        return replace(staged, landed=manifest.landed) if manifest else staged
+            new, landed = shelf.restage(layout, version)
+        return replace(self._staged(layout, new, base), landed=landed)
 
     def evict(self, published: Published) -> None:
         """Remove the link, then the versions."""

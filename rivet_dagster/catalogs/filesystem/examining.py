@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.place import Place
-from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
+from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, looking
 from rivet_dagster.catalogs.filesystem.sweep import leftovers
 from rivet_dagster.catalogs.filesystem.versions import UNSUPPORTED
 from rivet_dagster.catalogs.filesystem.writing import writing
@@ -34,7 +34,8 @@ def examine(
             yield in_order(subject, f"{shown}: only an engine can look there")
             return
         _try_to_read(place.folder, shown, publishes)
-        shares = not publishes or _try_to_publish(place.folder, shown)
+        with looking(shown):
+            shares = not publishes or _try_to_publish(place.folder, shown)
         left, wrong = _leftovers(tables() if publishes else ())
     except RivetError as error:
         yield from broken(subject, error)

@@ -25,7 +25,8 @@ class Manifest:
     """One version; ``base`` is the version it came after and ``rows_before`` how many rows that held.
 
     ``landed`` says by landing zone what it was made of. ``expired`` are the manifests, without columns, of versions
-    that are not kept any more once this one is published.
+    that are not kept any more once this one is published; its own under the identity of the run that made it where a
+    person has published it.
     """
 
     version: str
@@ -113,8 +114,8 @@ _NOT_REMEMBERED = ("columns", "landed", "expired")
 def remembered(manifests: Iterable[Manifest], now: datetime) -> tuple[Manifest, ...]:
     """What a table goes on to know of versions that have expired, each once."""
     oldest = (now - REMEMBERED).isoformat(timespec="milliseconds")
-    by_version = {one.version: replace(one, columns=(), landed={}, expired=()) for one in manifests}
-    return tuple(one for one in by_version.values() if one.published_at >= oldest)
+    each = {(one.version, one.identity): replace(one, columns=(), landed={}, expired=()) for one in manifests}
+    return tuple(one for one in each.values() if one.published_at >= oldest)
 
 
 def read_manifest(path: Path) -> Manifest | None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
 from collections.abc import Mapping
 
 from rivet_dagster.catalogs.beating import beating
 from rivet_dagster.catalogs.filesystem import heartbeat, versions
-from rivet_dagster.catalogs.filesystem.damage import damage
 from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.kept_mark import Mark, read_mark, write_mark
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.links import unlinked
 from rivet_dagster.catalogs.filesystem.manifest import read_manifest
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
-from rivet_dagster.catalogs.filesystem.readings import readings_as_json, readings_from_json
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.storage import CURRENT, KEPT_BACK, OLDER, Reading, Version
 
@@ -27,29 +24,19 @@ def all_versions(table: TableLayout) -> tuple[Version, ...]:
     return (*published, *(Version(name, KEPT_BACK, _rows(table, name)) for name in _kept_back(table)))
 
 
-def keep_back(table: TableLayout, version: str, landed: Mapping[str, Reading]) -> None:
-    """Take a staged version out of the reach of sweeps, for good; its mark says what it was made of. Raises RVT-406."""
+def keep_back(table: TableLayout, version: str, mark: Mark) -> None:
+    """Take a staged version out of the reach of sweeps, for good. Raises RVT-406."""
     with heartbeat.required(table, version):
         versions.sync_data(table, version)
         since = heartbeat.now(table)
         with versions.locked(table):
             heartbeat.beat(table, version, since)
-            _mark(table, version, json.dumps(readings_as_json(landed)))
+            write_mark(table, version, mark)
             heartbeat.end(table, version)
 
 
-def _mark(table: TableLayout, version: str, text: str) -> None:
-    written = table.home / f".kept-{secrets.token_hex(4)}"
-    with open(written, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(written, table.kept(version))
-    versions.sync(table.home)
-
-
-def take_up(table: TableLayout, version: str) -> dict[str, Reading]:
-    """Let a version that was kept back be one being built again, and tell what it was made of. Raises RVT-408.
+def take_up(table: TableLayout, version: str) -> Mark:
+    """Let a version that was kept back be one being built again, and give its mark. Raises RVT-408.
 
     It keeps its mark until it is published or removed: if this process dies, it is kept back as before.
     """
@@ -61,20 +48,16 @@ def take_up(table: TableLayout, version: str) -> dict[str, Reading]:
         if heartbeat.is_alive(table, version, heartbeat.now(table)):
             message = f"somebody else is publishing or dropping the version {version} of '{table.name}'"
             raise RivetError("RVT-408", message, remediation="Wait a minute, then look at `versions list`.")
-        landed = _read_mark(table, version)
+        mark = read_mark(table, version)
         heartbeat.begin(table, version)
-    return landed
+    return mark
 
 
-def _read_mark(table: TableLayout, version: str) -> dict[str, Reading]:
-    with damage(table.kept(version), "Give the file the content {}: files that have been read are read again then."):
-        return readings_from_json(json.loads(table.kept(version).read_text(encoding="utf-8") or "{}"))
-
-
-def restage(table: TableLayout, version: str) -> str:
-    """A new version with the files of an older one. Raises RVT-402, RVT-404, RVT-408."""
+def restage(table: TableLayout, version: str) -> tuple[str, Mapping[str, Reading]]:
+    """A new version with the files of an older one, and what that was made of. Raises RVT-402, RVT-404, RVT-408."""
     if version not in _named(table, OLDER):
         raise _unknown(table, version, OLDER)
+    manifest = read_manifest(table.manifest(version))
     new = versions.begin(table)
     try:
         # Not under the lock, which signs of life wait for: what cannot be shared is copied, and that may take long.
@@ -85,7 +68,7 @@ def restage(table: TableLayout, version: str) -> str:
         if isinstance(error, FileNotFoundError):
             raise _unknown(table, version, OLDER) from error
         raise
-    return new
+    return new, manifest.landed if manifest else {}
 
 
 def evict(table: TableLayout, version: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem import heartbeat, versions
@@ -17,7 +18,7 @@ from rivet_dagster.catalogs.filesystem.footers import (
 )
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest
-from rivet_dagster.catalogs.filesystem.presence import is_folder
+from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Base, Files, Record, Staged
 
@@ -93,6 +94,8 @@ def publish(
             raise RivetError("RVT-405", message)
         expired = versions.expired(table, current, kept)
         manifest = Manifest.now(staged.version, current, identity, statistics, record, staged.landed, expired)
+        if staged.identity:  # a retry of the run that made it must find it, too
+            manifest = replace(manifest, expired=(*expired, replace(manifest, identity=staged.identity)))
         manifest.write(table.manifest(staged.version))
         versions.sync(table.home)
         if version is None:
@@ -100,7 +103,8 @@ def publish(
                 versions.sync_entry(folder)
         versions.switch(table, staged.version)
         heartbeat.end(table, staged.version)
-        table.kept(staged.version).unlink(missing_ok=True)
+        if exists(table.kept(staged.version)):
+            table.kept(staged.version).unlink()
         with suppress(OSError, RivetError):  # it is published; the next run tells what is wrong with others
             versions.expire(table, kept)
     return manifest

@@ -37,6 +37,7 @@ def sweep(table: TableLayout) -> list[str]:
             versions.remove(table, version)
         for version in published:  # their runs may have died right after they had published
             heartbeat.end(table, version)
+        for version in published & marked:
             table.kept(version).unlink(missing_ok=True)
         for version in marked - published:  # whoever took it up may have died
             if not heartbeat.is_alive(table, version, now):
