@@ -38,7 +38,8 @@ REMEDIATIONS: dict[str, str] = {
     "and in it `yield from group.run(context)`.",
     "RVT-122": "Write joints, path:FOLDER, tag:TAG, group:GROUP, kind:KIND; +x is what x reads, too, x+ what reads it; "
     "a space means one or the other, a comma both.",
-    "RVT-123": "Install it in a version that rivet_dagster takes: pip install -U rivet_dagster, or the ui, java extra.",
+    "RVT-123": "Install it in a version that rivet_dagster takes: pip install -U rivet_dagster, or its extra ui, java "
+    "or connect.",
     "RVT-124": "Let `dagster instance info` say what is wrong with it; docs/dagster.yaml is one that works.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "

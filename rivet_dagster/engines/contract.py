@@ -156,7 +156,7 @@ class Engine(Protocol):
     def session(self) -> EngineSession:
         """Begin an isolated session; the engine itself starts at the first.
 
-        Raises RVT-111, RVT-112, RVT-502, RVT-506.
+        Raises RVT-111, RVT-112, RVT-123, RVT-502, RVT-506.
         """
 
     def examine(self) -> Iterable[Finding]:

@@ -3,6 +3,8 @@
 import errno
 import os
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -280,6 +282,7 @@ def no_proxy(monkeypatch):
 def test_a_server_is_asked_and_no_java(no_proxy, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(examining, "require_imports", lambda remote: None)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         remote = f"sc://127.0.0.1:{port}/;token=hunter2"
@@ -289,3 +292,37 @@ def test_a_server_is_asked_and_no_java(no_proxy, monkeypatch):
     found = only(engine.examine())
     assert (found.status, found.code) == (FAIL, "RVT-502")
     assert "hunter2" not in found.text
+
+
+WITHOUT = """
+import sys
+sys.modules["{package}"] = None
+from rivet_dagster.engines.pyspark import PySparkEngine
+from rivet_dagster.model.profile import EngineSpec
+engine = PySparkEngine(EngineSpec("far", "pyspark", options={options}))
+for found in engine.examine():
+    print(found.status, found.code, found.text, found.remedy)
+try:
+    engine.session()
+except Exception as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "options", "told"),
+    [
+        ("grpc", {"remote": "sc://127.0.0.1:PORT/;token=hunter2"}, "the client of Spark Connect cannot be imported: "),
+        ("py4j", {}, "pyspark cannot be imported: "),
+    ],
+)
+def test_a_package_that_a_session_imports_is_missed_before_anything_starts(no_proxy, package, options, told):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        program = WITHOUT.format(package=package, options=options).replace("PORT", str(server.getsockname()[1]))
+        answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    examined, session = answer.stdout.strip().split("\n", 1)
+    assert examined.startswith(f"fail RVT-123 {told}")
+    assert session.startswith(f"RVT-123 {told}")
+    assert package in examined
+    assert ("rivet_dagster[connect]" in examined) == ("rivet_dagster[connect]" in session) == bool(options)
+    assert "hunter2" not in answer.stdout + answer.stderr

@@ -66,7 +66,10 @@ class PySparkEngine(Engine):
 
     def session(self) -> PySparkSession:
         """A new session; Spark starts with the first."""
+        from rivet_dagster.engines.pyspark.launch import require_imports
         from rivet_dagster.engines.pyspark.messages import spark_error
+
+        require_imports(remote=False)
         from rivet_dagster.engines.pyspark.session import PySparkSession
 
         try:

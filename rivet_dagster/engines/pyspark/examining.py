@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from rivet_dagster.engines.pyspark.java import find_java
-from rivet_dagster.engines.pyspark.launch import expect_server, server_of
+from rivet_dagster.engines.pyspark.launch import expect_server, require_imports, server_of
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 
@@ -18,6 +18,7 @@ def examine(subject: str, config: Mapping[str, str], environ: Mapping[str, str])
     """What stands in the way of a session with these settings."""
     remote = config.get("spark.remote")
     try:
+        require_imports(remote=remote is not None)
         if remote:
             expect_server(remote, environ)
             yield in_order(subject, "Spark Connect at {}:{}".format(*server_of(remote)))

@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -17,19 +18,21 @@ from rivet_dagster.errors import RivetError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_CONNECT = "Install what it needs besides pyspark: pip install 'rivet_dagster[connect]'."
+
 _applications: dict[str, Mapping[str, str]] = {}
 """The settings that the first engine on each Spark application (Connect: session) of this process asked for."""
 
 
 def start(config: Mapping[str, str]) -> SparkSession:
-    """Start Spark, or attach to it, with exactly these settings. Raises RVT-111, RVT-112, RVT-502, RVT-506."""
+    """Start Spark, or attach to it, with exactly these settings. Raises as ``connected`` does."""
     return connected(config, None)
 
 
 def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> SparkSession:
     """The session that ``connect`` gives (default: one of ``config``), after what Spark needs before it starts.
 
-    Raises RVT-111, RVT-112, RVT-502, RVT-506.
+    Raises RVT-111, RVT-112, RVT-123, RVT-502, RVT-506.
     """
     running = _running_application()
     if running is not None:
@@ -41,6 +44,7 @@ def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> S
         prepare(config, os.environ)
     if "spark.remote" in config:
         expect_server(config["spark.remote"], os.environ)
+        require_imports(remote=True)
     try:
         spark: SparkSession = connect() if connect else _build(config)
         owner = _applications.setdefault(_identity(spark), config)
@@ -65,6 +69,16 @@ def prepare(config: Mapping[str, str], environ: MutableMapping[str, str]) -> Non
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not _logging_is_configured(config, environ):
         environ["LOG4J_CONFIGURATION_FILE"] = str(Path(__file__).with_name("log4j2.properties"))
+
+
+def require_imports(remote: bool) -> None:
+    """Import what a session does, ``remote`` or in this process, and start none. Raises RVT-123 for what is missing."""
+    try:
+        import_module("pyspark.sql.connect.session" if remote else "pyspark.sql.session")
+    except Exception as error:  # of whatever is imported; the text names the package
+        what = "the client of Spark Connect" if remote else "pyspark"
+        message = f"{what} cannot be imported: {str(error).partition(chr(10))[0]}"
+        raise RivetError("RVT-123", message, remediation=_CONNECT if remote else None) from error
 
 
 def expect_server(remote: str, environ: Mapping[str, str]) -> None:
