@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from rivet_dagster.redaction import redacted
+
 REMEDIATIONS: dict[str, str] = {
     # 1xx: configuration; the command line exits with 10
     "RVT-101": "Name the project's directory with --project, or create one with a rivet.yaml in it.",
@@ -41,6 +43,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-123": "Install it in a version that rivet_dagster takes: pip install -U rivet_dagster, or its extra ui, java "
     "or connect.",
     "RVT-124": "Let `dagster instance info` say what is wrong with it; docs/dagster.yaml is one that works.",
+    "RVT-125": "Write ${NAME} in its place, and set that variable for the process that runs.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "
     "without `name` it is the file's.",
@@ -132,7 +135,7 @@ TRANSIENT = frozenset({"RVT-406", "RVT-510", "RVT-518"})
 class Diagnostic:
     """One error or warning: what is wrong, where, and what to do.
 
-    ``file`` is relative to the project where it lies inside it; ``line`` counts from 1.
+    ``file`` is relative to the project where it lies inside it; ``line`` counts from 1. No secret stands in it.
     """
 
     code: str
@@ -143,8 +146,9 @@ class Diagnostic:
     remediation: str | None = None
 
     def __post_init__(self) -> None:
-        if self.remediation is None:
-            object.__setattr__(self, "remediation", REMEDIATIONS[self.code])
+        remediation = REMEDIATIONS[self.code] if self.remediation is None else self.remediation
+        object.__setattr__(self, "message", redacted(self.message))
+        object.__setattr__(self, "remediation", redacted(remediation))
 
     def __str__(self) -> str:
         place = self.file or ""

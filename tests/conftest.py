@@ -8,6 +8,7 @@ import pytest
 from support.folders import Files, ProjectFolder
 from support.spark import MASTER, SqlExecutions, settings
 
+from rivet_dagster import redaction
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.model.profile import EngineSpec
 
@@ -19,6 +20,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """``--examples``: as many random projects as one likes, others each time; ``--pictures``: where they are kept."""
     parser.addoption("--examples", type=int, help="how many projects test_fusion_random.py tries (default: its own)")
     parser.addoption("--pictures", help="the folder for the pictures that the browser takes (default: a temporary one)")
+
+
+@pytest.fixture(autouse=True)
+def secrets_of_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests have expanded is no secret here."""
+    monkeypatch.setattr(redaction, "_process", redaction.Redactor())
 
 
 @pytest.fixture(scope="session")

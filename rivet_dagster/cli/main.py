@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from rivet_dagster import __version__
 from rivet_dagster.errors import RivetError
+from rivet_dagster.redaction import redacted
 
 OK, FAILURE, USAGE, INTERRUPTED = 0, 1, 10, 130
 
@@ -73,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _show(error: RivetError, as_json: bool, verbose: bool, cause: BaseException | None = None) -> None:
     if verbose:
-        traceback.print_exception(cause or error)
+        print(redacted("".join(traceback.format_exception(cause or error))), file=sys.stderr, end="")
     if as_json:
         print(json.dumps({"success": False, "errors": [d.to_dict() for d in error.diagnostics]}, indent=2))
     else:

@@ -11,6 +11,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.execution.phases import PHASES
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SINK
+from rivet_dagster.redaction import redacted
 
 _WORDS = {
     "STEP_START": "running",
@@ -68,7 +69,7 @@ def _tables(report: RunReport, assembly: CompiledAssembly, root: Path) -> str:
     for group in report.groups:
         joint = assembly.joint(group.name)
         if joint.type == SINK and group.status == SUCCESS and joint.catalog and joint.table:
-            lines.append(f"  {joint.name}  {runtime.catalog(joint.catalog).uri(joint.table)}")
+            lines.append(f"  {joint.name}  {redacted(runtime.catalog(joint.catalog).uri(joint.table))}")
     return "\n".join(["tables", *lines]) if lines else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.project import DagsterSettings
 from rivet_dagster.model.schema import NONE, Field
+from rivet_dagster.model.secret_options import literal_secrets, masked
 from rivet_dagster.model.step_options import StepOptions
 from rivet_dagster.model.write_strategy import WriteStrategy
 
@@ -210,9 +211,24 @@ class CompiledAssembly:
             raise RivetError.of(self.errors)
         return self
 
+    @property
+    def holds_secrets(self) -> bool:
+        """Whether a catalog or an engine has a secret that is written out instead of as ``${VAR}``."""
+        declared = [spec.options for spec in self.catalogs] + [spec.options for spec in self.engines]
+        return any(map(literal_secrets, declared))
+
     def to_json(self) -> str:
-        """The plan as JSON text, the same bytes for the same plan; ``from_json`` reads it."""
-        return f'{{\n  "success": {json.dumps(self.success)},{write(self).removeprefix("{")}\n'
+        """The plan as JSON text, the same bytes for the same plan; ``from_json`` reads it.
+
+        Secrets that the profile writes out read ``***``: where ``holds_secrets``, what is read back cannot run.
+        """
+        shown = self._without_secrets() if self.holds_secrets else self
+        return f'{{\n  "success": {json.dumps(self.success)},{write(shown).removeprefix("{")}\n'
+
+    def _without_secrets(self) -> CompiledAssembly:
+        catalogs = tuple(replace(spec, options=masked(spec.options)) for spec in self.catalogs)
+        engines = tuple(replace(spec, options=masked(spec.options)) for spec in self.engines)
+        return replace(self, catalogs=catalogs, engines=engines)
 
     @classmethod
     def from_json(cls, text: str) -> CompiledAssembly:

@@ -1,4 +1,4 @@
-"""Whether the profile's catalogs and engines are of installed types, with options that those know."""
+"""Whether the profile's catalogs and engines are of installed types, with options that those know, and no secrets."""
 
 from __future__ import annotations
 
@@ -12,11 +12,15 @@ from rivet_dagster.model.landing import landing_options
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.plugins import CatalogTraits, EngineTraits, Plugins
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
+from rivet_dagster.model.secret_options import literal_secrets
 from rivet_dagster.model.step_options import step_options
 
 
 def check_plugins(profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
-    """RVT-109 for a type that is not installed; RVT-103, 104 and 105 for unknown, wrong and missing options."""
+    """RVT-109 for a type that is not installed; RVT-103, 104 and 105 for unknown, wrong and missing options.
+
+    A warning, RVT-125, for each secret that is written out.
+    """
     for catalog in profile.catalogs:
         origin = profile.catalog_origins.get(catalog.name, profile.origin)
         _check("catalog", catalog, plugins.catalogs, origin, found)
@@ -49,6 +53,9 @@ def _check(
     origin: Origin,
     found: Diagnostics,
 ) -> None:
+    for path, _ in literal_secrets(spec.options):
+        message = f"{kind} '{spec.name}': `{'.'.join(path)}` holds a secret that whoever reads the file sees"
+        found.warnings.append(origin.diagnostic("RVT-125", message, key=path[0]))
     traits = installed.get(spec.type)
     if traits is None:
         known = nearest(spec.type, installed)

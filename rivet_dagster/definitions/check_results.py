@@ -8,6 +8,7 @@ import dagster as dg
 
 from rivet_dagster.definitions.translator import sql_markdown
 from rivet_dagster.execution.results import CheckResult
+from rivet_dagster.redaction import redacted
 
 
 def asset_check_result(result: CheckResult, key: dg.AssetCheckKey) -> dg.AssetCheckResult:
@@ -22,7 +23,7 @@ def asset_check_result(result: CheckResult, key: dg.AssetCheckKey) -> dg.AssetCh
     if result.samples:
         metadata["rivet/samples"] = _table(result.samples)
     if result.error is not None:
-        metadata["rivet/error"] = result.error
+        metadata["rivet/error"] = redacted(result.error)
     return dg.AssetCheckResult(
         asset_key=key.asset_key,
         check_name=key.name,
@@ -36,7 +37,7 @@ def asset_check_result(result: CheckResult, key: dg.AssetCheckKey) -> dg.AssetCh
 def summary(result: CheckResult) -> str:
     """A verdict in a few words."""
     if result.violations is None:
-        return f"could not run: {result.error}"
+        return f"could not run: {redacted(str(result.error))}"
     if result.passed:
         return "passed"
     return f"{result.violations} violation{'' if result.violations == 1 else 's'}"
@@ -51,4 +52,4 @@ def _table(samples: Any) -> dg.MetadataValue:
 
 
 def _text(value: Any) -> str:
-    return "NULL" if value is None else str(value)
+    return "NULL" if value is None else redacted(str(value))

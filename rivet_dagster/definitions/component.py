@@ -83,7 +83,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
     The compiled plan is the component's state: ``dagster dev`` and ``dg`` compile when a code location is loaded, and
     ``dg utils refresh-defs-state`` does when an image is built; processes of runs and steps read the plan. Where
     no plan was written yet, or one by another version of rivet_dagster or for another profile, it is compiled instead,
-    which is quick and touches no data.
+    which is quick and touches no data. So it is where the profile writes out a secret, which no state holds.
 
         type: rivet_dagster.RivetProjectComponent
         attributes:

@@ -1,4 +1,7 @@
-"""A RivetError as Dagster's Failure: its text first, its parts as metadata, no stack above them."""
+"""A RivetError as Dagster's Failure: its text first, its parts as metadata, no stack above them.
+
+Dagster keeps the text of an exception in its event log, and of all that led to it: no secret stands in them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import dagster as dg
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.time_limit import out_of_time_as_error
 from rivet_dagster.model.step_options import StepOptions
+from rivet_dagster.redaction import without_secrets
 
 DIAGNOSTICS = "rivet/diagnostics"
 
@@ -21,7 +25,7 @@ def step_failures(context: dg.AssetExecutionContext, options: StepOptions) -> It
     Not by a RetryPolicy: Dagster lets that retry what a user has canceled, too.
     """
     try:
-        with out_of_time_as_error():
+        with secrets_kept(), out_of_time_as_error():
             yield
     except RivetError as error:
         if error.is_transient and context.retry_number < options.retries:
@@ -33,10 +37,22 @@ def step_failures(context: dg.AssetExecutionContext, options: StepOptions) -> It
 def rivet_failures() -> Iterator[None]:
     """Turn a RivetError of the block into a Failure that carries its diagnostics."""
     try:
-        with out_of_time_as_error():
+        with secrets_kept(), out_of_time_as_error():
             yield
     except RivetError as error:
         raise failure(error) from error
+
+
+@contextmanager
+def secrets_kept() -> Iterator[None]:
+    """Have Dagster see no secret in what the block raises, nor in what led to it; also a decorator."""
+    try:
+        yield
+    except Exception as error:
+        shown = without_secrets(error)
+        if shown is error:
+            raise
+        raise shown from shown.__cause__ or (None if shown.__suppress_context__ else shown.__context__)
 
 
 def failure(error: RivetError) -> dg.Failure:

@@ -24,6 +24,7 @@ from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.kept import Part, kept_table
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.schema import Field
+from rivet_dagster.redaction import redacted
 
 
 class RivetIOManager(dg.IOManager):
@@ -55,7 +56,7 @@ class RivetIOManager(dg.IOManager):
         context.add_output_metadata(
             {
                 PARTITION_ROW_COUNT if part is not None else ROW_COUNT: published.statistics.rows,
-                "dagster/uri": published.uri,
+                "dagster/uri": redacted(published.uri),
                 "dagster/column_schema": column_schema(columns),
                 "rivet/bytes": published.statistics.bytes,
                 "rivet/version": published.version,

@@ -13,9 +13,11 @@ from rivet_dagster.definitions.code_block import code_block
 from rivet_dagster.definitions.table_metadata import column_schema, table_name
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.execution.results import GroupResult
+from rivet_dagster.model.convert import shortened
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.storage import ColumnStatistics, Published
+from rivet_dagster.redaction import redacted
 
 ROW_COUNT, PARTITION_ROW_COUNT = "dagster/row_count", "dagster/partition_row_count"
 """Dagster's own keys: the rows of the whole table, and those of one partition of it."""
@@ -49,7 +51,7 @@ def exit_metadata(joint: CompiledJoint, result: GroupResult) -> dict[str, Any]:
         "rivet/bytes": result.published.statistics.bytes,
         **_bytes_written(result.published),
         "rivet/version": result.published.version,
-        "dagster/uri": result.published.uri,
+        "dagster/uri": redacted(result.published.uri),
         "dagster/column_schema": column_schema(columns, joint),
         **_column_statistics(columns, result.values),
         **_landed(result.published),
@@ -71,7 +73,8 @@ def inner_metadata(joint: CompiledJoint, result: GroupResult, window: Window | N
 def _plan(plan: QueryPlan | None) -> dict[str, Any]:
     if plan is None:
         return {}
-    kept, left = plan.text[:PLAN_LIMIT], len(plan.text) - PLAN_LIMIT
+    text = redacted(plan.text)
+    kept, left = text[:PLAN_LIMIT], len(text) - PLAN_LIMIT
     shown = {"rivet/spark_plan": code_block(f"{kept}\n... {left} more characters" if left > 0 else kept)}
     return shown | ({"rivet/spark_ui": dg.MetadataValue.url(plan.ui)} if plan.ui is not None else {})
 
@@ -110,7 +113,7 @@ def _text(value: Any) -> str | None:
         text = value.isoformat(*" " if isinstance(value, datetime) else "")
     else:
         text = value.hex() if isinstance(value, bytes) else str(value)
-    return text if len(text) <= _CHARACTERS else f"{text[: _CHARACTERS - 3]}..."
+    return shortened(redacted(text), _CHARACTERS)
 
 
 def _landed(published: Published) -> dict[str, Any]:

@@ -12,14 +12,18 @@ _MADE_BY = f"rivet_dagster {__version__}"
 
 
 def write_state(path: Path, assembly: CompiledAssembly) -> None:
-    """Write a plan and which version made it; who reads the file meanwhile sees the one before, or this one, whole."""
+    """Write a plan and which version made it; who reads the file meanwhile sees the one before, or this one, whole.
+
+    A plan whose secrets are left out cannot run, and says so.
+    """
     staged = path.with_name(f"{path.name}.{os.getpid()}")
-    staged.write_text(f"{_MADE_BY}\n{assembly.to_json()}", "utf-8")
+    made_by = f"{_MADE_BY}, without its secrets" if assembly.holds_secrets else _MADE_BY
+    staged.write_text(f"{made_by}\n{assembly.to_json()}", "utf-8")
     staged.replace(path)
 
 
 def read_state(path: Path | None, profile: str) -> CompiledAssembly | None:
-    """The plan that was written there; None where there is none, or not this version's under ``profile``."""
+    """The plan that was written there; None where none is there, or none that can run, of this version and profile."""
     if path is None or not path.exists():
         return None
     made_by, _, text = path.read_text("utf-8").partition("\n")

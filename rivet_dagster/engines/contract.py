@@ -82,7 +82,7 @@ class EngineSession(Protocol):
     def explain(self, frame: Frame) -> Callable[[], QueryPlan]:
         """Find out how ``frame`` is computed by the write that comes next; what this gives tells it after that.
 
-        No row is read for it, and no password stands in the plan. Telling it raises RVT-503, RVT-510.
+        No row is read for it. Telling it raises RVT-503, RVT-510.
         """
 
     def write(

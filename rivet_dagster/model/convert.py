@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from rivet_dagster.redaction import redacted
+
 NAME = re.compile(r"^[a-z][a-z0-9_]*\Z")
 LONGEST_NAME = 128
 DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|d)")
@@ -173,5 +175,13 @@ def show(value: Any) -> str:
         return "a mapping"
     if isinstance(value, list | tuple):
         return "a list"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return shortened(redacted(repr(value)), 60)
+
+
+def shortened(text: str, most: int) -> str:
+    """``text`` in at most so many characters.
+
+    >>> shortened("a long text", 8), shortened("a text", 8)
+    ('a lon...', 'a text')
+    """
+    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rivet_dagster.errors import RivetError
+from rivet_dagster.redaction import redacted
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 
@@ -13,7 +14,7 @@ OK, WARN, FAIL = "ok", "warn", "fail"
 class Finding:
     """``subject`` is what was looked at, ``text`` how it is, ``remedy`` what to do about it unless that is OK.
 
-    ``code`` is that of the error which a run would meet; whatever has the status FAIL has one.
+    ``code`` is that of the error which a run would meet; whatever has the status FAIL has one. No secret stands in it.
     """
 
     status: str
@@ -21,6 +22,10 @@ class Finding:
     text: str
     remedy: str | None = None
     code: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", redacted(self.text))
+        object.__setattr__(self, "remedy", self.remedy and redacted(self.remedy))
 
 
 def in_order(subject: str, text: str) -> Finding:

@@ -1,6 +1,6 @@
 """References to environment variables, ``${NAME}``; ``$${`` stands for a literal ``${``.
 
-The compiled plan keeps them as written; only the process that runs expands them.
+The compiled plan keeps them as written; only the process that runs expands them, and keeps the values out of its texts.
 """
 
 from __future__ import annotations
@@ -10,6 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.secret_options import leaves, remember_literals
+from rivet_dagster.redaction import remember, secrets_in
+from rivet_dagster.secret_names import names_secret
+
+_PLACES = ("path", "dir")
+"""The ends of options whose variables say where something lies, which a person must be able to read."""
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 
@@ -45,7 +51,9 @@ def variables_in(value: Any) -> list[str]:
 def expand(value: Any, environ: Mapping[str, str]) -> Any:
     """``value`` with every reference in its texts replaced, in lists and mappings too; mapping keys stay.
 
-    Raises RVT-107 with every variable that is not set.
+    From now on no text of this process shows the values, nor what literal secrets ``value`` holds; but for variables
+    of a ``path`` that neither are called as secrets are nor look like one. Raises RVT-107 with every variable that is
+    not set.
 
     >>> expand({"url": "jdbc://${HOST}", "literal": "$${HOST}"}, {"HOST": "db"})
     {'url': 'jdbc://db', 'literal': '${HOST}'}
@@ -53,7 +61,22 @@ def expand(value: Any, environ: Mapping[str, str]) -> Any:
     missing = [name for name in variables_in(value) if name not in environ]
     if missing:
         raise RivetError("RVT-107", f"the environment variable {', '.join(missing)} is not set")
+    _keep_secret(value if isinstance(value, Mapping) else {"": value}, environ)
     return _expanded(value, environ)
+
+
+def _keep_secret(options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+    """Have no text of this process show the literal secrets of ``options``, and what their variables hold."""
+    remember_literals(options)
+    for path, text in leaves(options):
+        names = references(text) if isinstance(text, str) else ()
+        secrets = secrets_in(_expanded(text, environ)) if names else ()
+        is_place = path[-1].endswith(_PLACES) and not secrets
+        for name in names:
+            if not is_place or names_secret(name):
+                remember(environ[name], f"${{{name}}}")
+        for secret in secrets:
+            remember(secret)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -12,6 +12,7 @@ from rivet_dagster.model import convert
 from rivet_dagster.model.kept import DAGSTER
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.profile import WORKSPACE, CatalogSpec, EngineSpec, Profile
+from rivet_dagster.model.secret_options import remember_literals
 from rivet_dagster.project.environment import MalformedReferenceError, references
 from rivet_dagster.project.settings_file import Section, located, read_settings, text, texts, what
 from rivet_dagster.project.yaml_text import Located, plain
@@ -178,7 +179,9 @@ def _limit(value: Any) -> int:
 
 
 def _options(section: Section, own: tuple[str, ...]) -> dict[str, Any]:
-    return {key: plain(value) for key, value in section.value.items() if key not in own}
+    options = {key: plain(value) for key, value in section.value.items() if key not in own}
+    remember_literals(options)
+    return options
 
 
 def _check_references(profile: Section, environ: Mapping[str, str]) -> None:

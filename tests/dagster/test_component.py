@@ -386,6 +386,21 @@ def test_a_plan_of_another_profile_is_not_used(sandbox, monkeypatch, compiled):
     assert compiled() == 2
 
 
+def test_a_plan_with_a_secret_is_kept_without_it_and_compiled_for_each_process(sandbox, monkeypatch, compiled):
+    profiles = yaml.safe_load((sandbox.sales.root / "profiles.yaml").read_text())
+    profiles["default"]["engines"][0]["config"] = {"spark.hadoop.fs.s3a.secret.key": "hunter2"}
+    sandbox.sales.write({"profiles.yaml": profiles})
+    sandbox.component()
+    develop(monkeypatch)
+    sandbox.load()
+    (state,) = [path for path in sandbox.states if "rivet_dagster" in path.read_text()]
+    assert "hunter2" not in state.read_text()
+    monkeypatch.delenv("DAGSTER_IS_DEV_CLI")
+    before = compiled()
+    assert "orders" in keys(sandbox.load())
+    assert compiled() == before + 1
+
+
 def test_the_key_of_the_state_tells_the_project_and_the_profile(sandbox, tmp_path):
     assert RivetProjectComponent(project="shop").defs_state_config.key == "RivetProjectComponent[shop]"
     named = RivetProjectComponent(project=tmp_path / "shop", profile="production")

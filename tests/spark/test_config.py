@@ -43,6 +43,9 @@ def test_a_server_has_its_own_master():
         ({"config": ["a"]}, "`config` must be a mapping, not a list"),
         ({"config": {"spark.x": None}}, "`config` spark.x must be a text, a number or a boolean, not nothing"),
         ({"max_fusion_depth": 0}, "`max_fusion_depth` must be a whole number of at least 1, not 0"),
+        ({"remote": "sc://x:1;token=hunter2"}, "`remote` must be an address like sc://host:15002"),
+        ({"remote": "sc://[x/;token=hunter2"}, "`remote` must be an address like sc://host:15002"),
+        ({"config": {"spark.remote": "sc://x/;hunter2"}}, "`config` must be an address like sc://host:15002"),
         ({"mastr": "local"}, "engine 'spark' has the unknown option 'mastr'; did you mean 'master'?"),
     ],
 )
@@ -50,6 +53,7 @@ def test_wrong_options(options, message):
     with pytest.raises(RivetError) as caught:
         config(**options)
     assert message in str(caught.value)
+    assert "hunter2" not in str(caught.value)
     assert caught.value.exit_code == 10
     if PySparkEngine.check(options):
         assert not PySparkEngine.embedded(EngineSpec("spark", "pyspark", options=options))

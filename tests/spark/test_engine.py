@@ -179,9 +179,10 @@ def test_columns_of_one_name_or_without_type_are_not_stored(session, warehouse):
 
 def test_another_application_in_this_process_is_refused(session):
     lacking = {"master": "local[2]", "packages": ["a:b:1"]}
-    for options in ({"master": "local[3]"}, {"remote": "sc://localhost"}, lacking):
+    for options in ({"master": "local[3]"}, {"remote": "sc://localhost:1/;token=SECRET"}, lacking):
         error = refused(PySparkEngine(EngineSpec("other", "pyspark", options=options)).session)
         assert error.code == "RVT-506"
+        assert "SECRET" not in str(error)
 
 
 def test_another_engine_on_the_same_application_keeps_its_own_settings(engine, session):

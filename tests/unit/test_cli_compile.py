@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from rivet_dagster import compile_directory
 from rivet_dagster.cli.main import main
 
 FILES = {
@@ -130,3 +131,47 @@ def test_diff_with_what_is_no_plan(project, capsys, tmp_path, text):
 
 def test_diff_is_of_whole_plans(project, capsys):
     assert run(capsys, "-p", project(), "compile", "a", "--diff", "old.json")[0] == 10
+
+
+SECRETS = """
+default:
+  catalogs:
+    lake: {type: filesystem, path: lake}
+    far: {type: filesystem, path: 's3a://ann:hunter2@bucket/raw'}
+  engines:
+    - name: spark
+      type: pyspark
+      catalogs: [lake]
+      options:
+        config:
+          spark.hadoop.fs.s3a.secret.key: hunter2
+          spark.authenticate.secret: ${GATE}
+          spark.sql.mapKeyDedupPolicy: LAST_WIN
+"""
+
+
+def test_a_secret_that_is_written_out_is_shown_nowhere_and_runs_all_the_same(project, capsys, monkeypatch):
+    monkeypatch.setenv("GATE", "hunter3")
+    root = project(**{"profiles.yaml": SECRETS})
+    code, out, err = run(capsys, "-p", root, "compile", "--format", "json")
+    plan = json.loads(out)
+    assert (code, plan["success"]) == (0, True)
+    assert "hunter" not in out + err
+    assert plan["catalogs"][1]["options"] == {"path": "s3a://bucket/raw"}
+    assert plan["engines"][0]["options"]["config"] == {
+        "spark.hadoop.fs.s3a.secret.key": "***",
+        "spark.authenticate.secret": "${GATE}",
+        "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    }
+    told = [(one["code"], one["file"], one["line"], one["message"].partition(":")[0]) for one in plan["warnings"]]
+    assert told == [
+        ("RVT-125", "profiles.yaml", 5, "catalog 'far'"),
+        ("RVT-125", "profiles.yaml", 11, "engine 'spark'"),
+    ]
+    assert "`config.spark.hadoop.fs.s3a.secret.key`" in plan["warnings"][1]["message"]
+    options = compile_directory(root).engines[0].options
+    assert options["config"]["spark.hadoop.fs.s3a.secret.key"] == "hunter2"  # what a run gets
+
+    broken = SECRETS.replace("far: {", "far: {format: hunter2, ")
+    code, out, err = run(capsys, "-p", project(**{"profiles.yaml": broken}), "compile")
+    assert (code, "`format` must be one of" in err, "hunter" in out + err) == (10, True, False)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from rivet_dagster.redaction import redacted
+
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/")
 _FILE_URI = re.compile(r"^file:(//(localhost)?(?=/))?", re.IGNORECASE)
-_PASSWORD = re.compile(r"(?<=//)[^/@:]+:[^/@]*@")
 
 
 def scheme(path: str) -> str | None:
@@ -56,9 +57,9 @@ class Place:
         return str(self.folder / local_path(table))
 
     def shown(self, path: str | Path) -> str:
-        """``path`` in a message: relative to the project where it lies inside it, and never with a password."""
+        """``path`` in a message: relative to the project where it lies inside it, and never with a secret."""
         if is_remote(str(path)):
-            return _PASSWORD.sub("", str(path))
+            return redacted(str(path))
         relative = os.path.relpath(path, os.path.realpath(self.root))
         return str(path) if relative.startswith("..") else relative
 

@@ -12,6 +12,7 @@ import dagster as dg
 from rivet_dagster.catalogs.registry import catalog_class
 from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.compiler.sensors import BY_VERSION, not_listed
+from rivet_dagster.definitions.failure import secrets_kept
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.sensors.memory import cursor, recall, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
@@ -69,6 +70,7 @@ def build_files_sensor(
         default_status=default_status,
         description=f"Looks for files of {source} that are new or have changed.",
     )
+    @secrets_kept()
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         runtime = Runtime(project.assembly, project.root)
         files = source_files(runtime, joint)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
+from rivet_dagster.definitions.failure import secrets_kept
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.sensors.memory import cursor, recall, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
@@ -56,6 +57,7 @@ def build_source_changed_sensor(
         default_status=default_status,
         description=f"Looks whether the data of {', '.join(sources)} changed.",
     )
+    @secrets_kept()
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         before = recall(context, KIND) or {}
         known = {source: version for source, version in before.get("versions", {}).items() if source in sources}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from rivet_dagster.model import convert
 from rivet_dagster.model.entry_points import is_unexpanded
@@ -68,9 +69,26 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
             wrong["config"] = f"{key} must be a text, a number or a boolean, not {convert.show(value)}"
     if "remote" in options and ("master" in options or "spark.master" in config):
         wrong["remote"] = "cannot stand beside `master`: the one attaches to a running Spark, the other starts one"
+    remote = config.get("spark.remote", options.get("remote"))
+    if isinstance(remote, str) and not is_unexpanded(remote) and (why := _wrong_address(remote)) is not None:
+        wrong["remote" if "remote" in options else "config"] = why
     if "packages" in options and ("remote" in options or "spark.remote" in config):
         wrong["packages"] = "has no effect with `remote`: install them where the server runs"
     return wrong
+
+
+def _wrong_address(remote: str) -> str | None:
+    """What keeps a text from being a server's address; it may hold a token, so that nothing of it is shown."""
+    wrong = "must be an address like sc://host:15002 or sc://host:15002/;token=${TOKEN}"
+    try:
+        address = urlsplit(remote)
+        if address.scheme != "sc" or not address.hostname or address.port == 0:
+            return wrong
+    except ValueError:
+        return wrong
+    path, _, parameters = address.path.partition(";")
+    pairs = [pair.partition("=") for pair in parameters.split(";") if pair]
+    return None if path in ("", "/") and all(name and value for name, _, value in pairs) else wrong
 
 
 def _text(value: Any) -> str:

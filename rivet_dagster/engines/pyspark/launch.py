@@ -134,9 +134,9 @@ def _refuse_another(config: Mapping[str, str], context: Any, building: bool) -> 
         if not building:
             return  # the user's own session, and the user's own `connect` that gives it
         running = dict(context.getConf().getAll())
-    wanted = config.get("spark.remote") or config["spark.master"]
-    present = running.get("spark.master", "")
-    if wanted != present:
+    remote, present = config.get("spark.remote"), running.get("spark.master", "")
+    wanted = "{}:{}".format(*server_of(remote)) if remote else config["spark.master"]
+    if remote or wanted != present:
         raise RivetError("RVT-506", f"Spark runs on {present} in this process already; it cannot run on {wanted} too")
     missing = _packages(config) - _packages(running)
     if missing:

@@ -6,7 +6,6 @@ which for ten joints costs more than all else that a run adds to its query. Over
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -19,7 +18,6 @@ from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PASSWORD = re.compile(r"(?<=//)[^/@:\s]+:[^/@\s]*@")
 _LATEST = 20
 _SECONDS = 1.0
 
@@ -36,7 +34,7 @@ def noted(spark: SparkSession, tag: str) -> QueryPlan:
             execution = store.executionsList(position, 1).apply(0)
             if any(execution.jobs().contains(job) for job in jobs):
                 page = f"{context.uiWebUrl}/SQL/execution/?id={execution.executionId()}" if context.uiWebUrl else None
-                return QueryPlan(_without_passwords(execution.physicalPlanDescription()), page)
+                return QueryPlan(execution.physicalPlanDescription().strip(), page)
         if time.monotonic() > deadline:
             return QueryPlan("Spark has not noted it", context.uiWebUrl)
         time.sleep(0.02)
@@ -54,8 +52,4 @@ def asked(view: str, spark: SparkSession, register: Callable[[], None]) -> Calla
             found.set_exception(error)
 
     threading.Thread(target=work, name=f"{THREAD_PREFIX}explain", daemon=True).start()
-    return lambda: QueryPlan(_without_passwords(found.result()))
-
-
-def _without_passwords(text: str) -> str:
-    return _PASSWORD.sub("", text.strip())
+    return lambda: QueryPlan(found.result().strip())

@@ -1,0 +1,203 @@
+"""Secrets kept out of texts: every text that leaves the process passes ``redacted``.
+
+Two things count as secrets:
+
+- the values that this process was told to keep, with ``remember``: those of expanded ``${VAR}``, and literal ones that
+  stand under a key like ``password``;
+- what has the shape of a secret: passwords in addresses, tokens and signatures in queries, ``password=...``.
+
+A value of four to seven characters counts where it stands as a word of its own, so that the value ``data`` leaves
+``database`` alone; a longer one counts anywhere. The longest one wins, percent-encoded forms count, too. Shorter
+values, ``true``, ``false``, ``null`` and ``none`` are no secrets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from threading import Lock
+
+from rivet_dagster.secret_names import names_secret_parameter
+
+MASK = "***"
+"""What stands in the place of a secret; the value of a ``${VAR}`` reads ``${VAR}``."""
+
+_SHORTEST, _ANYWHERE = 4, 8
+_NO_SECRETS = frozenset({"true", "false", "null", "none"})
+
+
+class Redactor:
+    """The secrets of a process.
+
+    >>> redactor = Redactor()
+    >>> redactor.remember("pa/ss", "${PASSWORD}")
+    >>> redactor.redacted("login pa/ss failed: jdbc:pg://db/sales?user=ann&password=pa%2Fss")
+    'login ${PASSWORD} failed: jdbc:pg://db/sales?user=ann&password=${PASSWORD}'
+    """
+
+    def __init__(self) -> None:
+        self._shown: dict[str, str] = {}
+        self._known: tuple[re.Pattern[str], list[str]] | None = None
+        self._lock = Lock()
+
+    def remember(self, value: str, shown: str = MASK) -> None:
+        """Show ``shown`` in place of ``value`` from now on, and of each line of it, and what it holds of secrets."""
+        lines = [line for line in value.splitlines() if len(line.strip()) >= _ANYWHERE]
+        values = {value, *lines, *secrets_in(value)} if len(lines) > 1 else {value, *secrets_in(value)}
+        new = {text: shown for one in values if _is_secret(text := one.strip()) and text not in self._shown}
+        if not new:
+            return
+        with self._lock:
+            self._shown |= new
+            # Of two with one beginning the longer must be tried first.
+            ordered = sorted(self._shown, key=lambda text: (-len(text), text))
+            replacements = ["", *(self._shown[text] for text in ordered)]
+            # First what is a reference already: its name may be somebody's value.
+            forms = [_REFERENCE, *map(_form, ordered)]
+            self._known = re.compile("|".join(f"({form})" for form in forms)), replacements
+
+    def redacted(self, text: str) -> str:
+        """``text`` without secrets; redacting it again changes nothing."""
+        if self._known is not None:
+            pattern, replacements = self._known
+            text = pattern.sub(lambda match: replacements[(match.lastindex or 1) - 1] or match[0], text)
+        return without_shapes(text)
+
+
+def without_shapes(text: str) -> str:
+    """``text`` without what has the shape of a secret, whatever this process knows.
+
+    >>> without_shapes("AccountKey=abc==;EndpointSuffix=core, Authorization: Bearer abcdef")
+    'AccountKey=***;EndpointSuffix=core, Authorization: Bearer ***'
+    """
+    for shape, replacement in _SHAPES:
+        text = shape.sub(replacement, text)
+    return text
+
+
+_process = Redactor()
+
+
+def remember(value: str, shown: str = MASK) -> None:
+    """Keep ``value`` out of every text of this process from now on; ``shown`` stands in its place."""
+    _process.remember(value, shown)
+
+
+def redacted(text: str) -> str:
+    """``text`` without secrets.
+
+    >>> redacted("cannot open sc://spark:15002/;token=abc, nor s3://key:word@lake/raw?sig=x%2Fy")
+    'cannot open sc://spark:15002/;token=*** nor s3://lake/raw?sig=***'
+    """
+    return _process.redacted(text)
+
+
+def secrets_in(text: str) -> set[str]:
+    """What ``text`` holds that has the shape of a secret.
+
+    >>> sorted(secrets_in("sc://spark/;token=abcd;user_id=ann;x-gate=efgh"))
+    ['abcd', 'efgh']
+    """
+    found = {match["secret"] for shape in (_USER, _BEARER) for match in shape.finditer(text)}
+    for match in _ASSIGNED.finditer(text):
+        if names_secret_parameter(match["name"], match["before"]):
+            found.add(match["secret"].strip("\"'"))
+    for match in _CONNECT.finditer(text):
+        pairs = (pair.partition("=") for pair in match["secret"].split(";"))
+        found.update(value for name, _, value in pairs if name not in _CONNECT_NAMES)
+    return found - {""}
+
+
+def without_secrets(error: BaseException) -> BaseException:
+    """``error`` and what led to it, as somebody else may show them; the text of none holds a secret.
+
+    An exception with a secret in its text is replaced by one of the same name, with the same traceback.
+    """
+    return _shown_error(error, {})
+
+
+def _shown_error(error: BaseException, seen: dict[int, BaseException]) -> BaseException:
+    if id(error) in seen:
+        return seen[id(error)]
+    texts = [str(error), *getattr(error, "__notes__", ())]
+    clean = [redacted(text) for text in texts]
+    shown = error
+    if clean != texts:
+        kind = type(type(error).__name__, (Exception,), {"__module__": type(error).__module__})
+        shown = kind("\n".join(clean)).with_traceback(error.__traceback__)
+    seen[id(error)] = shown
+    cause, context, suppressed = error.__cause__, error.__context__, error.__suppress_context__
+    shown.__cause__ = None if cause is None else _shown_error(cause, seen)
+    shown.__context__ = None if context is None else _shown_error(context, seen)
+    shown.__suppress_context__ = suppressed  # which setting the cause changes
+    return shown
+
+
+# The shapes of secrets
+
+_REFERENCE = r"\$\{\w+\}"
+_SHOWN = rf"(?:{_REFERENCE}|\*{(3,)}(?:\(redacted\))?)"
+_USER = re.compile(
+    r"(?<=://)(?P<user>[^\s/:@\"'?#]*):(?!\d{1,5}(?:[/?#]|$))"
+    r"(?P<secret>(?:[^\s\"'<>@]|@(?=[^\s\"'<>@/?#]{0,256}@)){1,512})@"
+)
+_CONNECT = re.compile(r"(?P<before>sc://[^\s/;\"']*)(?P<between>/?;)(?P<secret>[^\s\"']*)")
+_CONNECT_NAMES = frozenset({"use_ssl", "user_id", "user_agent", "session_id"})
+_ASSIGNED = re.compile(
+    r"(?P<before>[?&;]?)(?<![\w.\-])(?P<name>[\w.\-]+)(?P<between>[\"']?\s*=\s*|[\"']\s*:\s*)"
+    rf"(?P<secret>\"[^\"]*\"|'[^']*'|(?:{_SHOWN}|,(?=\S)|[^\s;&,\"')\]}}>])+)"
+)
+_BEARER = re.compile(r"\b(?P<before>Bearer\s+)(?P<secret>(?!token\b|auth)[\w.~+/=\-]{4,})", re.IGNORECASE)
+_ALL_SHOWN = re.compile(rf"{_SHOWN}+\Z")
+
+
+def _assigned(match: re.Match[str]) -> str:
+    if not names_secret_parameter(match["name"], match["before"]) or _ALL_SHOWN.match(match["secret"].strip("\"'")):
+        return match[0]
+    return f"{match['before']}{match['name']}{match['between']}{MASK}"
+
+
+def _connected(match: re.Match[str]) -> str:
+    """The address of a server; each of its parameters is sent along as a header, whatever its name is."""
+    pairs = [pair.partition("=") for pair in match["secret"].split(";")]
+    shown = ";".join(
+        name + equals + (value if name in _CONNECT_NAMES or _ALL_SHOWN.match(value) else value and MASK)
+        for name, equals, value in pairs
+    )
+    return f"{match['before']}{match['between']}{shown}"
+
+
+_SHAPES = (
+    (_USER, ""),
+    (_CONNECT, _connected),
+    (_ASSIGNED, _assigned),
+    (_BEARER, rf"\g<before>{MASK}"),
+)
+
+
+# The forms of a value
+
+
+def _is_secret(value: str) -> bool:
+    return len(value) >= _SHORTEST and value.lower() not in _NO_SECRETS and not _ALL_SHOWN.match(value)
+
+
+def _form(value: str) -> str:
+    """A regular expression without groups that finds ``value`` as it is, percent-encoded or escaped."""
+    form = "".join(map(_character, re.sub(r"\s+", " ", value)))
+    if len(value) >= _ANYWHERE:
+        return form
+    before = r"(?:(?<!\w)|(?<=%[0-9A-Fa-f]{2}))" if value[0].isalnum() else ""
+    return f"{before}{form}" + (r"(?!\w)" if value[-1].isalnum() else "")
+
+
+def _character(character: str) -> str:
+    if character.isascii() and (character.isalnum() or character == "_"):
+        return character
+    if character == " ":
+        return r"(?:\s+|\\[nrt]|\+|%20|(?:%0[9aAdD])+)"
+    encoded = "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+    any_case = re.sub("[a-f]", lambda match: f"[{match[0]}{match[0].upper()}]", encoded)
+    escaped = r"\\*" if character in "\"'\\" else ""
+    in_json = "" if character.isascii() else "|" + re.escape(json.dumps(character)[1:-1])
+    return f"(?:{escaped}{re.escape(character)}|{any_case}{in_json})"
