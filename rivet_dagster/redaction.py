@@ -136,7 +136,7 @@ def _shown_error(error: BaseException, seen: dict[int, BaseException]) -> BaseEx
 # The shapes of secrets
 
 _REFERENCE = r"\$\{\w+\}"
-_SHOWN = rf"(?:{_REFERENCE}|\*{(3,)}(?:\(redacted\))?)"
+_SHOWN = rf"(?:{_REFERENCE}|\*{{3,}}(?:\(redacted\))?)"
 _USER = re.compile(
     r"(?<=://)(?P<user>[^\s/:@\"'?#]*):(?!\d{1,5}(?:[/?#]|$))"
     r"(?P<secret>(?:[^\s\"'<>@]|@(?=[^\s\"'<>@/?#]{0,256}@)){1,512})@"

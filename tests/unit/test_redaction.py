@@ -49,6 +49,7 @@ def test_what_looks_like_a_secret_is_none_any_more(text, left):
         "fs.s3a.aws.credentials.provider=org.apache.Provider, max.token.length=5",
         "unexpected token: ')'; the password is missing",
         "WHERE secret IS NULL AND tokens > 5",
+        "spark.hadoop.fs.s3a.secret.key=*********(redacted)",
     ],
 )
 def test_ordinary_texts_stay(text):
