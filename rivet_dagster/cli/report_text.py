@@ -10,6 +10,7 @@ from rivet_dagster.cli.run_report import SUCCESS, CheckReport, GroupReport, RunR
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.execution.phases import PHASES
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.convert import shortened
 from rivet_dagster.model.joint import SINK
 from rivet_dagster.redaction import redacted
 
@@ -75,7 +76,7 @@ def _tables(report: RunReport, assembly: CompiledAssembly, root: Path) -> str:
 
 def _row(sample: Any) -> str:
     text = ", ".join(f"{key}={value}" for key, value in sample.items())
-    return text if len(text) <= 110 else text[:107] + "..."
+    return shortened(text, 110)
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

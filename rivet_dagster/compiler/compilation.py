@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rivet_dagster.compiler.assembly import check_assembly
 from rivet_dagster.compiler.code_version import code_version
@@ -23,8 +24,9 @@ from rivet_dagster.compiler.schemas import JointSchema, infer_schemas
 from rivet_dagster.compiler.sensors import check_sensors
 from rivet_dagster.compiler.strategies import check_strategies
 from rivet_dagster.compiler.tables import Tables, check_stored_tables, check_tables
+from rivet_dagster.model.check import Check
 from rivet_dagster.model.introspection import Introspection
-from rivet_dagster.model.joint import SINK, SOURCE
+from rivet_dagster.model.joint import SINK, SOURCE, Joint
 from rivet_dagster.model.landing import landing_options
 from rivet_dagster.model.location import Resolved
 from rivet_dagster.model.memo import Memo
@@ -117,6 +119,7 @@ def _compiled_joints(
         catalog, table = joint.catalog, joint.table
         step, options = step_options(joint.options)
         landing, options = landing_options(options)
+        shows_values = project.profile.row_values if joint.row_values is None else joint.row_values
         if joint.type not in (SOURCE, SINK) and name in stored:
             catalog, table = project.profile.workspace, name
         compiled.append(
@@ -140,11 +143,12 @@ def _compiled_joints(
                 function_file=function.file if function else None,
                 write_strategy=joint.write_strategy,
                 partitions=joint.partitions,
-                checks=joint.quality,
+                checks=_checks(joint, shows_values),
                 options=options,
                 step=step,
                 landing=landing,
                 retention=joint.retention,
+                row_values=shows_values,
                 schema=schemas[name].schema,
                 schema_confidence=schemas[name].confidence,
                 lineage=schemas[name].lineage,
@@ -157,6 +161,13 @@ def _compiled_joints(
             )
         )
     return tuple(compiled)
+
+
+def _checks(joint: Joint, shows_values: bool) -> tuple[Check, ...]:
+    """The checks of a joint; the samples of a schema check are no rows."""
+    if shows_values:
+        return joint.quality
+    return tuple(check if check.kind == "schema" else replace(check, samples=0) for check in joint.quality)
 
 
 def _group(name: str, members: tuple[str, ...], graph: Graph, engines: Mapping[str, str]) -> FusedGroup:

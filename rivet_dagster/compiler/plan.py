@@ -64,7 +64,8 @@ class CompiledJoint:
     what a first run gets, and ``sql_incremental`` what later ones do, None where that is the same. ``group`` is
     its fused group, ``asset_group`` its group in Dagster. ``catalog`` and ``table`` say where a source lies or a stored
     result goes; both are None for a joint that is not stored. ``options`` are those of its storage, ``step``
-    those of the step that runs its group, ``landing`` those of a source that is a landing zone. ``schema`` is None
+    those of the step that runs its group, ``landing`` those of a source that is a landing zone; ``row_values`` says
+    whether Dagster may keep values of its rows. ``schema`` is None
     where no column is known; ``lineage`` has no entry for a column whose origin is not certain.
     """
 
@@ -92,6 +93,7 @@ class CompiledJoint:
     step: StepOptions = StepOptions()
     landing: Landing | None = None
     retention: str = "latest"
+    row_values: bool = True
     schema: tuple[Field, ...] | None = None
     schema_confidence: str = NONE
     lineage: tuple[ColumnLineage, ...] = ()
@@ -184,6 +186,10 @@ class CompiledAssembly:
     def group(self, name: str) -> FusedGroup:
         """The group of that name; raises KeyError."""
         return self._groups_by_name[name]
+
+    def shows_row_values(self, group: str) -> bool:
+        """Whether what is told of a group as a whole may hold values of rows: none of its joints forbids it."""
+        return all(self.joint(name).row_values for name in self.group(group).joints)
 
     def consumers(self, name: str) -> tuple[str, ...]:
         """The joints that read ``name``."""

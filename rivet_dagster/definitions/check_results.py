@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
 from rivet_dagster.definitions.translator import sql_markdown
 from rivet_dagster.execution.results import CheckResult
+from rivet_dagster.model.convert import shortened
 from rivet_dagster.redaction import redacted
+
+CHARACTERS, BYTES = 200, 10_000
+"""How long a value of a sample may be, and all samples of a check together."""
 
 
 def asset_check_result(result: CheckResult, key: dg.AssetCheckKey) -> dg.AssetCheckResult:
@@ -21,7 +26,7 @@ def asset_check_result(result: CheckResult, key: dg.AssetCheckKey) -> dg.AssetCh
         "rivet/phase": result.check.phase,
     }
     if result.samples:
-        metadata["rivet/samples"] = _table(result.samples)
+        metadata["rivet/samples"] = _table(bounded(result.samples))
     if result.error is not None:
         metadata["rivet/error"] = redacted(result.error)
     return dg.AssetCheckResult(
@@ -43,13 +48,35 @@ def summary(result: CheckResult) -> str:
     return f"{result.violations} violation{'' if result.violations == 1 else 's'}"
 
 
-def _table(samples: Any) -> dg.MetadataValue:
-    """Sample rows as a table of texts."""
-    names = list(samples[0])
-    schema = dg.TableSchema([dg.TableColumn(name, "string") for name in names])
-    records = [dg.TableRecord({name: _text(row[name]) for name in names}) for row in samples]
-    return dg.MetadataValue.table(records=records, schema=schema)
+def bounded(samples: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Sample rows as texts: of each value 200 characters, and as many rows as 10,000 bytes hold.
+
+    Of a first row that is longer there are only the first columns.
+
+    >>> bounded([{"id": 1, "note": "x" * 300}])[0]["note"][-5:]
+    'xx...'
+    >>> [len(row) for row in bounded([{f"c{n}": "x" * 200 for n in range(100)}] * 2)]
+    [49]
+    """
+    rows: list[dict[str, str]] = []
+    left = BYTES
+    for sample in samples:
+        row: dict[str, str] = {}
+        for name, value in sample.items():
+            text = _text(value)
+            left -= len(name.encode()) + len(text.encode())
+            if left >= 0:
+                row[name] = text
+        if left < 0 and rows:
+            break
+        rows.append(row)
+    return rows
+
+
+def _table(rows: Sequence[Mapping[str, str]]) -> dg.MetadataValue:
+    schema = dg.TableSchema([dg.TableColumn(name, "string") for name in rows[0]])
+    return dg.MetadataValue.table(records=[dg.TableRecord(dict(row)) for row in rows], schema=schema)
 
 
 def _text(value: Any) -> str:
-    return "NULL" if value is None else redacted(str(value))
+    return "NULL" if value is None else shortened(redacted(str(value)), CHARACTERS)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import dagster as dg
 
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.row_values import error_without_values, text_without_values
 from rivet_dagster.execution.time_limit import out_of_time_as_error
 from rivet_dagster.model.step_options import StepOptions
 from rivet_dagster.redaction import without_secrets
@@ -19,18 +20,27 @@ DIAGNOSTICS = "rivet/diagnostics"
 
 
 @contextmanager
-def step_failures(context: dg.AssetExecutionContext, options: StepOptions) -> Iterator[None]:
+def step_failures(
+    context: dg.AssetExecutionContext, options: StepOptions, shows_row_values: bool = True
+) -> Iterator[None]:
     """The same for a step: it is tried again where that makes sense, as often as ``options`` say.
 
-    Not by a RetryPolicy: Dagster lets that retry what a user has canceled, too.
+    Not by a RetryPolicy: Dagster lets that retry what a user has canceled, too. Unless it ``shows_row_values``, what
+    quotes a row, or may do so, is left out.
     """
     try:
         with secrets_kept(), out_of_time_as_error():
             yield
     except RivetError as error:
+        shown = error if shows_row_values else error_without_values(error)
         if error.is_transient and context.retry_number < options.retries:
-            raise dg.RetryRequested(options.retries, options.retry_delay) from failure(error)
-        raise failure(error) from error
+            raise dg.RetryRequested(options.retries, options.retry_delay) from failure(shown)
+        raise failure(shown) from shown
+    except Exception as error:
+        if shows_row_values:
+            raise
+        message = text_without_values("", type(error).__name__)
+        raise failure(RivetError("RVT-599", message)) from None
 
 
 @contextmanager

@@ -67,7 +67,8 @@ class RivetGroupRun:
         if not selected:
             yield from _judge_only(context, project, runtime, self.joints)
             return
-        with step_failures(context, project.assembly.joint(group.exit).step):
+        step, shows_values = project.assembly.joint(group.exit).step, project.assembly.shows_row_values(group.name)
+        with step_failures(context, step, shows_values):
             unjudged = _unjudged_sources(context, group, project)
             window = run_window(context, partitions)
             first_try = run_identity(context.run, context.instance, group_step_name(project, self.joints))

@@ -53,7 +53,7 @@ def exit_metadata(joint: CompiledJoint, result: GroupResult) -> dict[str, Any]:
         "rivet/version": result.published.version,
         "dagster/uri": redacted(result.published.uri),
         "dagster/column_schema": column_schema(columns, joint),
-        **_column_statistics(columns, result.values),
+        **_column_statistics(columns, result.values, joint.row_values),
         **_landed(result.published),
     }
 
@@ -83,15 +83,16 @@ def _bytes_written(published: Published) -> Mapping[str, int]:
     return {} if published.record.bytes is None else {"rivet/bytes_written": published.record.bytes}
 
 
-def _column_statistics(columns: Schema, values: Mapping[str, ColumnStatistics]) -> dict[str, Any]:
+def _column_statistics(columns: Schema, values: Mapping[str, ColumnStatistics], shows_values: bool) -> dict[str, Any]:
     """A table of the columns of which storage knew something without a scan."""
+
+    def record(name: str, found: ColumnStatistics) -> dict[str, Any]:
+        bounds = {"least": _text(found.least), "greatest": _text(found.greatest)} if shows_values else {}
+        return {"column": name, "nulls": found.nulls, **bounds}
+
     known = [(column.name, values.get(column.name.lower())) for column in columns]
     records = [
-        dg.TableRecord(
-            {"column": name, "nulls": found.nulls, "least": _text(found.least), "greatest": _text(found.greatest)}
-        )
-        for name, found in known
-        if found is not None and found.nulls is not None
+        dg.TableRecord(record(name, found)) for name, found in known if found is not None and found.nulls is not None
     ]
     if not records:
         return {}

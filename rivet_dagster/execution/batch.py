@@ -65,16 +65,17 @@ def incoming(
     values = [(name, kind) for name, kind in columns if name.lower() not in names]
     session.register(BATCH, session.query(projection(values, found, _CAME)))
     if strategy.mode == "merge":
-        return _merged(strategy, session, columns)
+        return _merged(joint, session, columns)
     if strategy.mode == "scd2":
-        return _versions(strategy, session, columns, started)
+        return _versions(joint, session, columns, started)
     return _newer(strategy, session, columns)
 
 
-def _merged(strategy: WriteStrategy, session: EngineSession, columns: Columns) -> Frame:
+def _merged(joint: CompiledJoint, session: EngineSession, columns: Columns) -> Frame:
+    strategy = joint.write_strategy
     keys, order = strategy.key_columns, strategy.order_by
     if session.rows(repeats(BATCH, keys)):
-        _refuse_repeated(session.rows(undecided(BATCH, columns, keys, order)), order)
+        _refuse_repeated(session.rows(undecided(BATCH, columns, keys, order)), joint)
         one_each = session.query(decided(BATCH, columns, keys, order))
         session.register(_DECIDED, one_each)
         return session.query(merged(columns, keys, _DECIDED))
@@ -90,12 +91,13 @@ def _newer(strategy: WriteStrategy, session: EngineSession, columns: Columns) ->
     return session.query(newer(columns, strategy.watermark_column))
 
 
-def _versions(strategy: WriteStrategy, session: EngineSession, columns: Columns, started: datetime) -> Frame:
+def _versions(joint: CompiledJoint, session: EngineSession, columns: Columns, started: datetime) -> Frame:
+    strategy = joint.write_strategy
     names = [name for name, _ in columns]
     unplaced = scd2.unplaced(strategy.options)
     if unplaced is not None:
         _refuse_unplaced(session, unplaced, strategy.options["effective_at"])
-    _refuse_repeated(session.rows(scd2.conflicts(names, strategy.options)), strategy.order_by)
+    _refuse_repeated(session.rows(scd2.conflicts(names, strategy.options)), joint)
     session.register(_CHANGES, session.query(scd2.changes(names, strategy.options), {"run_started_at": started}))
     return session.query(projection(columns, columns, _CHANGES))
 
@@ -130,12 +132,14 @@ def _table_columns(strategy: WriteStrategy, before: Columns, found: Columns) -> 
         raise RivetError("RVT-514", f"the batch does not fit the table: {change}") from None
 
 
-def _refuse_repeated(keys: Sequence[Mapping[str, Any]], order_by: Sequence[str]) -> None:
+def _refuse_repeated(keys: Sequence[Mapping[str, Any]], joint: CompiledJoint) -> None:
     if not keys:
         return
+    order_by = joint.write_strategy.order_by
     shown = "; ".join(", ".join(f"{name}={show(value)}" for name, value in key.items()) for key in keys)
     why = f"the greatest {', '.join(order_by)} is that of several" if order_by else "nothing says which of them counts"
-    raise RivetError("RVT-515", f"the batch has unequal rows of one key, and {why}: {shown}")
+    message = f"the batch has unequal rows of one key, and {why}"
+    raise RivetError("RVT-515", f"{message}: {shown}" if joint.row_values else message)
 
 
 def _refuse_unplaced(session: EngineSession, count: str, column: str) -> None:

@@ -56,7 +56,8 @@ def run_group(
                         result = replace(result, not_archived=archive_read_files(runtime, group))
             else:
                 counted[exit_name] = _count_inner(run, exit_name)
-    return replace(result, phases=clock.seconds, counted=counted, plans=run.plans)
+    plans = {} if _plans_hold_values(runtime.assembly, group) else run.plans
+    return replace(result, phases=clock.seconds, counted=counted, plans=plans)
 
 
 def exits(runtime: Runtime, group: FusedGroup, selected: set[str]) -> tuple[str, ...]:
@@ -80,6 +81,12 @@ def reads(assembly: CompiledAssembly, group: FusedGroup, names: Iterable[str]) -
         if name in needed:
             needed.update(assembly.joint(name).upstream)
     return (needed | judged_with) - set(group.joints)
+
+
+def _plans_hold_values(assembly: CompiledAssembly, group: FusedGroup) -> bool:
+    """Whether plans would show a value that may not be shown: the watermark that is bound in a query."""
+    templates = (assembly.joint(name).template for name in group.joints)
+    return not assembly.shows_row_values(group.name) and any(one and one.watermark for one in templates)
 
 
 def _count_inner(run: ThisRun, exit_name: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from dataclasses import replace
 
 from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
@@ -10,6 +11,7 @@ from rivet_dagster.execution.quality import judge, proven
 from rivet_dagster.execution.reading import published_reference, reference, source_frame
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult
+from rivet_dagster.execution.row_values import text_without_values
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.strategy import Written
 from rivet_dagster.model.check import ASSERTION, AUDIT, Check
@@ -23,7 +25,7 @@ def check_source(runtime: Runtime, name: str, checks: Container[str] | None = No
     try:
         session.register(name, source_frame(runtime, joint, session))
         wanted = [check for check in joint.checks if checks is None or check.name in checks]
-        return judge(name, wanted, session, None, _others(runtime, session, {}))
+        return _shown(joint, judge(name, wanted, session, None, _others(runtime, session, {})))
     finally:
         session.close()
 
@@ -47,7 +49,7 @@ def check_published(
         ref = reference(runtime, name) if version is None else published_reference(runtime, name, version)
         session.register(name, ref.frame_in(session))
         known = None if ref.row_count is None else Statistics(ref.row_count, 0)
-        return judge(name, wanted, session, known, _others(runtime, session, {}))
+        return _shown(joint, judge(name, wanted, session, known, _others(runtime, session, {})))
     finally:
         session.close()
 
@@ -84,9 +86,16 @@ def _judge_stored(
     session = runtime.engine(joint.engine).session()
     try:
         session.register(joint.name, session.load(relation))
-        return judge(joint.name, checks, session, statistics, _others(runtime, session, given))
+        return _shown(joint, judge(joint.name, checks, session, statistics, _others(runtime, session, given)))
     finally:
         session.close()
+
+
+def _shown(joint: CompiledJoint, results: tuple[CheckResult, ...]) -> tuple[CheckResult, ...]:
+    """The verdicts without what may quote a row, where the joint keeps values of rows to itself."""
+    if joint.row_values:
+        return results
+    return tuple(replace(one, error=one.error and text_without_values(one.error)) for one in results)
 
 
 def _others(runtime: Runtime, session: EngineSession, given: Mapping[str, MaterializedRef]) -> Callable[[str], Frame]:

@@ -11,6 +11,7 @@ from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.convert import shortened
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.storage import Interval, Relation, Statistics, Touched
 from rivet_dagster.sql.partition_counts import rows_by_key, rows_by_moment
@@ -36,6 +37,9 @@ def partition_rows(
 
 _ROWS, _OTHERS = "rivet_window_rows", "rivet_others"
 
+_CHARACTERS = 60
+"""How much of a value is shown."""
+
 
 class WindowWrite:
     """The window of a run, seen by a joint whose rows have ``columns``. Raises RVT-322."""
@@ -43,6 +47,7 @@ class WindowWrite:
     def __init__(self, joint: CompiledJoint, window: Window, columns: Columns) -> None:
         assert joint.partitions is not None
         self._partitions: Partitions = joint.partitions
+        self._shows_values = joint.row_values
         self._window = window
         try:
             kind = joint.partitions.type_in(columns)
@@ -79,10 +84,12 @@ class WindowWrite:
         return counts
 
     def _others(self, session: EngineSession, frame: Frame, count: int) -> RivetError:
-        session.register(_OTHERS, self.outside(session, frame))
-        some = session.rows(distinct_values([self._column], _OTHERS, 3))
-        shown = ", ".join("NULL" if row[self._column] is None else str(row[self._column]) for row in some)
-        message = f"{count} rows of the batch lie outside of {self._window}: their {self._column} is {shown}"
+        message = f"{count} rows of the batch lie outside of {self._window}"
+        if self._shows_values:
+            session.register(_OTHERS, self.outside(session, frame))
+            some = session.rows(distinct_values([self._column], _OTHERS, 3))
+            texts = ("NULL" if row[self._column] is None else str(row[self._column]) for row in some)
+            message += f": their {self._column} is {', '.join(shortened(text, _CHARACTERS) for text in texts)}"
         return RivetError("RVT-512", message)
 
     def touched(self, wholly: bool) -> Touched:

@@ -15,6 +15,8 @@ from rivet_dagster.model.origin import Origin
 ASSERTION, AUDIT = "assertion", "audit"
 ERROR, WARN = "error", "warn"
 
+MOST_SAMPLES = 100
+
 KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "not_null": (("columns",), ()),
     "unique": (("columns",), ()),
@@ -36,9 +38,9 @@ class Check:
     """One rule on a joint's rows.
 
     ``types`` are the columns of a schema check with their Spark types, in any order. ``max_age`` and ``timeout`` are in
-    seconds; ``samples`` is how many violating rows a result shows. ``sql`` begins on ``sql_line`` of the file. ``to``
-    is the joint and the column that a relationship leads to; ``reads`` are the joints besides its own that the check
-    reads, known once it is compiled.
+    seconds; ``samples``, 0 to 100, is how many violating rows a result shows. ``sql`` begins on ``sql_line`` of the
+    file. ``to`` is the joint and the column that a relationship leads to; ``reads`` are the joints besides its own that
+    the check reads, known once it is compiled.
     """
 
     kind: str
@@ -167,7 +169,7 @@ _CONVERTERS: dict[str, Any] = {
     "name": convert.text,
     "severity": convert.one_of(ERROR, WARN),
     "timeout": convert.seconds,
-    "samples": convert.whole(0),
+    "samples": convert.whole(0, MOST_SAMPLES),
     "description": convert.text,
     "tags": convert.tags,
     "remediation": convert.text,

@@ -40,13 +40,15 @@ def boolean(value: Any) -> bool:
     return value
 
 
-def whole(least: int) -> Callable[[Any], int]:
-    """A whole number of at least ``least``."""
+def whole(least: int, most: int | None = None) -> Callable[[Any], int]:
+    """A whole number of at least ``least``, and at most ``most`` where that is given."""
+    allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
 
     def convert(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"must be a whole number of at least {least}, not {show(value)}")
-        return value
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or value < least or (most is not None and value > most):
+            raise ValueError(f"must be a whole number {allowed}, not {show(value)}")
+        return int(value)
 
     return convert
 

@@ -19,7 +19,7 @@ from rivet_dagster.model.write_strategy import WriteStrategy, parse_write_strate
 
 SOURCE, SQL, PYTHON, SINK = "source", "sql", "python", "sink"
 
-_ANY = frozenset({"name", "type", "engine", "tags", "description", "owners", "group", "quality"})
+_ANY = frozenset({"name", "type", "engine", "tags", "description", "owners", "group", "quality", "row_values"})
 KEYS: dict[str, frozenset[str]] = {
     SOURCE: _ANY | {"upstream", "columns", "filter", "limit", "catalog", "table", "partitions", "options"},
     SQL: _ANY | {"sql", "upstream", "eager", "retention", "on_error", "partitions", "options"},
@@ -60,6 +60,8 @@ _ASSET_GROUP = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*")
 class Joint:
     """A declared joint; the same fields as in a file, the same checks, the same errors.
 
+    ``row_values`` says whether Dagster may keep values of its rows; None leaves that to the profile.
+
     Raises RivetError with everything that is wrong in the declaration.
 
     >>> Joint(name="paid", type="sql", sql="SELECT * FROM orders WHERE paid", tags=["fresh"]).tags
@@ -87,6 +89,7 @@ class Joint:
     partitions: Partitions | None = None
     on_error: str = "fail"
     retention: str = "latest"
+    row_values: bool | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     origin: Origin = field(default=Origin(), compare=False)
 
@@ -116,6 +119,7 @@ class Joint:
             partitions: Mapping[str, Any] | Partitions | None = None,
             on_error: str = "fail",
             retention: str = "latest",
+            row_values: bool | None = None,
             options: Mapping[str, Any] | None = None,
             origin: Origin | None = None,
         ) -> None: ...
@@ -261,6 +265,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "partitions": parse_partitions,
     "on_error": convert.one_of("fail", "quarantine"),
     "retention": convert.one_of("latest", "run"),
+    "row_values": convert.boolean,
     "options": convert.mapping,
 }
 

@@ -39,6 +39,7 @@ class EngineSpec:
 class Profile:
     """One environment of profiles.yaml; ``workspace`` is the catalog of the stored intermediates.
 
+    ``row_values`` says whether Dagster may keep values of rows, of joints that do not say so themselves.
     ``catalog_origins`` and ``engine_origins`` say by name where each stands; the plan does not hold them.
     """
 
@@ -47,6 +48,7 @@ class Profile:
     engines: tuple[EngineSpec, ...]
     default_engine: str | None
     workspace: str = WORKSPACE
+    row_values: bool = True
     origin: Origin = Origin()
     catalog_origins: Mapping[str, Origin] = field(default_factory=dict)
     engine_origins: Mapping[str, Origin] = field(default_factory=dict)

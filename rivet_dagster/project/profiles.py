@@ -14,13 +14,13 @@ from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.profile import WORKSPACE, CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.secret_options import remember_literals
 from rivet_dagster.project.environment import MalformedReferenceError, references
-from rivet_dagster.project.settings_file import Section, located, read_settings, text, texts, what
+from rivet_dagster.project.settings_file import Section, boolean, located, read_settings, text, texts, what
 from rivet_dagster.project.yaml_text import Located, plain
 
 VARIABLE = "RIVET_PROFILE"
 DEFAULT = "default"
 
-_KEYS = ("catalogs", "engines", "default_engine", "workspace")
+_KEYS = ("catalogs", "engines", "default_engine", "workspace", "row_values")
 _BUILT_IN_WORKSPACE = CatalogSpec(WORKSPACE, "filesystem", {"path": ".rivet/workspace"})
 
 
@@ -85,6 +85,7 @@ def _profile(name: str, section: Section) -> Profile:
         engines,
         default,
         workspace,
+        section.get("row_values", boolean) is not False,
         section.origin,
         catalog_origins={catalog: entry.origin for catalog, entry in catalog_sections.items()},
         engine_origins={engine: _engine_origin(entry) for engine, entry in engine_sections if engine},

@@ -122,6 +122,13 @@ def text(value: Any) -> str:
     return value
 
 
+def boolean(value: Any) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise ValueError(f"must be true or false, not {what(value)}")
+    return value
+
+
 def texts(value: Any) -> tuple[str, ...]:
     """A list of texts without repetition; one text is a list of one."""
     entries = [value] if isinstance(value, str) else value

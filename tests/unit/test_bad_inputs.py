@@ -782,6 +782,10 @@ CHECKS = {
         RVT-209 quality/orders.yaml:2: joint orders: no check is of kind 'uniqe'; did you mean 'unique'?
             Write a check as `-- rivet:assert: not_null(id)`, or in YAML as `{type: not_null, columns: [id]}`.
     """),
+    "check: too many samples": quality("audits:\n  - type: not_null\n    columns: id\n    samples: 101\n", """
+        RVT-204 quality/orders.yaml:4: joint orders: `samples` must be a whole number from 0 to 100, not 101
+            Correct the value.
+        """),
     "check: relationship to no joint": quality("audits:\n  - {type: relationship, column: id, to: rwa.id}\n", """
         RVT-302 quality/orders.yaml:2: joint orders: check audit_relationship_id: `to` names 'rwa', which is no joint;
         did you mean 'raw'?
