@@ -16,7 +16,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.registry import engine_traits
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.plugins import Plugins
-from rivet_dagster.project.load import load_project
+from rivet_dagster.project.load import read_project
 from rivet_dagster.project.memo_file import read_memo, write_memo
 
 
@@ -38,7 +38,7 @@ def compile_directory(
     root = Path(project_dir)
     with without_collector():
         memo = read_memo(root)
-        project = load_project(root, profile, environ, joints, memo)
+        project = read_project(root, profile, environ, joints, memo)
         told = introspection(project, root, os.environ if environ is None else environ, memo) if introspect else None
         places = resolved_places(project, root, os.environ if environ is None else environ)
         plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), memo, told, places)

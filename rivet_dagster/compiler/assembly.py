@@ -29,7 +29,7 @@ def _check_source(joint: Joint, graph: Graph, found: Diagnostics, memo: Memo) ->
         found.error(joint, "RVT-303", "a source has no upstream", key="upstream")
     for name, text in joint.columns:
         if text is not None:
-            _check_expression(joint, text, f"column '{name}'", "columns", found, memo)
+            _check_expression(joint, text, f"column '{name}'", f"columns.{name}", found, memo)
     if joint.filter is not None:
         _check_expression(joint, joint.filter, "`filter`", "filter", found, memo)
     readers = graph.consumers[joint.name] + graph.judging.get(joint.name, ())

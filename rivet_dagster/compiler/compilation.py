@@ -32,7 +32,7 @@ from rivet_dagster.model.location import Resolved
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
-from rivet_dagster.model.project import Project
+from rivet_dagster.model.project import Project, is_of_block
 from rivet_dagster.model.step_options import step_options
 
 
@@ -44,6 +44,8 @@ def compile_project(
     resolved: Resolved | None = None,
 ) -> CompiledAssembly:
     """The plan of ``project``; where it has errors, a plan without groups that holds all of them.
+
+    Where they are all in the ``dagster:`` block, which no group needs, the plan has its groups.
 
     ``plugins`` are the traits of the installed catalogs and engines; ``memo`` saves work that an earlier compilation
     did, and never changes the result; ``introspection`` is what catalogs have told of the sources, ``resolved`` where
@@ -64,7 +66,7 @@ def compile_project(
     check_parameters(graph, found)
     check_sensors(project.dagster.sensors, graph, project.profile, plugins, found)
     engines = resolve_engines(graph, project.profile, plugins, found)
-    if found.errors:
+    if not all(map(is_of_block, found.errors)):
         return _failed(project, found)
 
     fusion = fuse_joints(graph, engines, _max_depth(project.profile))
@@ -76,7 +78,7 @@ def compile_project(
     schemas = infer_schemas(graph, fusion, found, memo, introspection.tables)
     check_strategies(graph, schemas, found)
     check_partition_columns(graph, schemas, found)
-    if found.errors:
+    if not all(map(is_of_block, found.errors)):
         return _failed(project, found)
     return CompiledAssembly(
         profile=project.profile.name,
@@ -91,6 +93,7 @@ def compile_project(
         default_engine=project.profile.default_engine,
         workspace=project.profile.workspace,
         dagster=project.dagster,
+        errors=found.sorted_errors(),
         warnings=tuple(found.warnings),
     )
 

@@ -56,4 +56,4 @@ def _check_catalog(joint: Joint, engine_name: str, profile: Profile, plugins: Pl
     if joint.type == SINK and traits is not None and mode not in traits.strategies:
         able = ", ".join(sorted(traits.strategies))
         message = f"the catalog '{catalog.name}' ({catalog.type}) cannot do {mode}; it can: {able}"
-        found.error(joint, "RVT-312", message, key="write_strategy")
+        found.error(joint, "RVT-312", message, key="write_strategy.mode")

@@ -15,6 +15,12 @@ from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.secret_options import literal_secrets
 from rivet_dagster.model.step_options import step_options
 
+_OWN_KEYS = {
+    "catalog": frozenset({"type"}),
+    "engine": frozenset({"name", "type", "catalogs", "concurrency_limit", "options"}),
+}
+"""Those of every type."""
+
 
 def check_plugins(profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
     """RVT-109 for a type that is not installed; RVT-103, 104 and 105 for unknown, wrong and missing options.
@@ -63,7 +69,8 @@ def _check(
         found.errors.append(origin.diagnostic("RVT-109", message, key="type"))
         return
     for key in sorted(set(spec.options) - traits.options):
-        message = f"{kind} '{spec.name}' has the unknown option '{key}'{nearest(key, traits.options)}"
+        known = nearest(key, traits.options | _OWN_KEYS[kind])
+        message = f"{kind} '{spec.name}' has the unknown option '{key}'{known}"
         found.errors.append(origin.diagnostic("RVT-103", message, key=key))
     for key, sentence in traits.check(spec.options).items():
         message = f"{kind} '{spec.name}': `{key}` {sentence}"

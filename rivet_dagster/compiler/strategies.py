@@ -10,6 +10,7 @@ from rivet_dagster.compiler.schemas import JointSchema
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.joint import SINK, Joint
 from rivet_dagster.model.schema import Schema
+from rivet_dagster.model.write_strategy import SPELLINGS
 
 
 def check_strategies(graph: Graph, schemas: Mapping[str, JointSchema], found: Diagnostics) -> None:
@@ -28,9 +29,16 @@ def _check(joint: Joint, schema: Schema, found: Diagnostics) -> None:
     for option, column in joint.write_strategy.columns:
         if column.lower() not in there:
             message = f"`{option}` names {column}, which its upstream does not have{nearest(column, there)}"
-            found.error(joint, "RVT-324", message, key="write_strategy")
+            found.error(joint, "RVT-324", message, key=_key(joint, option))
     for option, column in joint.write_strategy.validity:
         if column.lower() in there:
             message = f"scd2 adds the column {column} (`{option}`), and its upstream has one of that name"
             remedy = f"Leave it out, or give scd2's own another name: `{option}: ...`."
-            found.error(joint, "RVT-324", message, "write_strategy", remedy)
+            found.error(joint, "RVT-324", message, _key(joint, option), remedy)
+
+
+def _key(joint: Joint, option: str) -> str:
+    """Where the declaration gives an option, by whichever of its names."""
+    names = (option, *(other for other, name in SPELLINGS.items() if name == option))
+    keys = [f"write_strategy.{name}" for name in names]
+    return next((key for key in keys if key in joint.origin.lines), "write_strategy")

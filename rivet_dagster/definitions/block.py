@@ -9,13 +9,14 @@ from typing import TypeAlias
 
 import dagster as dg
 
+from rivet_dagster.definitions.jobs import jobs_over_everything
 from rivet_dagster.definitions.observation import build_observation_schedule
 from rivet_dagster.definitions.problems import Problems
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.schedules import build_schedule_from_rivet_selection
 from rivet_dagster.definitions.sensors.declared import declared_sensor
 from rivet_dagster.definitions.sweeping import sweep_job, sweep_schedules
-from rivet_dagster.errors import RivetError
+from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.automation import ObservationSchedule, TargetSchedule
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.sensors import TargetSensor
@@ -60,6 +61,15 @@ def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definiti
         schedules=[trigger for trigger in made if isinstance(trigger, dg.ScheduleDefinition)],
         sensors=[trigger for trigger in made if isinstance(trigger, dg.SensorDefinition)],
     )
+
+
+def block_problems(project: RivetProject) -> tuple[Diagnostic, ...]:
+    """Everything wrong with the block."""
+    try:
+        block_definitions(project, jobs_over_everything(project))
+    except RivetError as error:
+        return error.diagnostics
+    return ()
 
 
 def _entries(project: RivetProject, sweeps: Sequence[dg.JobDefinition]) -> list[Entry]:

@@ -70,11 +70,19 @@ class RivetProject:
 
         Raises one RivetError that holds everything wrong with the project.
         """
+        from rivet_dagster.definitions.block import block_problems
         from rivet_dagster.definitions.translator import DagsterRivetTranslator
 
         root = Path(project_dir).resolve()
-        assembly = compile_directory(root, profile, joints=joints).raise_errors()
-        return cls(assembly, root, translator or DagsterRivetTranslator())
+        assembly = compile_directory(root, profile, joints=joints)
+        if assembly.errors and not assembly.fused_groups:
+            assembly.raise_errors()
+        project = cls(assembly, root, translator or DagsterRivetTranslator())
+        if assembly.errors:
+            # All of them stand in the ``dagster:`` block, whose targets can be judged, too.
+            wrong = dict.fromkeys((*assembly.errors, *block_problems(project)))
+            raise RivetError.of(sorted(wrong, key=lambda error: (error.file or "", error.line or 0)))
+        return project
 
     def part(self, select: str | None = None, exclude: str | None = None) -> RivetProject:
         """The same project where only what is selected, and not excluded, is an asset; both in Dagster's syntax.

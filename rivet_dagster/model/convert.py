@@ -17,6 +17,14 @@ LONGEST = 36_500 * 86_400
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
+class WrongKeyError(ValueError):
+    """What is wrong with one ``key`` of a mapping."""
+
+    def __init__(self, message: str, key: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+
 def text(value: Any) -> str:
     """A non-empty string."""
     if not isinstance(value, str) or not value.strip():

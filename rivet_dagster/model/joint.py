@@ -133,7 +133,7 @@ class Joint:
             try:
                 object.__setattr__(self, key, _CONVERTERS[key](value))
             except ValueError as error:
-                found.append(self._wrong(_WRONG.get(key, "RVT-204"), f"`{key}` {error}", key))
+                found.append(self._wrong(_WRONG.get(key, "RVT-204"), f"`{key}` {error}", _place(key, error)))
         if isinstance(self.quality, Mapping):
             checks, wrong = parse_quality(self.quality, self.origin, self.name)
             object.__setattr__(self, "quality", checks)
@@ -174,14 +174,14 @@ class Joint:
             _, others = step_options(self.options)
             landing = wrong_landing(others, self.type == SOURCE, self.limit)
         except ValueError as error:
-            return [self._wrong("RVT-204", f"`options` {error}", "options")]
+            return [self._wrong("RVT-204", f"`options` {error}", _place("options", error))]
         found = [self._wrong("RVT-321", sentence, "options") for sentence in landing]
         if self.type not in (SQL, PYTHON):
             return found
         unknown = [key for key in others if key not in LANDING_OPTIONS]
         hints = {key: nearest(key, STEP_OPTIONS) for key in unknown}
         return found + [
-            self._wrong("RVT-203", f"unknown option '{key}'{hint}", "options") for key, hint in hints.items()
+            self._wrong("RVT-203", f"unknown option '{key}'{hint}", f"options.{key}") for key, hint in hints.items()
         ]
 
     def _refused_by_dagster(self) -> list[Diagnostic]:
@@ -192,7 +192,7 @@ class Joint:
                     self._wrong(
                         "RVT-204",
                         f"Dagster refuses the tag {key}={value}: letters, digits, '_', '-' and '.', at most 63 of them",
-                        "tags",
+                        f"tags.{key}",
                     )
                 )
         for owner in self.owners:
@@ -204,6 +204,10 @@ class Joint:
                 self._wrong("RVT-204", f"the group '{self.group}' holds more than letters, digits and '_'", "group")
             )
         return found
+
+
+def _place(key: str, error: ValueError) -> str:
+    return f"{key}.{error.key}" if isinstance(error, convert.WrongKeyError) else key
 
 
 def parse_quality(raw: Any, origin: Origin, joint: str | None) -> tuple[tuple[Check, ...], list[Diagnostic]]:

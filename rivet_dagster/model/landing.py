@@ -51,4 +51,4 @@ def _boolean(key: str, value: Any) -> bool:
     try:
         return convert.boolean(value)
     except ValueError as error:
-        raise ValueError(f"has a wrong `{key}`: it {error}") from None
+        raise convert.WrongKeyError(f"has a wrong `{key}`: it {error}", key) from None

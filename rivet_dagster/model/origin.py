@@ -12,6 +12,7 @@ from rivet_dagster.errors import Diagnostic
 class Origin:
     """A file (relative to the project, with forward slashes) and the lines of its keys, counted from 1.
 
+    A key of a mapping under another key is named with a dot between the two.
     A declaration made in Python has no file.
     """
 
@@ -20,8 +21,14 @@ class Origin:
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def line_of(self, key: str | None) -> int | None:
-        """The line of ``key``, else that of the whole declaration."""
-        return self.lines.get(key, self.line) if key is not None else self.line
+        """The line of ``key``, else that of the whole declaration.
+
+        >>> Origin("a.yaml", 1, {"options": 3, "options.retries": 4}).line_of("options.timeout")
+        3
+        """
+        if key is None:
+            return self.line
+        return self.lines.get(key, self.lines.get(key.partition(".")[0], self.line))
 
     def diagnostic(
         self,

@@ -138,13 +138,13 @@ def parse_partitions(value: Any) -> Partitions:
     found: dict[str, Any] = {}
     for key, given in options.items():
         if key not in _CONVERTERS:
-            raise ValueError(f"has no option `{key}`{nearest(key, known)}")
+            raise convert.WrongKeyError(f"has no option `{key}`{nearest(key, known)}", key)
         if key not in known:
-            raise ValueError(f"has no `{key}` where the type is {kind}")
+            raise convert.WrongKeyError(f"has no `{key}` where the type is {kind}", key)
         try:
             found[key] = _CONVERTERS[key](given, kind)
         except ValueError as error:
-            raise ValueError(f"has a wrong `{key}`: it {error}") from None
+            raise convert.WrongKeyError(f"has a wrong `{key}`: it {error}", key) from None
     for key in needed:
         if key not in found:
             raise ValueError(f"needs `{key}` where the type is {kind}")

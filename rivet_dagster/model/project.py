@@ -17,6 +17,9 @@ from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.sensors import Sensors
 
+MANIFEST = "rivet.yaml"
+"""The file of a project that names all others."""
+
 
 @dataclass(frozen=True)
 class PythonFunction:
@@ -61,3 +64,8 @@ class Project:
     asset_groups: Mapping[str, str] = field(default_factory=dict)
     dagster: DagsterSettings = DagsterSettings()
     errors: tuple[Diagnostic, ...] = ()
+
+
+def is_of_block(error: Diagnostic) -> bool:
+    """Whether an error is one of the ``dagster:`` block, on which no joint depends: all else in its file is raised."""
+    return error.joint is None and error.file == MANIFEST

@@ -34,7 +34,7 @@ def step_options(options: Mapping[str, Any]) -> tuple[StepOptions, dict[str, Any
         try:
             found[key] = STEP_OPTIONS[key](options[key])
         except ValueError as error:
-            raise ValueError(f"has a wrong `{key}`: it {error}") from None
+            raise convert.WrongKeyError(f"has a wrong `{key}`: it {error}", key) from None
     return StepOptions(**found), {key: value for key, value in options.items() if key not in STEP_OPTIONS}
 
 

@@ -134,28 +134,30 @@ def parse_write_strategy(value: Any) -> WriteStrategy:
         raise ValueError("needs `mode`")
     mode = ALIASES.get(mode, mode) if isinstance(mode, str) else mode
     if not isinstance(mode, str) or mode not in MODES:
-        raise ValueError(f"has no mode {convert.show(mode)}{nearest(str(mode), (*MODES, *ALIASES))}")
+        message = f"has no mode {convert.show(mode)}{nearest(str(mode), (*MODES, *ALIASES))}"
+        raise convert.WrongKeyError(message, "mode")
     needed, optional = MODES[mode]
     known = sorted({"on_empty", *optional, *(name for group in needed for name in group)})
     found: dict[str, Any] = {}
     for key, given in options.items():
         name = SPELLINGS.get(key, key)
         if name not in known:
-            raise ValueError(f"has no option `{key}` in mode {mode}{nearest(key, known)}")
+            raise convert.WrongKeyError(f"has no option `{key}` in mode {mode}{nearest(key, known)}", key)
         if name in found:
-            raise ValueError(f"gives `{name}` twice, under both of its names")
+            raise convert.WrongKeyError(f"gives `{name}` twice, under both of its names", key)
         try:
             found[name] = _CONVERTERS[name](given)
         except ValueError as error:
-            raise ValueError(f"has a wrong `{key}`: it {error}") from None
+            raise convert.WrongKeyError(f"has a wrong `{key}`: it {error}", key) from None
     for group in needed:
         given_of_group = [name for name in group if name in found]
         if not given_of_group:
             raise ValueError(f"needs `{'` or `'.join(group)}` in mode {mode}")
         if len(given_of_group) > 1:
-            raise ValueError(f"has both `{'` and `'.join(group)}`: mode {mode} goes by one of them")
+            message = f"has both `{'` and `'.join(group)}`: mode {mode} goes by one of them"
+            raise convert.WrongKeyError(message, given_of_group[1])
     if "lookback" in found and "watermark_column" not in found:
-        raise ValueError("needs `watermark_column` where it has a `lookback`")
+        raise convert.WrongKeyError("needs `watermark_column` where it has a `lookback`", "lookback")
     return WriteStrategy(mode, found.pop("on_empty", "write"), found)
 
 

@@ -16,7 +16,7 @@ from rivet_dagster.model.joint import PYTHON, Joint
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.near_names import NearNames
 from rivet_dagster.model.profile import Profile
-from rivet_dagster.model.project import Project, PythonFunction
+from rivet_dagster.model.project import Project, PythonFunction, is_of_block
 from rivet_dagster.project.draft import Draft, broken_draft
 from rivet_dagster.project.files import files
 from rivet_dagster.project.known_files import known_draft
@@ -46,6 +46,20 @@ def load_project(
     raised, all of it in one RivetError. Nothing is executed: no module of the user is imported. ``memo`` saves reading
     closely what an earlier call has read.
     """
+    project = read_project(root, profile, environ, joints, memo)
+    if in_block := [error for error in project.errors if is_of_block(error)]:
+        raise RivetError.of(in_block)
+    return project
+
+
+def read_project(
+    root: Path,
+    profile: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    joints: Sequence[Joint] = (),
+    memo: Memo | None = None,
+) -> Project:
+    """The same; what is wrong with the ``dagster:`` block of rivet.yaml stands in ``Project.errors``, too."""
     root = Path(root)
     memo = Memo() if memo is None else memo
     manifest, chosen = _settings(root, profile, os.environ if environ is None else environ)
@@ -72,7 +86,7 @@ def load_project(
         functions,
         asset_groups,
         manifest.dagster,
-        _in_order((*errors, *wrong_functions)),
+        _in_order((*errors, *wrong_functions, *manifest.dagster_errors)),
     )
 
 
@@ -86,6 +100,7 @@ def _settings(root: Path, profile: str | None, environ: Mapping[str, str]) -> tu
         except RivetError as error:
             errors += error.diagnostics
     if errors or chosen is None:
+        errors += manifest.dagster_errors
         raise RivetError.of(_in_order(errors))
     return manifest, chosen
 

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
-from rivet_dagster.model.project import DagsterSettings
+from rivet_dagster.model.project import MANIFEST, DagsterSettings
 from rivet_dagster.project.automation import read_automation, read_freshness
 from rivet_dagster.project.schedules import read_observations, read_schedules
 from rivet_dagster.project.sensors import read_sensors
 from rivet_dagster.project.settings_file import Section, read_settings, text
-
-FILE = "rivet.yaml"
 
 _REQUIRED = ("profiles", "sources", "joints", "sinks")
 _OPTIONAL = ("quality", "tests")
@@ -35,6 +33,8 @@ class Manifest:
     quality: str | None
     tests: str | None
     dagster: DagsterSettings
+    dagster_errors: tuple[Diagnostic, ...] = ()
+    """What is wrong with the ``dagster:`` block; all else can be read without it."""
 
     @property
     def joint_folders(self) -> tuple[str, ...]:
@@ -47,10 +47,10 @@ def read_manifest(root: Path) -> tuple[Manifest, list[Diagnostic]]:
 
     The folders ``quality`` and ``tests`` count where they exist, whether named or not.
     """
-    if not (root / FILE).is_file():
-        raise RivetError("RVT-101", f"there is no {FILE} in {root}{_neighbour(root / FILE)}")
+    if not (root / MANIFEST).is_file():
+        raise RivetError("RVT-101", f"there is no {MANIFEST} in {root}{_neighbour(root / MANIFEST)}")
     errors: list[Diagnostic] = []
-    section = Section(read_settings(root / FILE, FILE), "", FILE, errors)
+    section = Section(read_settings(root / MANIFEST, MANIFEST), "", MANIFEST, errors)
     section.only((*_REQUIRED, *_OPTIONAL, "dagster"))
     paths = {key: section.need(key, _path) for key in _REQUIRED} | {key: section.get(key, _path) for key in _OPTIONAL}
     for key, path in paths.items():
@@ -58,7 +58,8 @@ def read_manifest(root: Path) -> tuple[Manifest, list[Diagnostic]]:
             paths[key] = key
         elif path is not None and not _exists(section, key, root / path):
             paths[key] = None
-    return Manifest(dagster=_dagster(section), **paths), errors
+    in_block: list[Diagnostic] = []
+    return Manifest(dagster=_dagster(section, in_block), dagster_errors=tuple(in_block), **paths), errors
 
 
 def _path(value: Any) -> str:
@@ -82,8 +83,9 @@ def _neighbour(path: Path) -> str:
     return nearest(path.name, [name for name in names if name != path.name], listed=False, cutoff=0.8)
 
 
-def _dagster(manifest: Section) -> DagsterSettings:
-    section = manifest.section("dagster", "`dagster`")
+def _dagster(manifest: Section, errors: list[Diagnostic]) -> DagsterSettings:
+    """The block, and in ``errors`` what is wrong with it."""
+    section = Section(manifest.value, "", MANIFEST, errors).section("dagster", "`dagster`")
     if section is None:
         return DagsterSettings()
     section.only(_DAGSTER)

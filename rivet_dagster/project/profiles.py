@@ -97,7 +97,7 @@ def _catalog(name: str, section: Section) -> CatalogSpec:
     if name == DAGSTER:
         message = f"'{DAGSTER}' is the built-in catalog of what other Dagster assets return, which nobody declares"
         section.wrong("RVT-104", message)
-    kind = section.need("type", text)
+    kind = _need(section, "type")
     return CatalogSpec(name, kind or "", _options(section, ("type",)))
 
 
@@ -126,7 +126,7 @@ def _listed_engines(profile: Section, entries: list[Any]) -> Iterator[tuple[str 
             )
             continue
         section = Section(entry, f"engine {number}", str(profile.origin.file), profile.errors)
-        name = section.need("name", text)
+        name = _need(section, "name")
         section.place = f"engine '{name}'" if name else section.place
         if name in taken:
             section.wrong("RVT-104", "another engine of this profile has the same name", "name")
@@ -137,7 +137,7 @@ def _listed_engines(profile: Section, entries: list[Any]) -> Iterator[tuple[str 
 def _engine(name: str | None, section: Section, catalogs: tuple[str, ...]) -> EngineSpec:
     if name is not None:
         _check_name(section, name)
-    kind = section.need("type", text)
+    kind = _need(section, "type")
     reached = section.get("catalogs", texts) or ()
     for catalog in reached:
         if catalog not in catalogs:
@@ -157,6 +157,16 @@ def _engine(name: str | None, section: Section, catalogs: tuple[str, ...]) -> En
             )
         options.setdefault(key, plain(value))
     return EngineSpec(name or "", kind or "", reached, limit, options)
+
+
+def _need(section: Section, key: str) -> str | None:
+    """A text that must be there; no other key tells of one that is misspelt, since its type may know it."""
+    if section.value.get(key) is None and key not in section.value:
+        meant = [other for other in section.value if nearest(other, [key], listed=False)]
+        if meant:
+            section.wrong("RVT-105", f"`{key}` is missing; is it meant by `{meant[0]}`?", meant[0])
+            return None
+    return section.need(key, text)
 
 
 def _engine_origin(section: Section) -> Origin:

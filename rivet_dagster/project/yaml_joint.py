@@ -5,7 +5,7 @@ from __future__ import annotations
 from rivet_dagster.errors import Diagnostic, nearest
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.project.draft import JOINT_KEYS, Draft, broken_draft, declared_name, inline_checks
-from rivet_dagster.project.yaml_text import Located, YamlError, plain, read_yaml
+from rivet_dagster.project.yaml_text import Located, YamlError, nested_lines, plain, read_yaml
 
 
 def yaml_joint(text: str, file: str) -> Draft:
@@ -20,7 +20,7 @@ def yaml_joint(text: str, file: str) -> Draft:
             raise YamlError("the file must hold a mapping with the joint's keys", None if value is None else 1)
     except YamlError as error:
         return broken_draft(file, "RVT-202", error, error.remediation)
-    lines = value.lines | ({"sql": value.starts["sql"]} if "sql" in value else {})
+    lines = nested_lines(value) | value.lines | ({"sql": value.starts["sql"]} if "sql" in value else {})
     origin = Origin(file, value.line, lines)
     name = declared_name(value.get("name"), file)
     errors: list[Diagnostic] = []

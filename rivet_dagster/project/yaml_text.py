@@ -77,6 +77,20 @@ def read_yaml(text: str, first_line: int = 1) -> Any:
         raise YamlError("the YAML cannot be read", first_line) from None
 
 
+def nested_lines(value: Located) -> dict[str, int]:
+    """The lines of the keys of mappings under the keys of ``value``, and in lists there.
+
+    >>> nested_lines(read_yaml("options:\\n  retries: 3"))
+    {'options.retries': 2}
+    """
+    found: dict[str, int] = {}
+    for key, item in value.items():
+        for entry in item if isinstance(item, list) else [item]:
+            if isinstance(entry, Located):
+                found |= {f"{key}.{name}": line for name, line in entry.lines.items()}
+    return found
+
+
 def plain(value: Any) -> Any:
     """The same value in plain dicts and lists."""
     if isinstance(value, Mapping):

@@ -118,6 +118,30 @@ def test_wrong_sources_are_told_when_the_project_is_compiled(folder):
     assert "source_changed" in (errors[3].remediation or "")
 
 
+def test_what_is_wrong_at_different_times_is_told_at_once(folder):
+    block = (
+        "dagster:\n"
+        "  schedules:\n"
+        "    a: {taget: 'key:\"out\"', cron_schedule: '@daily'}\n"
+        "    b: {target: 'key:\"nothing\"', cron_schedule: '@daily'}\n"
+        "  sensors:\n"
+        "    c: {type: files, source: order, target: 'key:\"nothing\"'}\n"
+        "  freshness:\n"
+        "    - {target: 'tag:none', time_window: {fail_window: 1h}}\n"
+    )
+    root = declaring(folder, block).root
+    found = [("RVT-103", 7), ("RVT-105", 7), ("RVT-115", 8), ("RVT-115", 10), ("RVT-117", 10), ("RVT-115", 12)]
+    assert sorted((code, line) for code, line, _ in found_in(root)) == sorted(found)
+    assert [line for _, line, _ in found_in(root)] == [line for _, line in found]
+    plan = compile_directory(root)
+    assert not plan.success
+    assert [(one.code, one.line) for one in plan.errors] == [("RVT-103", 7), ("RVT-105", 7), ("RVT-117", 10)]
+    ProjectFolder(
+        root, {**FILES, "rivet.yaml": (root / "rivet.yaml").read_text(), "joints/bad.sql": "SELECT 1; SELECT 2"}
+    )
+    assert {one.code for one in compile_directory(root).errors} == {"RVT-103", "RVT-105", "RVT-117", "RVT-207"}
+
+
 def test_wrong_targets_and_names_are_told_together_each_at_its_line(folder):
     block = (
         "dagster:\n"

@@ -135,6 +135,15 @@ CONFIGURATION = {
         'filesystem'?
             Install the plugin that provides this type, or correct the type.
     """),
+    "catalog: misspelt type": profiles("attic: {type", "attic: {tpye", """
+        RVT-105 profiles.yaml:4: catalog 'attic': `type` is missing; is it meant by `tpye`?
+            Add the key.
+    """),
+    "engine: misspelt key that every engine has": profiles("type: pyspark", "type: pyspark, concurency_limit: 2", """
+        RVT-103 profiles.yaml:6: engine 'spark' has the unknown option 'concurency_limit'; did you mean
+        'concurrency_limit'?
+            Remove the key or correct its name.
+    """),
     "catalog: unknown option": profiles("path: attic", "path: attic, fromat: csv", """
         RVT-103 profiles.yaml:4: catalog 'attic' has the unknown option 'fromat'; did you mean 'format'?
             Remove the key or correct its name.
@@ -297,6 +306,21 @@ JOINT_FILES = {
         RVT-204 sinks/report.yaml:5: joint report: `write_strategy` has no option `key_columns` in mode replace;
         known: on_empty
             Correct the value.
+    """),
+    "write strategy: wrong at its own line": sink(
+        "write_strategy:\n  mode: merge\n  key_columns: [id]\n  order_by: []\n", """
+        RVT-204 sinks/report.yaml:8: joint report: `write_strategy` has a wrong `order_by`: it must name at least one
+        column
+            Correct the value.
+    """),
+    "write strategy: no such column, by another name": sink("write_strategy:\n  mode: merge\n  unique_key: [day]\n", """
+        RVT-324 sinks/report.yaml:7: joint report: `key_columns` names day, which its upstream does not have; known: id,
+        net
+            Give the query that column, or correct the options of `write_strategy`.
+    """),
+    "step option: wrong at its own line": yaml("options:\n  timeout: 5m\n  retires: 3\n", """
+        RVT-203 joints/orders.yaml:5: joint orders: unknown option 'retires'; did you mean 'retries'?
+            Remove the key or correct its name.
     """),
     "sink: table and options that are none": Case(
         {"sinks/report.yaml": SINK.replace("report", "../report") + "options: {format: csv, retires: 3}\n"}, """

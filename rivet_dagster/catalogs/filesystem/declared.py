@@ -70,7 +70,7 @@ def wrong_source(table: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
     if "\0" in table:
         yield Wrong("RVT-204", "table", f"no file is called {show(table)}")
     yield from _refused("table", lambda: without_braces(table))
-    yield from _refused("options", lambda: chosen_format(options))
+    yield from _refused("options.format", lambda: chosen_format(options))
     yield from _refused("options", lambda: as_texts(options))
 
 
@@ -80,10 +80,10 @@ def _wrong_writer_options(options: Mapping[str, Any]) -> Iterator[Wrong]:
         if key.lower() not in own and key.partition("#")[0] not in PARQUET_OPTIONS:
             known = (*WRITER_OPTIONS, *PARQUET_OPTIONS, *STEP_OPTIONS)
             hint = nearest(key, known, listed=False) or f"; known: {', '.join(WRITER_OPTIONS)}, parquet.*"
-            yield Wrong("RVT-203", "options", f"unknown option '{key}'{hint}")
+            yield Wrong("RVT-203", f"options.{key}", f"unknown option '{key}'{hint}")
     if options.get("format", "parquet") != "parquet":
         message = "the table of a filesystem sink is always Parquet: `format` cannot be another"
-        yield Wrong("RVT-204", "options", message, "Remove the option.")
+        yield Wrong("RVT-204", "options.format", message, "Remove the option.")
     yield from _refused("options", lambda: as_texts(options))
     codec = next((value for key, value in options.items() if key.lower() == "compression"), "none")
     if isinstance(codec, str) and codec.lower() not in _CODECS:
