@@ -16,7 +16,7 @@
     <path>/.rivet/orders/lock
 
 A folder whose version the link cannot be followed back to, manifest by manifest, was never published; without a sign of
-life beside it, it is a dead run's, unless a mark says that it is kept back.
+life beside it, it is a dead run's, unless a mark says that it is kept back, or a link that a person made leads to it.
 """
 
 from __future__ import annotations
