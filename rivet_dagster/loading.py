@@ -31,7 +31,8 @@ def compile_directory(
     """The plan of the project in ``project_dir``; wrong joints stand in its ``errors``.
 
     ``profile`` defaults to RIVET_PROFILE, else ``default``; ``joints`` are added to those in files; with ``introspect``
-    the catalogs are asked for the columns of sources. Raises RivetError where manifest or profile cannot be used.
+    the catalogs are asked for the columns of sources. Raises RivetError where manifest or profile cannot be used,
+    but for the ``dagster:`` block, whose errors stand in the plan with those of the joints.
 
     What files and queries say is remembered in ``.rivet/cache``, so that next time only changed ones are read closely.
     """

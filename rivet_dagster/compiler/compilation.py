@@ -21,7 +21,7 @@ from rivet_dagster.compiler.plugin_options import check_declared_tables, check_p
 from rivet_dagster.compiler.quality import resolve_checks
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.schemas import JointSchema, infer_schemas
-from rivet_dagster.compiler.sensors import check_sensors
+from rivet_dagster.compiler.sensors import check_observations, check_sensors
 from rivet_dagster.compiler.strategies import check_strategies
 from rivet_dagster.compiler.tables import Tables, check_stored_tables, check_tables
 from rivet_dagster.model.check import Check
@@ -64,6 +64,7 @@ def compile_project(
     check_landing_zones(graph, tables, found)
     check_kept_assets(graph, project.dagster.key_prefix, found)
     check_parameters(graph, found)
+    check_observations(project.dagster.observe, graph, found)
     check_sensors(project.dagster.sensors, graph, project.profile, plugins, found)
     engines = resolve_engines(graph, project.profile, plugins, found)
     if not all(map(is_of_block, found.errors)):

@@ -1,12 +1,13 @@
-"""The rules of what a sensor watches: a source, whose files can be listed where it looks at files."""
+"""The rules of what sensors watch and schedules observe: sources, and files that can be listed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.errors import nearest
+from rivet_dagster.model.automation import ObservationSchedule
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.kept import Stored, is_kept
 from rivet_dagster.model.plugins import Plugins
@@ -30,6 +31,29 @@ def check_sensors(sensors: Sensors, graph: Graph, profile: Profile, plugins: Plu
             traits = plugins.catalogs.get(spec.type) if spec else None
             unlisted = traits.refuses_listing(spec.options, joint.table or "") if spec and traits else None
             _refuse(watch, "source", "RVT-104", unlisted and not_listed(watch.source, unlisted), found, BY_VERSION)
+
+
+def check_observations(observe: Iterable[ObservationSchedule], graph: Graph, found: Diagnostics) -> None:
+    """RVT-117 for an observation of what is no source."""
+    for one in observe:
+        why = wrong_observation(one.sources, graph.joints)
+        if why is not None:
+            message = f"observation '{one.name}': {why}"
+            found.errors.append(one.origin.diagnostic("RVT-117", message, key="sources"))
+
+
+def wrong_observation(names: Sequence[str], joints: Mapping[str, Stored]) -> str | None:
+    """Why nobody can observe ``names``, given all joints by name."""
+    known = [name for name, joint in joints.items() if joint.type == SOURCE and not is_kept(joint)]
+    wrong = []
+    for name in names:
+        if name not in joints:
+            wrong.append(f"there is no source '{name}'{nearest(name, known)}")
+        elif joints[name].type != SOURCE:
+            wrong.append(f"'{name}' is of type {joints[name].type}: it is made, not observed")
+        elif is_kept(joints[name]):
+            wrong.append(f"'{name}' is the asset {joints[name].table}, which tells of itself")
+    return "; ".join(wrong) or (None if names else "no source is named")
 
 
 def wrong_source(name: str, joints: Mapping[str, Stored]) -> str | None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
+from rivet_dagster.compiler.sensors import wrong_observation
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.schedules import refusals
-from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.joint import SOURCE
+from rivet_dagster.errors import RivetError
 
 
 def build_observation_schedule(
@@ -50,16 +50,7 @@ def build_observation_schedule(
 
 
 def _checked(project: RivetProject, names: Sequence[str]) -> Sequence[str]:
-    types = {joint.name: joint.type for joint in project.assembly.joints}
-    known = [name for name, kind in types.items() if kind == SOURCE and name not in project.kept]
-    wrong = []
-    for name in names:
-        if name not in types:
-            wrong.append(f"there is no source '{name}'{nearest(name, known)}")
-        elif types[name] != SOURCE:
-            wrong.append(f"'{name}' is of type {types[name]}: it is made, not observed")
-        elif name in project.kept:
-            wrong.append(f"'{name}' is the asset {project.kept[name].to_user_string()}, which tells of itself")
-    if wrong or not names:
-        raise RivetError("RVT-117", "; ".join(wrong) or "no source is named")
+    why = wrong_observation(names, {joint.name: joint for joint in project.assembly.joints})
+    if why is not None:
+        raise RivetError("RVT-117", why)
     return names

@@ -37,6 +37,9 @@ class Stored(Protocol):
     @property
     def catalog(self) -> str | None: ...
 
+    @property
+    def table(self) -> str | None: ...
+
 
 def is_kept(joint: Stored) -> bool:
     """Whether a joint is a source that stands for another Dagster asset."""

@@ -19,7 +19,7 @@ from rivet_dagster import loading
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.project import memo_file
-from rivet_dagster.project.load import load_project
+from rivet_dagster.project.load import load_project, read_project
 from rivet_dagster.project.memo_file import FILE, read_memo
 from rivet_dagster.sql import known_query
 
@@ -196,9 +196,9 @@ def test_a_cache_deleted_while_compiling_changes_nothing(project: Path, monkeypa
 
     def load_and_delete(*args: Any) -> Any:
         shutil.rmtree(project / ".rivet")
-        return load_project(*args)
+        return read_project(*args)
 
-    monkeypatch.setattr(loading, "load_project", load_and_delete)
+    monkeypatch.setattr(loading, "read_project", load_and_delete)
     assert json_of(project) == cold
 
 
