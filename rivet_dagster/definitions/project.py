@@ -80,8 +80,7 @@ class RivetProject:
         project = cls(assembly, root, translator or DagsterRivetTranslator())
         if assembly.errors:
             # All of them stand in the ``dagster:`` block, whose targets can be judged, too.
-            wrong = dict.fromkeys((*assembly.errors, *block_problems(project)))
-            raise RivetError.of(sorted(wrong, key=lambda error: (error.file or "", error.line or 0)))
+            raise RivetError.of(dict.fromkeys((*block_problems(project), *assembly.errors)))
         return project
 
     def part(self, select: str | None = None, exclude: str | None = None) -> RivetProject:
