@@ -89,6 +89,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-324": "Give the query that column, or correct the options of `write_strategy`.",
     "RVT-325": "Leave `partitions` out, or use merge or snapshot.",
     "RVT-326": "Remove the option: a source is read by the steps of other joints, which have options of their own.",
+    "RVT-327": "Correct the name; the `schema` of a source names all its columns, those of folders like `day=1`, too.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",
     "RVT-402": "Give the sink's catalog a `path` on a POSIX file system that engine and Dagster both see.",

@@ -76,7 +76,7 @@ def compile_project(
     check_landing_readers(graph, fusion, found)
     order, waves = order_groups(graph, fusion)
     members = fusion.members(graph)
-    schemas = infer_schemas(graph, fusion, found, memo, introspection.tables)
+    schemas = infer_schemas(graph, fusion, found, memo, introspection)
     check_strategies(graph, schemas, found)
     check_partition_columns(graph, schemas, found)
     if not all(map(is_of_block, found.errors)):

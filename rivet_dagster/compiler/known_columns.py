@@ -40,14 +40,22 @@ class KnownColumns:
         self._schemas: dict[str, Schema | None] = {}
         self._references: dict[tuple[str, str], ColumnReference] = {}
 
-    def of(self, joint: Joint, sql: str | None, upstream: Mapping[str, Known], infer: Callable[[], Inferred]) -> Known:
-        """What ``infer`` tells of a source or SQL joint: its query, DDL and the schemas it reads decide."""
+    def of(
+        self, joint: Joint, sql: str | None, upstream: Mapping[str, Known], infer: Callable[[], Inferred | None]
+    ) -> Known:
+        """What ``infer`` tells of a source or SQL joint: its query, DDL and the schemas it reads decide.
+
+        Where that is None, the joint has an error, which is never remembered.
+        """
         ddl = joint.options.get("schema")
         declared = ddl if isinstance(ddl, str) else None, [name for name, _ in joint.columns], list(upstream)
         text = "\n".join((repr(declared), *[known.text for known in upstream.values()], sql or ""))
         found = self._memo.recall("columns", text)
         if found is None:
-            schema, origins, passes_on = infer()
+            inferred = infer()
+            if inferred is None:
+                return Known()
+            schema, origins, passes_on = inferred
             found = schema_text(schema), origins, passes_on
             self._memo.keep("columns", text, found)
         return self.made_of(*found)

@@ -12,6 +12,8 @@ from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.known_columns import Inferred, Known, KnownColumns, schema_text
 from rivet_dagster.compiler.lineage import JointColumns, trace
 from rivet_dagster.compiler.plan import ColumnLineage
+from rivet_dagster.compiler.unknown_columns import check_checks, check_query, check_source
+from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.schema import CONFIDENCES, INFERRED, INTROSPECTED, NONE, PARTIAL, Field, Schema
@@ -33,19 +35,23 @@ class JointSchema:
 
 
 def infer_schemas(
-    graph: Graph, fusion: Fusion, found: Diagnostics, memo: Memo, tables: Mapping[str, Schema]
+    graph: Graph, fusion: Fusion, found: Diagnostics, memo: Memo, introspection: Introspection
 ) -> dict[str, JointSchema]:
-    """What is known of each joint's columns; RVT-316, RVT-317 (a warning).
+    """What is known of each joint's columns; RVT-316, RVT-317 (a warning), RVT-327.
 
-    ``tables`` are the columns of sources' tables as their catalogs told them.
+    What follows from columns that catalogs told earlier, and not now, makes a joint doubtful: its errors are warnings.
     """
     columns = KnownColumns(memo)
+    tables = introspection.tables
     known: dict[str, Known] = {}
     for name in graph.order:
+        if name in introspection.earlier or not found.doubtful.isdisjoint(graph.upstream[name]):
+            found.doubtful.add(name)
         known[name] = _known(graph.joints[name], graph, known, found, columns, tables)
     _check_names(graph, fusion, known, found)
     lineage = trace(graph.joints, graph.order, {name: one.columns for name, one in known.items()})
     told = {name for name in tables if name in known and not any(text for _, text in graph.joints[name].columns)}
+    check_checks(graph, {name: one.schema for name, one in known.items()}, found)
     confidence = _confidences(graph, known, told)
     return {name: JointSchema(one.schema, confidence[name], lineage[name]) for name, one in known.items()}
 
@@ -69,10 +75,12 @@ def _known(
     if joint.type == SINK:
         return _sink(joint, upstream, columns, found)
     query, later = graph.queries.get(joint.name), graph.incremental.get(joint.name)
-    first = columns.of(joint, joint_sql(joint.name, graph), upstream, lambda: _inferred(joint, query, graph, upstream))
+    first = columns.of(
+        joint, joint_sql(joint.name, graph), upstream, lambda: _inferred(joint, query, graph, upstream, found)
+    )
     if later is None:
         return first
-    incremental = columns.of(joint, later.text, upstream, lambda: _inferred(joint, later, graph, upstream))
+    incremental = columns.of(joint, later.text, upstream, lambda: _inferred(joint, later, graph, upstream, found))
     conflict = _conflict(("the first run", "a later one"), [_kinds(first.schema), _kinds(incremental.schema)])
     if None in (first.schema, incremental.schema) or conflict is None:
         return first
@@ -80,13 +88,21 @@ def _known(
     return Known(in_conflict=True)
 
 
-def _inferred(joint: Joint, query: KnownQuery | None, graph: Graph, known: Mapping[str, Known]) -> Inferred:
+def _inferred(
+    joint: Joint, query: KnownQuery | None, graph: Graph, known: Mapping[str, Known], found: Diagnostics
+) -> Inferred | None:
+    """None where the joint names columns that are not there."""
     upstream = {name: one.schema for name, one in known.items()}
     if joint.type == SOURCE:
-        return _source_schema(joint, joint_sql(joint.name, graph), upstream[joint.name]), (), None
+        table = _table(joint, upstream[joint.name])
+        if check_source(joint, table, found):
+            return None
+        return _source_schema(joint, joint_sql(joint.name, graph), table), (), None
     tree = query.tree if query is not None else None
-    if tree is None:
+    if query is None or tree is None:
         return None, (), None
+    if check_query(joint, query, upstream, found):
+        return None
     columns = output_columns(tree, upstream)
     if columns is None:
         return None, (), passes_on(tree, upstream)
@@ -94,10 +110,13 @@ def _inferred(joint: Joint, query: KnownQuery | None, graph: Graph, known: Mappi
     return tuple(Field(column.name, column.type) for column in columns), origins, None
 
 
-def _source_schema(joint: Joint, sql: str | None, table: Schema | None) -> Schema | None:
+def _table(joint: Joint, told: Schema | None) -> Schema | None:
+    """The columns of a source's table: declared, else as its catalog told them."""
     ddl = joint.options.get("schema")
-    if isinstance(ddl, str):
-        table = parse_ddl(ddl)
+    return parse_ddl(ddl) if isinstance(ddl, str) else told
+
+
+def _source_schema(joint: Joint, sql: str | None, table: Schema | None) -> Schema | None:
     if not joint.columns:
         return table
     assert sql is not None

@@ -11,7 +11,11 @@ from rivet_dagster.model.schema import Schema
 
 @dataclass(frozen=True)
 class Introspection:
-    """The columns of the sources' tables by joint, without their inline transforms, and why some are missing."""
+    """The columns of the sources' tables by joint, without their inline transforms, and why some are missing.
+
+    Those of the joints in ``earlier`` are what a catalog told at another time: the tables may have changed since.
+    """
 
     tables: Mapping[str, Schema] = field(default_factory=dict)
     warnings: tuple[Diagnostic, ...] = ()
+    earlier: frozenset[str] = frozenset()

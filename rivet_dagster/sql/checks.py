@@ -27,6 +27,11 @@ class CheckQuery:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
+def names_of_a_pass(column: str) -> bool:
+    """Whether ``one_pass`` has a column of that name, which an expression in it may mean."""
+    return column.lower() == ROWS or column.lower().startswith("check_")
+
+
 def shares_a_pass(check: Check) -> bool:
     """Whether the check can take part in one pass over the rows; the others take a query each, or none at all."""
     return check.kind not in ("unique", "relationship", "custom", "schema")

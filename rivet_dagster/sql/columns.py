@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
@@ -12,11 +12,15 @@ from rivet_dagster.sql.from_clause import Columns, Visible, scope_of, values
 from rivet_dagster.sql.scope import ABSENT, NAMELESS, Column, Relation, Scope, relations_of
 from rivet_dagster.sql.unnamed import spark_name
 
+Visit = Callable[[exp.Select, Scope, Callable[[exp.Query], Columns]], None]
+"""Sees a SELECT, the scope of its names, and what looks into a query that stands in one of its expressions."""
 
-def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None]) -> Columns:
+
+def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None], visit: Visit | None = None) -> Columns:
     """The columns in order, given those of the joints it reads; None where a name cannot be told.
 
-    One walk of the tree. What is not certain is None: a type, or the origins of a column.
+    One walk of the tree, on which ``visit`` sees each SELECT that is understood, those in its FROM before itself. What
+    is not certain is None: a type, or the origins of a column.
 
     >>> from rivet_dagster.model.schema import Field
     >>> from rivet_dagster.sql.dialect import read_query
@@ -29,7 +33,7 @@ def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None]) -> Colum
         for joint, schema in tables.items()
     }
     try:
-        columns = _query(tree, relations_of(known), None)
+        columns = _Reader(visit).query(tree, relations_of(known), None)
     except RecursionError:
         return None
     return columns if columns is not None and all(column.name for column in columns) else None
@@ -56,49 +60,96 @@ def passes_on(tree: exp.Expr, tables: Mapping[str, Schema | None]) -> str | None
     return table.name.lower() if star and table.name.lower() in tables else None
 
 
-def _query(tree: exp.Expr, visible: Visible, outer: Scope | None) -> Columns:
-    visible = _with_ctes(tree, visible, outer)
-    if isinstance(tree, exp.Subquery):
-        plain = not tree.args.get("pivots") and not tree.args.get("joins") and not isinstance(tree.this, exp.Table)
-        return _query(tree.this, visible, outer) if plain else None
-    if isinstance(tree, exp.SetOperation):
-        return _set_operation(tree, visible, outer)
-    if isinstance(tree, exp.Values):
-        return values(tree, _expression)
-    return _select(tree, visible, outer) if isinstance(tree, exp.Select) else None
+class _Reader:
+    """Reads the columns of queries."""
 
+    def __init__(self, visit: Visit | None) -> None:
+        self._visit = visit
 
-def _with_ctes(tree: exp.Expr, visible: Visible, outer: Scope | None) -> Visible:
-    declared = tree.args.get("with_")
-    if declared is None:
-        return visible
-    found = dict(visible)
-    for cte in declared.expressions:
-        name = cte.alias.lower()
-        recursive = declared.recursive and any(t.name.lower() == name for t in cte.this.find_all(exp.Table))
-        made_by_parser = name.startswith("__tmp")  # of a pipe, whose steps sqlglot does not give as Spark does
-        relation = Relation(None if recursive or made_by_parser else _query(cte.this, found, outer))
-        names = [column.name for column in cte.args["alias"].args.get("columns") or ()]
-        found[name] = relation.renamed(names) if names else relation
-    return found
+    def query(self, tree: exp.Expr, visible: Visible, outer: Scope | None) -> Columns:
+        visible = self._with_ctes(tree, visible, outer)
+        if isinstance(tree, exp.Subquery):
+            plain = not tree.args.get("pivots") and not tree.args.get("joins") and not isinstance(tree.this, exp.Table)
+            return self.query(tree.this, visible, outer) if plain else None
+        if isinstance(tree, exp.SetOperation):
+            return self._set_operation(tree, visible, outer)
+        if isinstance(tree, exp.Values):
+            return values(tree, self._expression)
+        return self._select(tree, visible, outer) if isinstance(tree, exp.Select) else None
 
+    def _with_ctes(self, tree: exp.Expr, visible: Visible, outer: Scope | None) -> Visible:
+        declared = tree.args.get("with_")
+        if declared is None:
+            return visible
+        found = dict(visible)
+        for cte in declared.expressions:
+            name = cte.alias.lower()
+            recursive = declared.recursive and any(t.name.lower() == name for t in cte.this.find_all(exp.Table))
+            made_by_parser = name.startswith("__tmp")  # of a pipe, whose steps sqlglot does not give as Spark does
+            relation = Relation(None if recursive or made_by_parser else self.query(cte.this, found, outer))
+            names = [column.name for column in cte.args["alias"].args.get("columns") or ()]
+            found[name] = relation.renamed(names) if names else relation
+        return found
 
-def _set_operation(tree: exp.SetOperation, visible: Visible, outer: Scope | None) -> Columns:
-    """The names of the first arm; a type where all arms have it. What is only taken away or compared is no origin."""
-    arms: list[tuple[bool, exp.Expr]] = []
-    left: exp.Expr = tree
-    while isinstance(left, exp.SetOperation) and (left is tree or left.args.get("with_") is None):
-        if left.args.get("by_name"):
+    def _set_operation(self, tree: exp.SetOperation, visible: Visible, outer: Scope | None) -> Columns:
+        """The names of the first arm; a type where all arms have it.
+
+        What is only taken away or compared is no origin.
+        """
+        arms: list[tuple[bool, exp.Expr]] = []
+        left: exp.Expr = tree
+        while isinstance(left, exp.SetOperation) and (left is tree or left.args.get("with_") is None):
+            if left.args.get("by_name"):
+                return None
+            arms.append((isinstance(left, exp.Union), left.expression))
+            left = left.this
+        result = self.query(left, visible, outer)
+        for adds_rows, arm in reversed(arms):
+            columns = self.query(arm, visible, outer)
+            if result is None or columns is None or len(columns) != len(result):
+                columns = None if result is None else tuple(Column(NAMELESS) for _ in result)
+            result = columns and tuple(_either(a, b, adds_rows) for a, b in zip(result or (), columns, strict=True))
+        return result
+
+    def _select(self, select: exp.Select, visible: Visible, outer: Scope | None) -> Columns:
+        if select.args.get("operation_modifiers") or select.args.get("kind"):
             return None
-        arms.append((isinstance(left, exp.Union), left.expression))
-        left = left.this
-    result = _query(left, visible, outer)
-    for adds_rows, arm in reversed(arms):
-        columns = _query(arm, visible, outer)
-        if result is None or columns is None or len(columns) != len(result):
-            columns = None if result is None else tuple(Column(NAMELESS) for _ in result)
-        result = columns and tuple(_either(a, b, adds_rows) for a, b in zip(result or (), columns, strict=True))
-    return result
+        scope = scope_of(select, visible, outer, self.query, self._expression)
+        columns = self._items(select, visible, scope)
+        if self._visit is not None:
+            self._visit(select, scope, lambda query: self.query(query, visible, scope))
+        return columns
+
+    def _items(self, select: exp.Select, visible: Visible, scope: Scope) -> Columns:
+        columns: list[Column] = []
+        for item in select.expressions:
+            found = self._item(item, visible, scope)
+            if found is None:
+                return None
+            columns += found
+        return tuple(columns)
+
+    def _item(self, item: exp.Expr, visible: Visible, scope: Scope) -> list[Column] | None:
+        if isinstance(item, exp.Star):
+            return _star(item, None, scope)
+        if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
+            return _star(item.this, item.table, scope) if len(item.parts) == 2 else None
+        if isinstance(item, exp.Alias):
+            named = self._expression(item.this, visible, scope)._replace(name=item.alias)
+            scope.name_alias(named)
+            return [named]
+        if isinstance(item, exp.Aliases):
+            origins = self._expression(item.this, visible, scope).origins
+            return [Column(name, None, origins) for name in (n.name for n in item.expressions)]
+        name = spark_name(item)
+        if name is None and (may_be_several(item) or not isinstance(item, exp.Condition | exp.Subquery)):
+            return None
+        if isinstance(item, exp.Column) and scope.resolve([part.name for part in item.parts]) is ABSENT:
+            return None
+        return [self._expression(item, visible, scope)._replace(name=name or NAMELESS)]
+
+    def _expression(self, item: exp.Expr, visible: Visible, scope: Scope) -> Column:
+        return expression(item, scope, lambda query: self.query(query, visible, scope))
 
 
 def _either(one: Column, other: Column, adds_rows: bool) -> Column:
@@ -108,43 +159,9 @@ def _either(one: Column, other: Column, adds_rows: bool) -> Column:
     return Column(one.name, one.type if one.type == other.type else None, origins)
 
 
-def _select(select: exp.Select, visible: Visible, outer: Scope | None) -> Columns:
-    if select.args.get("operation_modifiers") or select.args.get("kind"):
-        return None
-    scope = scope_of(select, visible, outer, _query, _expression)
-    columns: list[Column] = []
-    for item in select.expressions:
-        found = _item(item, visible, scope)
-        if found is None:
-            return None
-        columns += found
-    return tuple(columns)
-
-
-def _item(item: exp.Expr, visible: Visible, scope: Scope) -> list[Column] | None:
-    if isinstance(item, exp.Star):
-        return _star(item, None, scope)
-    if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-        return _star(item.this, item.table, scope) if len(item.parts) == 2 else None
-    if isinstance(item, exp.Alias):
-        named = _expression(item.this, visible, scope)._replace(name=item.alias)
-        scope.name_alias(named)
-        return [named]
-    if isinstance(item, exp.Aliases):
-        origins = _expression(item.this, visible, scope).origins
-        return [Column(name, None, origins) for name in (n.name for n in item.expressions)]
-    name = spark_name(item)
-    if name is None and not _is_one_column(item):
-        return None
-    if isinstance(item, exp.Column) and scope.resolve([part.name for part in item.parts]) is ABSENT:
-        return None
-    return [_expression(item, visible, scope)._replace(name=name or NAMELESS)]
-
-
-def _is_one_column(item: exp.Expr) -> bool:
-    """Not what may be a generator, which makes several columns, or end in a star."""
-    several = isinstance(item, exp.Anonymous | exp.UDTF | exp.Dot)
-    return isinstance(item, exp.Condition | exp.Subquery) and not several
+def may_be_several(item: exp.Expr) -> bool:
+    """Whether an item without an alias may be a generator, which makes several columns, or end in a star."""
+    return isinstance(item, exp.Anonymous | exp.UDTF | exp.Dot)
 
 
 def _star(star: exp.Star, alias: str | None, scope: Scope) -> list[Column] | None:
@@ -156,7 +173,3 @@ def _star(star: exp.Star, alias: str | None, scope: Scope) -> list[Column] | Non
         return None  # a field of a struct, or a column of one table of several
     without = {item.name.lower() for item in excepted}
     return [column for column in columns if column.name.lower() not in without]
-
-
-def _expression(item: exp.Expr, visible: Visible, scope: Scope) -> Column:
-    return expression(item, scope, lambda query: _query(query, visible, scope))

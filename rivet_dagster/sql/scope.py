@@ -106,6 +106,15 @@ class Scope:
             return self.outer.resolve(parts)
         return found
 
+    def lacks(self, parts: Sequence[str]) -> bool:
+        """Whether a name of one or two parts is surely none that this scope or one around it knows."""
+        relation = self.relations.get(parts[0].lower())
+        if relation is not None and (len(parts) == 1 or relation.find(parts[1]) is not ABSENT):
+            return False
+        # The first part may be a struct; in a scope that is not wholly known, it may be anything.
+        here = self._bare(parts[0]) is ABSENT
+        return here and (self.outer is None or self.outer.lacks(parts))
+
     def _own(self, parts: Sequence[str]) -> Column | None:
         relation = self.relations.get(parts[0].lower()) if len(parts) > 1 else None
         if relation is not None:

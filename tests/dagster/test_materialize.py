@@ -225,7 +225,7 @@ def test_samples_are_kept_out_of_the_event_log_where_asked(project, instance):
 
 
 def test_a_check_that_cannot_run_says_why(project, instance):
-    broken = {"type": "expression", "sql": "no_such_column > 0", "name": "broken"}
+    broken = {"type": "expression", "sql": "no_such_function(total) > 0", "name": "broken"}
     sales = project({**SALES, "sinks/report.yaml": sink("report", "totals", assertions=[broken, NOT_NULL])})
     result = run(sales.root, instance, raise_on_error=False)
     found = {e.check_name: e for e in result.get_asset_check_evaluations()}
@@ -233,7 +233,7 @@ def test_a_check_that_cannot_run_says_why(project, instance):
         "broken": False, "not_null_customer": False,
     }  # fmt: skip
     assert found["broken"].metadata["rivet/violations"].value is None
-    assert "no_such_column" in found["broken"].metadata["rivet/error"].value
+    assert "no_such_function" in found["broken"].metadata["rivet/error"].value
     assert found["broken"].description.startswith("could not run: ")
     assert found["not_null_customer"].metadata["rivet/violations"].value == 1
 
@@ -291,7 +291,7 @@ def test_a_gate_holds_where_nobody_selected_its_checks(project, instance):
 
 
 def test_a_failure_carries_its_diagnostics_and_no_stack_of_ours(project, instance):
-    sales = project({**SALES, "joints/totals.sql": "\nSELECT nmae,\n  1 AS total\nFROM big"})
+    sales = project({**SALES, "joints/totals.sql": "\nSELECT nmae(name) AS name,\n  1 AS total\nFROM big"})
     result = run(sales.root, instance, raise_on_error=False)
     assert set(materialized(result)) == {"big", "made", "latest"}  # what does not need it goes on
     (found,) = diagnostics(result, "report")

@@ -34,7 +34,7 @@ def test_a_custom_check_counts_and_shows_the_rows_of_its_query(project):
 def test_a_query_that_fails_is_a_failed_check(project):
     wrong, right = judged(
         project, "SELECT 1 AS id",
-        {"type": "custom", "sql": "SELECT nope FROM out"}, {"type": "custom", "sql": "SELECT * FROM out WHERE id > 1"},
+        {"type": "custom", "sql": "SELECT nope(id) FROM out"}, {"type": "custom", "sql": "SELECT * FROM out WHERE id > 1"},
     )  # fmt: skip
     assert (wrong.passed, wrong.violations) == (False, None)
     assert "nope" in wrong.error
@@ -159,9 +159,9 @@ def test_a_relationship_counts_the_rows_without_a_counterpart(project):
 def test_a_check_without_its_reference_fails_and_hides_no_other(project):
     checks = [
         {"type": "relationship", "column": "customer", "to": "customers.id"},
-        {"type": "relationship", "column": "nope", "to": "out.id"},
+        {"type": "relationship", "column": "customer.nope", "to": "out.id"},
         {"type": "custom", "sql": "SELECT * FROM {{ this }} JOIN customers USING (id)"},
-        {"type": "not_null", "columns": ["nope"]},
+        {"type": "not_null", "columns": ["id.nope"]},
         {"type": "not_null", "columns": ["customer"]},
         {"type": "unique", "columns": ["id"]},
     ]
@@ -176,8 +176,8 @@ def test_a_check_without_its_reference_fails_and_hides_no_other(project):
     for check in (gone, custom):
         assert (check.passed, check.violations) == (False, None)
         assert "'customers' has never been materialized" in check.error
-    assert "nope" in unknown.error
-    assert "nope" in nope.error
+    assert "customer" in unknown.error
+    assert "complex type" in nope.error
     assert (nulls.violations, unique.passed) == (3, True)
 
 

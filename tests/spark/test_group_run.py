@@ -251,9 +251,9 @@ def test_samples_are_ten_at_most_and_as_many_as_asked_for(project):
 
 def test_a_check_that_cannot_run_fails_with_its_own_error_and_hides_no_other(project):
     broken = [
-        ({"type": "expression", "sql": "quantity > 0"}, "quantity"),
-        ({"type": "not_null", "columns": ["nope"]}, "nope"),
-        ({"type": "unique", "columns": ["no_key"]}, "no_key"),
+        ({"type": "expression", "sql": "quantity(id) > 0"}, "quantity"),
+        ({"type": "not_null", "columns": ["qty.nope"]}, "qty"),
+        ({"type": "unique", "columns": ["name.no_key"]}, "name"),
         ({"type": "accepted_values", "column": "qty", "values": ["many"]}, "many"),
         ({"type": "expression", "sql": "1 / (qty - qty) > 0"}, "Division by zero"),
         ({"type": "expression", "sql": "no_such_function(qty)"}, "no_such_function"),
@@ -344,7 +344,7 @@ def test_what_is_published_can_be_judged_again_and_stays(project):
         ("SELECT CAST(name AS INT) AS id FROM rows", "CAST_INVALID_INPUT"),
         ("SELECT 1 / (qty - qty) AS x FROM rows", "DIVIDE_BY_ZERO"),
         ("SELECT * FROM nowhere", "nowhere"),
-        ("SELECT nmae FROM rows", "nmae"),
+        ("SELECT nmae() FROM rows", "nmae"),
         ("SELECT sum(qty) FROM rows GROUP BY", "PARSE_SYNTAX_ERROR"),
         ("SELECT NULL AS x", "x"),
     ],
@@ -370,7 +370,7 @@ def test_a_missing_file_is_missed_at_the_source_and_leaves_the_previous_table(pr
     assert_unchanged(gone, "out", before)
 
 
-@pytest.mark.parametrize("wrong", ["nmae", "1 / (id - id) AS id", "id id id"])
+@pytest.mark.parametrize("wrong", ["nmae(id) AS id", "1 / (id - id) AS id", "id id id"])
 @pytest.mark.parametrize(("culprit", "upstream"), [("paid", "orders"), ("totals", "middle"), ("ranked", "totals")])
 def test_an_error_inside_a_fused_group_names_the_joint_and_the_line_at_fault(project, culprit, upstream, wrong):
     chain = {
@@ -389,7 +389,7 @@ def test_an_error_inside_a_fused_group_names_the_joint_and_the_line_at_fault(pro
 def test_an_error_in_a_yaml_file_is_told_with_its_line(project):
     broken = project({
         **SALES, "joints/totals.sql": "SELECT customer, total FROM middle",
-        "joints/middle.yaml": "type: sql\nsql: |\n  SELECT customer,\n    nmae\n  FROM paid\n",
+        "joints/middle.yaml": "type: sql\nsql: |\n  SELECT customer,\n    nmae(customer) AS total\n  FROM paid\n",
     })  # fmt: skip
     error = failure(broken.run, "report")
     assert place(error) == ("RVT-503", "middle", "joints/middle.yaml")
@@ -401,7 +401,7 @@ def test_a_source_whose_transforms_are_wrong_is_named(project):
         {
             **SALES,
             "sources/orders.yaml": source(
-                "orders", "id INT, customer STRING, amount DECIMAL(10, 2), status STRING", filter="nmae > 1"
+                "orders", "id INT, customer STRING, amount DECIMAL(10, 2), status STRING", filter="nmae(id) > 1"
             ),
         }
     )

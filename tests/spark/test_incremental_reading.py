@@ -276,19 +276,17 @@ def test_an_error_of_the_engine_stands_at_its_line(project, values, line):
   1 AS one,
 {% else %}
 
-  missing_later AS one,
+  missing_later() AS one,
 {% endif %}
 
 {# not yet #}
-  missing_at_first AS two
+  missing_at_first() AS two
 FROM {{ ref('raw') }}"""
     folder = project(reading("STRING", ["x"], "SELECT *, 1 AS one, 2 AS two FROM raw"))
     if len(values) > 1:
         batch(folder)
         folder.run("out")
-    folder.write(
-        reading("STRING", values, text.replace("missing_at_first", "2" if len(values) > 1 else "missing_at_first"))
-    )
+    folder.write(reading("STRING", values, text.replace("missing_at_first()", "2") if len(values) > 1 else text))
     (found,) = failure(folder.run, "rows").diagnostics
     assert (found.code, found.joint, found.file, found.line) == ("RVT-503", "rows", "joints/rows.sql", line + 1)
 

@@ -11,6 +11,10 @@ from rivet_dagster.compiler.diff import BrokenColumn, ChangedJoint, PlanDiff, di
 from rivet_dagster.errors import RivetError
 
 
+FAR = (source("far"),)
+READER = "SELECT net * 2 AS twice FROM a CROSS JOIN far"
+
+
 def plan(a="SELECT id, net FROM raw", b="SELECT net * 2 AS twice FROM a", schema="id BIGINT, net DOUBLE", more=()):
     raw = source("raw", options={"schema": schema})
     return compile_joints(raw, sql("a", a, eager=True), sql("b", b), sink("out", "b"), *more)
@@ -50,7 +54,8 @@ def test_a_joint_that_takes_the_place_of_a_table_changes_its_readers():
 
 
 def test_a_column_that_a_reader_needs_is_gone():
-    diff = diff_plans(plan(), plan(a="SELECT id FROM raw"))
+    """Where all that the reader reads is known, it does not compile any more."""
+    diff = diff_plans(plan(b=READER, more=FAR), plan(a="SELECT id FROM raw", b=READER, more=FAR))
     assert diff.breaking == (BrokenColumn("a", "net", "removed", "double", None, ("b",)),)
 
 
@@ -85,6 +90,6 @@ def test_a_plan_with_errors_is_refused():
 
 
 def test_json():
-    data = json.loads(diff_plans(plan(), plan(a="SELECT id FROM raw")).to_json())
+    data = json.loads(diff_plans(plan(b=READER, more=FAR), plan(a="SELECT id FROM raw", b=READER, more=FAR)).to_json())
     assert list(data) == ["added", "removed", "changed", "breaking"]
     assert data["breaking"][0]["readers"] == ["b"]

@@ -1,0 +1,220 @@
+"""The columns that a query names and that are surely nowhere: what Spark refuses as UNRESOLVED_COLUMN.
+
+Nothing is said where it is not sure, so that no query is refused that Spark would run: of a SELECT with a clause that
+is not listed here, of one that reads a table whose columns are not all known, of a name that could be something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from rivet_dagster.errors import nearest
+from rivet_dagster.model.schema import Schema
+from rivet_dagster.sql.columns import may_be_several, output_columns
+from rivet_dagster.sql.from_clause import Columns
+from rivet_dagster.sql.scope import Column, Scope
+from rivet_dagster.sql.unnamed import spark_name
+
+
+@dataclass(frozen=True)
+class UnknownColumn:
+    """A name as it is written, on a ``line`` of the query counted from 1, and how a message about it ends."""
+
+    name: str
+    line: int | None
+    hint: str = ""
+
+
+def unknown_columns(sql: str, tree: exp.Expr, tables: Mapping[str, Schema | None]) -> tuple[UnknownColumn, ...]:
+    """The columns of the query ``sql`` that are not there, in its order, given those of the joints it reads.
+
+    >>> from rivet_dagster.model.schema import Field
+    >>> from rivet_dagster.sql.dialect import read_query
+    >>> sql = "SELECT o.id, nett * 2 AS twice FROM orders o WHERE twice > 1"
+    >>> found = unknown_columns(sql, read_query(sql).tree, {"orders": (Field("id"), Field("net"))})
+    >>> [one.name + one.hint for one in found]
+    ["nett; did you mean 'net'?", 'twice; known: id, net']
+    """
+    if "|>" in sql:  # a pipe, whose steps sqlglot does not give as Spark does
+        return ()
+    search = _Search()
+    output_columns(tree, tables, search)
+    return tuple(found for _, found in sorted(search.found.items()))
+
+
+def unknown_column(name: str, relation: str, schema: Schema) -> UnknownColumn | None:
+    """The column ``name`` of a relation, where it is surely not there; dots reach into structs.
+
+    >>> from rivet_dagster.model.schema import Field
+    >>> unknown_column("idd", "orders", (Field("id"),))
+    UnknownColumn(name='idd', line=None, hint="; did you mean 'id'?")
+    """
+    first, *fields = name.split(".")
+    names = {field.name.lower(): field.name for field in schema}
+    if first.lower() in names or (fields and first.lower() == relation.lower()) or not _WORD.match(first):
+        return None
+    return UnknownColumn(name, None, nearest(first, names.values()))
+
+
+class _Search:
+    """Sees each SELECT of a query, those in its FROM before itself."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[int, str], UnknownColumn] = {}
+        """By their place in the text."""
+        self._seen: set[int] = set()
+
+    def __call__(self, select: exp.Select, scope: Scope, look_into: Callable[[exp.Query], Columns]) -> None:
+        if id(select) in self._seen:
+            return
+        self._seen.add(id(select))
+        if not _is_plain(select):
+            return
+        items, own = select.expressions, (scope.aliases, scope.all_uncertain)
+        try:
+            scope.aliases = {}
+            self._clauses([*_conditions(select), select.args.get("where")], scope, look_into)
+            scope.aliases = _aliases(items)
+            # A generator names its own columns, which the other items may mean, too.
+            scope.all_uncertain |= any(may_be_several(item) for item in items)
+            self._clauses(items, scope, look_into)  # not WINDOW: Spark does not look at one that nothing uses
+            outputs = _outputs(items, scope)
+            scope.all_uncertain |= outputs is None
+            scope.aliases |= outputs or {}
+            self._clauses([select.args.get(key) for key in _BEHIND], scope, look_into)
+        finally:
+            scope.aliases, scope.all_uncertain = own
+
+    def _clauses(
+        self, clauses: Sequence[exp.Expr | None], scope: Scope, look_into: Callable[[exp.Query], Columns]
+    ) -> None:
+        for clause in clauses:
+            for node in _leaves(clause) if clause is not None else ():
+                if not isinstance(node, exp.Column):
+                    first = node.find(exp.Select)
+                    if first is not None and id(first) not in self._seen:
+                        look_into(node)
+                elif _is_judged(node):
+                    self._judge(node, scope)
+
+    def _judge(self, column: exp.Column, scope: Scope) -> None:
+        parts = [part.name for part in column.parts]
+        if scope.lacks(parts):
+            place, name = column.parts[0].meta, ".".join(parts)
+            self.found[place.get("start", 0), name] = UnknownColumn(name, place.get("line"), _hint(parts, scope))
+
+
+def _hint(parts: Sequence[str], scope: Scope) -> str:
+    if len(parts) == 1:
+        return nearest(parts[0], {column.name for _, column in scope.columns})
+    relation = scope.relations.get(parts[0].lower())
+    if relation is not None:
+        return nearest(parts[1], {column.name for column in relation.columns or ()})
+    return nearest(".".join(parts), {f"{alias}.{column.name}" for alias, column in scope.columns if alias[:1] != "\0"})
+
+
+_BEHIND = ("group", "having", "order", "sort", "cluster", "distribute")
+"""The clauses that see the columns of the result as well."""
+
+_UNDERSTOOD = frozenset((
+    "with_", "expressions", "distinct", "hint", "from_", "joins", "laterals", "where", "windows", "limit", "offset",
+    *_BEHIND,
+))  # fmt: skip
+_OF_A_TABLE = frozenset(("this", "alias", "sample", "db", "catalog"))
+
+
+def _is_plain(select: exp.Select) -> bool:
+    """Whether it has no clause that may give names a meaning which is not known here."""
+    if any(value for key, value in select.args.items() if key not in _UNDERSTOOD):
+        return False
+    if any(isinstance(item, exp.QueryTransform) for item in select.expressions):
+        return False
+    start = select.args.get("from_")
+    read = [start.this] if start is not None else []
+    read += [join.this for join in select.args.get("joins") or ()]
+    return not any(
+        isinstance(table, exp.Table) and any(value for key, value in table.args.items() if key not in _OF_A_TABLE)
+        for table in read
+    )
+
+
+def _conditions(select: exp.Select) -> list[exp.Expr]:
+    """What stands behind ON. That of a semi join sees columns that the other clauses don't, so it is left out."""
+    joins = select.args.get("joins") or ()
+    if any((join.args.get("kind") or "").upper() in ("SEMI", "ANTI") for join in joins):
+        return []
+    return [join.args["on"] for join in joins if join.args.get("on") is not None]
+
+
+def _aliases(items: Sequence[exp.Expr]) -> dict[str, Column | None]:
+    names = [item.alias for item in items if isinstance(item, exp.Alias)]
+    names += [name.name for item in items if isinstance(item, exp.Aliases) for name in item.expressions]
+    return {name.lower(): None for name in names}
+
+
+def _outputs(items: Sequence[exp.Expr], scope: Scope) -> dict[str, Column | None] | None:
+    """The names of the result's columns but for those of ``*``; None where one of them is not certain."""
+    found = _aliases(items)
+    for item in items:
+        if isinstance(item, exp.Alias | exp.Aliases):
+            continue
+        if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
+            if isinstance(item, exp.Column) and item.table.lower() not in scope.relations:
+                return None  # the fields of a struct
+            continue
+        name = spark_name(item)
+        if name is None:
+            return None
+        found[name.lower()] = None
+    return found
+
+
+_NO_COLUMNS = (
+    exp.DataType, exp.Hint, exp.Interval, exp.Parameter, exp.Placeholder, exp.SessionParameter, exp.Star, exp.Table,
+)  # fmt: skip
+
+
+def _leaves(clause: exp.Expr) -> Iterator[exp.Query | exp.Column]:
+    """The columns and the queries in a clause, but for what only looks like a column."""
+    stack = [clause]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, exp.Column | exp.Query):
+            yield node
+        elif isinstance(node, exp.Kwarg | exp.PropertyEQ):
+            stack.append(node.expression)
+        elif isinstance(node, exp.Collate):
+            stack.append(node.this)
+        elif not isinstance(node, _NO_COLUMNS):
+            stack.extend(node.iter_expressions())
+
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
+"""Other names may be generated ones, like ``count(1)``, or hidden ones of files and tables, like ``_metadata``."""
+
+_WORDS_OF_SPARK = frozenset(
+    "all default localtime localtimestamp session_user user grouping__id spark_grouping_id window session_window "
+    "session system year quarter month week day dayofyear hour minute second millisecond microsecond".split()
+)
+"""Names that mean something else where no column is called so: functions, generated columns, units, variables."""
+
+
+def _is_judged(column: exp.Column) -> bool:
+    parts = column.parts
+    if len(parts) > 2 or isinstance(column.this, exp.Star) or not all(_WORD.match(part.name) for part in parts):
+        return False
+    first = parts[0].name.lower()
+    if first in _WORDS_OF_SPARK or first.startswith("current_"):
+        return False
+    return not any(first in {p.name.lower() for p in one.expressions} for one in _lambdas(column))
+
+
+def _lambdas(node: exp.Expr) -> Iterator[exp.Lambda]:
+    while node.parent is not None and not isinstance(node.parent, exp.Query):
+        node = node.parent
+        if isinstance(node, exp.Lambda):
+            yield node
