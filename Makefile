@@ -6,14 +6,17 @@ READY := .venv/.ready
 OLDEST := .venv-oldest
 # What holds on the oldest Dagster, too: all that speaks with it.
 OLDEST_TESTS := tests/dagster
+# What needs no JVM: units, and the examples in docstrings.
+QUICK_TESTS := tests/unit rivet_dagster
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo dev test test-oldest lint lock clean
+.PHONY: help demo dev check test test-oldest lint lock clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo    set up, run the example project on a year of flights, show one result'
 	@echo 'make dev     the example project in the Dagster UI'
+	@echo 'make check   after each change, about a minute: lint, then the tests that need no JVM'
 	@echo 'make test    everything that CI checks: lint, then all tests'
 	@echo 'make test-oldest   the tests of the Dagster side on the oldest Dagster that is supported'
 	@echo 'make lint    ruff, mypy, import-linter'
@@ -38,6 +41,10 @@ demo: $(READY) .dagster/dagster.yaml
 dev: $(READY) .dagster/dagster.yaml
 	@$(BIN)/python example_repo/get_data.py
 	@$(BIN)/dagster dev -w workspace.yaml
+
+check: lint
+	@echo '==> pytest $(QUICK_TESTS)'
+	@$(BIN)/pytest $(QUICK_TESTS)
 
 test: lint
 	@echo '==> pytest'
