@@ -9,6 +9,8 @@ from support.folders import MANIFEST, ProjectFolder, sink, source
 
 from rivet_dagster import DagsterRivetTranslator, RivetError, automation_condition, load_definitions
 
+pytestmark = pytest.mark.filterwarnings("ignore:Parameter `include_sources`")  # which the sensor that it acts for takes
+
 GATE = {"assertions": [{"type": "not_null", "columns": ["id"], "name": "gate"}]}
 GROUP = {
     "sources/orders.yaml": source("orders.csv", "id INT"),

@@ -114,6 +114,7 @@ def test_dynamic_partitions(project, instance):
     assert rows_of(seen) == [("one", 1), ("two", 1)]
 
 
+@pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`:dagster.BetaWarning")
 def test_one_value_for_several_partitions_is_refused(project, instance):
     shop = project({})
     asset = daily(backfill_policy=dg.BackfillPolicy.single_run())
