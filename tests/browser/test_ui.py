@@ -1,6 +1,6 @@
 """What a user does first in `dagster dev`, done by a browser: materialize, look at checks and columns, automate.
 
-The tests build on each other, as the user's steps do: they run in this order, on one instance.
+They look at one instance, on which everything has been materialized once.
 """
 
 import json
@@ -71,21 +71,18 @@ def test_an_asset_shows_its_columns_and_where_each_comes_from(materialized, visi
     picture(upstream, "asset_lineage")
 
 
-def test_a_schedule_that_is_switched_on_ticks(materialized, visit, picture, example):
+def test_a_schedule_and_a_sensor_that_are_switched_on_tick(materialized, visit, picture, address, example):
+    """Both at once, since each takes a minute to tick."""
     before = (example / "warehouse" / "reference_gaps").resolve()
-    page = visit("/locations/definitions.py/schedules/every_minute")
-    with switched_on(page):
-        expect(page.get_by_text("1 run requested").first).to_be_visible(timeout=TICK)
-    picture(page, "schedule")
-    wait_until(lambda: (example / "warehouse" / "reference_gaps").resolve() != before)
-
-
-def test_a_sensor_that_is_switched_on_ticks_and_asks_for_one_run(materialized, visit, picture, address):
-    page = visit("/locations/definitions.py/sensors/new_flights")
-    with switched_on(page):
-        expect(page.get_by_text("0 runs requested").first).to_be_visible(timeout=TICK)
+    schedule = visit("/locations/definitions.py/schedules/every_minute")
+    sensor = visit("/locations/definitions.py/sensors/new_flights")
+    with switched_on(schedule), switched_on(sensor):
+        expect(schedule.get_by_text("1 run requested").first).to_be_visible(timeout=TICK)
+        expect(sensor.get_by_text("0 runs requested").first).to_be_visible(timeout=TICK)
     assert len(runs_of(address, "new_flights")) == 1  # the files were there already; the tick behind found no others
-    picture(page, "sensor")
+    picture(schedule, "schedule")
+    picture(sensor, "sensor")
+    wait_until(lambda: (example / "warehouse" / "reference_gaps").resolve() != before)
 
 
 def test_a_project_that_does_not_compile_shows_all_its_errors(tmp_path, visit):

@@ -33,9 +33,3 @@ def test_a_write_that_lasts_is_told_of_at_a_readable_pace(log, monkeypatch):
     assert {step for _, step, _ in told} == {"slow"}
     assert all(LINE.fullmatch(text) for _, _, text in told), told
     assert 2 <= len(told) <= 6  # after 0.3 s, 0.6 s, 1.2 s, ...; it is asked for five times a second
-
-
-def test_a_write_that_is_over_before_a_line_is_due_is_not_mentioned(log, monkeypatch):
-    ask_often(monkeypatch)
-    monkeypatch.setattr("rivet_dagster.execution.progress.FIRST_SECONDS", 60.0)
-    assert log(FILES) == []

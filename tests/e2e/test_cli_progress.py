@@ -78,11 +78,3 @@ def test_what_is_no_terminal_gets_plain_lines(project, monkeypatch, capfd):
     assert 2 <= len(told) <= 6
     assert "\r" not in err
     assert lines.index("slow: running") < lines.index(told[0]) < lines.index(told[-1]) < lines.index("slow: done")
-
-
-def test_a_run_that_is_over_before_a_line_is_due_shows_nothing_but_its_steps(project, monkeypatch, capfd):
-    monkeypatch.setattr("rivet_dagster.execution.progress.FIRST_SECONDS", 60.0)
-    assert main(["-p", str(project(FILES).root), "run"]) == 0
-    err = capfd.readouterr().err
-    assert not TASKS.search(err)
-    assert "1 of 1 groups succeeded" in err

@@ -13,6 +13,8 @@ from support.folders import ProjectFolder, sink
 from .conftest import wait_until
 
 CLI = ("-m", "rivet_dagster.cli.main", "-p")
+SECONDS = 30
+"""Long for what takes two or three on a machine that is not busy; the query would take ten minutes."""
 OLD, NEW = [{"id": n} for n in range(3)], [{"id": n} for n in range(10, 15)]
 # The first of two tasks is done at once, the other one sleeps: the write hangs with some of its files there.
 ENDLESS = """
@@ -58,34 +60,6 @@ def test_a_kill_in_the_middle_of_a_write_leaves_the_old_table_and_the_next_run_p
     assert_table(published, NEW)
 
 
-KILLED_AT_THE_SWITCH = """
-import os, signal, sys
-from rivet_dagster.catalogs.filesystem import versions
-from rivet_dagster.cli.main import main
-
-switch = versions.switch
-
-def killed(*arguments):
-    if sys.argv[2] == "after":
-        switch(*arguments)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-versions.switch = killed
-main(["-p", sys.argv[1], "run"])
-"""
-
-
-@pytest.mark.parametrize(("moment", "rows"), [("before", OLD), ("after", NEW)])
-def test_a_kill_at_the_publishing_leaves_the_old_table_or_the_new_one(published, start, moment, rows):
-    process = start("-c", KILLED_AT_THE_SWITCH, published.root, moment)
-    assert process.wait(120) == -signal.SIGKILL
-    assert_table(published, rows)
-    assert published.runtime.catalog("lake").current("out").statistics.rows == len(rows)
-    result = published.run("out")
-    assert_table(published, NEW)
-    assert (result.rows.inserted, result.rows.deleted) == (len(NEW), len(rows))
-
-
 @pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_stops_a_long_query_and_takes_back_what_it_staged(published, start, signal_):
     published.write({"joints/numbers.sql": ENDLESS, "joints/other.sql": "SELECT 1 AS x"})
@@ -97,8 +71,8 @@ def test_an_interrupt_stops_a_long_query_and_takes_back_what_it_staged(published
         os.killpg(process.pid, signal_)  # as Ctrl-C does
     else:
         process.terminate()  # as a service manager does
-    out, _ = process.communicate(timeout=60)
-    assert time.monotonic() - interrupted < 10
+    out, _ = process.communicate(timeout=120)
+    assert time.monotonic() - interrupted < SECONDS
     assert process.returncode == 130
     report = json.loads(out)
     assert report["success"] is False

@@ -1,8 +1,11 @@
 """TPC-H as joints: the rows that DuckDB gives for the hand-written query, by the plan that Spark makes of it."""
 
+from __future__ import annotations
+
 import math
 import subprocess
 import sys
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -47,11 +50,11 @@ def both(engine) -> Both:
 
 
 @pytest.fixture(scope="module")
-def answers(data: Path) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    for table in TABLES:
-        connection.sql(f"CREATE VIEW {table} AS SELECT * FROM '{data}/{table}.parquet'")
-    return connection
+def answers(data: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        for table in TABLES:
+            connection.sql(f"CREATE VIEW {table} AS SELECT * FROM '{data}/{table}.parquet'")
+        yield connection
 
 
 def plan_of(number: int) -> CompiledAssembly:

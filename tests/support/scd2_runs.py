@@ -12,6 +12,7 @@ from sqlglot import exp, parse_one
 
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.sql.write_strategies import scd2
+from support.joint_by_joint import QUICK
 from support.scd2_model import Row, Scd2
 
 VERSION_TYPES = ("TIMESTAMP", "TIMESTAMP", "BOOLEAN")
@@ -36,6 +37,8 @@ class Spark:
 
     def __init__(self, session: PySparkSession) -> None:
         self._session = session
+        for name, value in QUICK.items():
+            session.spark.conf.set(name, value)
 
     def register(self, name: str, rows: Sequence[Row], types: Mapping[str, str]) -> None:
         """A view with columns of Spark's types."""

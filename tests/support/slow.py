@@ -23,7 +23,7 @@ FROM (
 """Eight tasks before the shuffle; after it as many as there are shuffle partitions, unless Spark puts some together."""
 
 
-def ask_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let progress be told several times a second."""
+def ask_often(monkeypatch: pytest.MonkeyPatch, seconds: float = TICK) -> None:
+    """Let progress be told several times a second, or so often."""
     for module in ("waiting", "stages"):
-        monkeypatch.setattr(f"rivet_dagster.engines.pyspark.{module}.TICK_SECONDS", TICK)
+        monkeypatch.setattr(f"rivet_dagster.engines.pyspark.{module}.TICK_SECONDS", seconds)

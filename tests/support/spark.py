@@ -8,8 +8,11 @@ from typing import Any
 MASTER = "local[2]"
 
 
-QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
-"""The JVM's quick compiler alone, since the other never pays for many short queries, with room for all their code."""
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseParallelGC"
+"""The JVM's quick compiler alone, since the other never pays for many short queries, with room for all their code.
+
+And a collector of garbage that does nothing in between, since tests have two cores at best.
+"""
 
 
 def settings(place: Path) -> dict[str, Any]:
@@ -17,7 +20,7 @@ def settings(place: Path) -> dict[str, Any]:
     return {
         "spark.ui.enabled": False,
         "spark.sql.shuffle.partitions": 2,
-        "spark.driver.memory": "768m",
+        "spark.driver.memory": "1g",
         "spark.sql.session.timeZone": "Europe/Berlin",
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={place / 'derby'} {QUICK}",
