@@ -50,7 +50,7 @@ def test_the_example_of_a_dagster_yaml_is_all_that_a_project_needs(home):
     with dg.DagsterInstance.get() as opened:
         assert opened.get_run_records() == []
     arguments = ["instance", "concurrency", "set", "rivet_big", "3"]
-    subprocess.run([sys.executable, "-m", "dagster", *arguments], check=True, capture_output=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "dagster", *arguments], check=True, capture_output=True, timeout=300)
     found = list(instance(replace(BUSY, pools={"rivet_spark": 1, "rivet_big": 3}), environ(home)))
     assert [one.text for one in found if one.subject == "pools"] == [
         "rivet_spark runs at most 1 at once", "rivet_big runs at most 3 at once",

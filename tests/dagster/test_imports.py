@@ -22,7 +22,7 @@ print(json.dumps([found, children]))
 def loaded_by(program: str, folder: Path) -> tuple[set[str], list[str]]:
     """Which heavy packages a fresh process has loaded in the end, and its threads with child processes then."""
     done = subprocess.run(
-        [sys.executable, "-c", program + REPORT], cwd=folder, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program + REPORT], cwd=folder, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     found, children = json.loads(done.stdout.splitlines()[-1])

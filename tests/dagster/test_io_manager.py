@@ -162,7 +162,7 @@ def test_another_process_reads_a_joint_and_keeps_an_asset_without_starting_spark
     run(sales.root, instance)
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    done = subprocess.run([sys.executable, program, sales.root], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, program, sales.root], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
     # Here nobody makes that asset: it is another code location's.

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.folders import MANIFEST, ProjectFolder, sink, source
 
@@ -99,7 +99,6 @@ DEFINITIONS = [
 ]
 
 
-@settings(deadline=None)
 @given(
     definition=st.sampled_from(DEFINITIONS),
     time=st.datetimes(datetime(2024, 3, 1), datetime(2024, 11, 20), timezones=st.just(UTC)),

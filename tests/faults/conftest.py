@@ -43,7 +43,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def wait_until(
-    condition: Callable[[], object], process: subprocess.Popen[str] | None = None, seconds: float = 120
+    condition: Callable[[], object], process: subprocess.Popen[str] | None = None, seconds: float = 300
 ) -> None:
     """Wait for what the process is to bring about."""
     deadline = time.monotonic() + seconds

@@ -12,7 +12,8 @@ from .test_interrupted_runs import ENDLESS, OLD, assert_table, published, staged
 
 __all__ = ["published"]
 
-SECONDS = 10
+SECONDS = 30
+"""Long for what takes a few on a machine that is not busy; the query would take ten minutes."""
 WEBSERVER = """
 import os, sys
 from dagster_webserver.cli import main
@@ -56,7 +57,7 @@ def test_a_run_that_is_terminated_is_canceled_within_seconds(published, start, t
     wait_until(lambda: staged(published), server)
     terminated = time.monotonic()
     client.terminate_run(run[0])
-    wait_until(lambda: client.get_run_status(run[0]) == dg.DagsterRunStatus.CANCELED, server, 60)
+    wait_until(lambda: client.get_run_status(run[0]) == dg.DagsterRunStatus.CANCELED, server)
     assert time.monotonic() - terminated < SECONDS
     wait_until(lambda: not staged(published), server, SECONDS)
     assert published.bytes_of("out") == before

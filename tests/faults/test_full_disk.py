@@ -165,8 +165,12 @@ def test_what_spark_cannot_write_for_want_of_space(disk: Path, project: Callable
     assert "No space left on device" in error.diagnostics[0].message
     assert "Free space" in error.diagnostics[0].remediation
     assert (numbers.bytes_of("out"), tree(disk)) == (before, files)
-    # Spark holds on to the removed files that it could not close, until its JVM collects its garbage or ends.
-    application.session().spark._jvm.System.gc()
-    wait_until(lambda: os.statvfs(disk).f_bfree > 100)
+
+    def is_free() -> bool:
+        # Spark holds on to the removed files that it could not close, until its JVM collects its garbage or ends.
+        application.session().spark._jvm.System.gc()
+        return os.statvfs(disk).f_bfree > 100
+
+    wait_until(is_free)
     numbers.write({"joints/numbers.sql": "SELECT id FROM range(10, 15)"}).run("out")
     assert [row["id"] for row in numbers.rows("out")] == [*range(10, 15)]

@@ -280,7 +280,7 @@ def test_a_check_that_takes_too_long_fails_and_stops(project):
     ))  # fmt: skip
     started = time.monotonic()
     late, unique, not_null = gate.run("out").checks
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 60  # long for that, on a busy machine; the query would take hours
     assert (late.passed, late.violations) == (False, None)
     assert "1 s" in late.error
     assert (unique.violations, not_null.violations) == (3, 1)

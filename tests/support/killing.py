@@ -36,11 +36,12 @@ def start(work: Callable[..., None], *arguments: Any) -> BaseProcess:
 
 
 def ended(process: BaseProcess) -> int | None:
-    """How a process ended; one that does not end within a minute is killed."""
-    process.join(60)
+    """How a process ended, None for one that had to be killed since it did not end within some minutes."""
+    process.join(300)
+    code = process.exitcode
     process.kill()
     process.join()
-    return process.exitcode
+    return code
 
 
 def _in_its_own_group(work: Callable[..., None], arguments: tuple[Any, ...]) -> None:

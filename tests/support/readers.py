@@ -97,17 +97,24 @@ def read_again_and_again(test: Connection, stop: Any, read: Callable[..., list[i
     test.send((whole, other, missed))
 
 
-def write_again_and_again(test: Connection, barrier: Any, root: Path, numbers: list[int]) -> None:
-    """Publish each number at the same moment as the others do; tell how each ended and what the table is then."""
+def write_again_and_again(
+    test: Connection, writers: Any, everybody: Any, stop: Any, root: Path, numbers: list[int]
+) -> None:
+    """Publish each number at the same moment as the others do; tell how each ended and what the table is then.
+
+    ``writers`` is a barrier for them, ``everybody`` one for the test as well, which may tell them to stop before it.
+    """
     lake = warehouse(root, 2)
     for number in numbers:
         version = staged(lake, number)
-        barrier.wait(60)
+        writers.wait(300)
         try:
             outcome = lake.publish(version, f"run {number}").version
         except RivetError as error:
             outcome = error.code
             lake.discard(version)
-        barrier.wait(60)
+        writers.wait(300)
         test.send((number, outcome, dict(Counter(pyarrow_reader(root, 2)))))
-        barrier.wait(60)
+        everybody.wait(300)
+        if stop.is_set():
+            return

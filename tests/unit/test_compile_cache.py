@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rivet_dagster import loading
@@ -120,7 +120,7 @@ def test_drafts_come_back_as_they_were(project: Path) -> None:
     assert again.used.keys() == memo.used.keys()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=4))
 def test_after_any_changes_the_plan_is_that_of_a_compilation_without_cache(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str]]

@@ -288,4 +288,4 @@ class Zone(RuleBasedStateMachine):
 
 
 TestZone = Zone.TestCase
-TestZone.settings = settings(max_examples=30, stateful_step_count=20, deadline=None, derandomize=True)
+TestZone.settings = settings(max_examples=30, stateful_step_count=20)

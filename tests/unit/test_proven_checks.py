@@ -37,7 +37,7 @@ def check(kind: str, **fields: Any) -> Check:
     return Check(kind=kind, name="c", phase="assertion", **fields)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     rows=st.lists(st.fixed_dictionaries(CELLS), max_size=8),
     split=st.integers(0, 8),

@@ -10,7 +10,6 @@ from support.projects import compile_joints, sink, source, sql
 from rivet_dagster.compiler.diff import BrokenColumn, ChangedJoint, PlanDiff, diff_plans, read_plan
 from rivet_dagster.errors import RivetError
 
-
 FAR = (source("far"),)
 READER = "SELECT net * 2 AS twice FROM a CROSS JOIN far"
 

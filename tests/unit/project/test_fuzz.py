@@ -60,8 +60,7 @@ QUERIES = (
     "id BIGINT NOT NULL, s STRUCT<a: ARRAY<INT>, b: MAP<STRING, DATE>> COMMENT 'x'",
 )
 SOURCE = "type: source\ncatalog: c\ntable: t\ncolumns: [a, {b: c}]\nfilter: x\nlimit: 5\nowners: [team:x]\n"
-FAST = settings(max_examples=150, deadline=None, database=None, derandomize=True,
-                suppress_health_check=list(HealthCheck))  # fmt: skip
+FAST = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 
 def mutated(*seeds: str) -> st.SearchStrategy[str]:

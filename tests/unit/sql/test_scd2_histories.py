@@ -10,7 +10,7 @@ from support.scd2_runs import DuckDb
 KEYS = 12
 
 
-@settings(max_examples=60, derandomize=True, deadline=None, database=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_each_run_leaves_what_the_model_says(seed, kind):
     follow(DuckDb(), histories(Random(seed), kind, KEYS))
