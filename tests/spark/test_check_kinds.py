@@ -34,7 +34,8 @@ def test_a_custom_check_counts_and_shows_the_rows_of_its_query(project):
 def test_a_query_that_fails_is_a_failed_check(project):
     wrong, right = judged(
         project, "SELECT 1 AS id",
-        {"type": "custom", "sql": "SELECT nope(id) FROM out"}, {"type": "custom", "sql": "SELECT * FROM out WHERE id > 1"},
+        {"type": "custom", "sql": "SELECT nope(id) FROM out"},
+        {"type": "custom", "sql": "SELECT * FROM out WHERE id > 1"},
     )  # fmt: skip
     assert (wrong.passed, wrong.violations) == (False, None)
     assert "nope" in wrong.error

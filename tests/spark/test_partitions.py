@@ -193,7 +193,8 @@ FROM bounds"""
 def test_an_error_in_a_query_with_parameters_stands_at_its_line(project):
     content, _ = events(datetime(2024, 3, 8, tzinfo=UTC), 1)
     declared = partitions("daily", "day")
-    query = f"-- rivet:partitions: {declared}\nSELECT day,\n  :partition_start AS s,\n  no_such_function(day) AS f\nFROM events"
+    columns = "SELECT day,\n  :partition_start AS s,\n  no_such_function(day) AS f"
+    query = f"-- rivet:partitions: {declared}\n{columns}\nFROM events"
     folder = project(files(declared, content, query))
     with pytest.raises(RivetError, match=r"RVT-503 joints/kept\.sql:4: joint kept.*no_such_function"):
         folder.run("kept", window=covering(declared, "2024-03-09"))
