@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import suppress
 from pathlib import Path
 
 NAME = ".rivet"
-_IGNORE = ".gitignore"
 
 
 def make_own_folder(folder: Path) -> None:
@@ -27,16 +25,12 @@ def make_own_folder(folder: Path) -> None:
 
 
 def keep_out_of_git(folder: Path) -> None:
-    """Have git ignore all that is in ``folder``. A ``.gitignore`` that is there stays as it is.
+    """Have git ignore all that is in ``folder``. A ``.gitignore`` that is there, and not empty, stays as it is.
 
     The folder serves without one, so nothing happens where it cannot be written.
     """
-    if os.path.lexists(folder / _IGNORE):
-        return
-    written = folder / f"{_IGNORE}-{secrets.token_hex(4)}"
+    ignore = folder / ".gitignore"
     with suppress(OSError):
-        try:
-            written.write_text("*\n", "utf-8")
-            os.link(written, folder / _IGNORE)  # whole or not at all, and never in the place of another's
-        finally:
-            written.unlink(missing_ok=True)
+        # An empty one is that of a process that was killed before it had written its line.
+        if not os.path.lexists(ignore) or ignore.stat().st_size == 0:
+            ignore.write_text("*\n", "utf-8")

@@ -88,8 +88,8 @@ def assert_next_run_cleans_up(root: Path) -> None:
     assert publishers(root) == {*identities, published.identity}
     assert ids(root) == NEXT
     kept = {name for version in (*before, published.version) for name in (version, f"{version}.json")}
-    assert sorted(os.listdir(root / "lake/.rivet" / TABLE)) == sorted({*kept, "lock"})
-    assert os.listdir(root / "lake/.rivet") == [TABLE]
+    assert set(os.listdir(root / "lake/.rivet" / TABLE)) - {"publishers.jsonl"} == {*kept, "lock"}
+    assert sorted(os.listdir(root / "lake/.rivet")) == [".gitignore", TABLE]
     assert sorted(os.listdir(root / "lake")) == [".rivet", TABLE]
     assert os.listdir(root) == ["lake"]
 
@@ -100,9 +100,10 @@ def publishers(root: Path) -> set[str]:
     version = os.path.basename(os.readlink(table)) if table.is_symlink() else None
     while version is not None and (manifest := table.parent / f".rivet/{TABLE}/{version}.json").exists():
         fields = json.loads(manifest.read_text())
-        found |= {fields["identity"], *(one["identity"] for one in fields.get("expired", ()))}
+        found.add(fields["identity"])
         version = fields["base"]
-    return found
+    expired = table.parent / f".rivet/{TABLE}/publishers.jsonl"
+    return found | {json.loads(line)["identity"] for line in (expired.open() if expired.exists() else ())}
 
 
 def assert_next_runs_succeed(root: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from support.tables import catalog, fill, ids, publish, recorded_syncs, refused, tree
 
 from rivet_dagster.catalogs import beating
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog, heartbeat, manifest, versions
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog, heartbeat, publishers, versions
 from rivet_dagster.catalogs.filesystem.carry import share
 from rivet_dagster.model.storage import Record, Staged
 
@@ -51,12 +51,17 @@ def test_a_version_is_found_by_the_run_that_published_it(warehouse, table, monke
         assert refused(warehouse.read, expired).code == "RVT-401"
         assert warehouse.published_by("orders", name) == expired
     assert warehouse.published_by("orders", "eight") is None
-    newest = json.loads((table.parent / f"{os.readlink(table)}.json").read_text())
-    assert [one["identity"] for one in newest["expired"]] == ["one", "two", "three", "four"]
-    monkeypatch.setattr(manifest, "REMEMBERED", timedelta(0))
+    remembered = table.parent / ".rivet/orders/publishers.jsonl"
+    assert [json.loads(line)["identity"] for line in remembered.open()] == ["one", "two", "three", "four"]
+    with remembered.open("a") as file:
+        file.write('{"version": "0')  # of somebody who was killed
     publish(warehouse, [5], run="eight")
+    assert warehouse.published_by("orders", "five").rows_before == 1
+    monkeypatch.setattr(publishers, "REMEMBERED", timedelta(0))
+    publish(warehouse, [6], run="nine")
     assert warehouse.published_by("orders", "one") is None
-    assert warehouse.published_by("orders", "six").rows_before == 1
+    assert remembered.read_text() == ""
+    assert warehouse.published_by("orders", "seven").rows_before == 1
 
 
 def test_a_version_that_an_earlier_release_published_is_remembered_too(tmp_path, table):

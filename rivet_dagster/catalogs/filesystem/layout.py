@@ -13,6 +13,7 @@
     <path>/.rivet/orders/00000004-e0a95c2f/      kept back
     <path>/.rivet/orders/00000004-e0a95c2f.kept
     <path>/.rivet/orders/00000001-1d0c52e9.removed/  being removed
+    <path>/.rivet/orders/publishers.jsonl  of expired versions
     <path>/.rivet/orders/lock
 
 A folder whose version the link cannot be followed back to, manifest by manifest, was never published; without a sign of
@@ -79,6 +80,11 @@ class TableLayout:
     def lock(self) -> Path:
         """The file that whoever changes what is published holds a lock on."""
         return self.home / "lock"
+
+    @property
+    def publishers(self) -> Path:
+        """The file that says who published the versions that have expired."""
+        return self.home / "publishers.jsonl"
 
     def data(self, version: str) -> Path:
         """The folder of a version's files."""

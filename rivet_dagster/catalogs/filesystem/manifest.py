@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,13 @@ from rivet_dagster.catalogs.filesystem.readings import readings_from_json
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Published, Reading, Record, Statistics
 
-REMEMBERED = timedelta(days=30)
-"""So long a table knows who published a version that has expired: longer than anybody retries a run."""
-
 
 @dataclass(frozen=True)
 class Manifest:
     """One version; ``base`` is the version it came after and ``rows_before`` how many rows that held.
 
-    ``landed`` says by landing zone what it was made of. ``expired`` are the manifests, without columns, of versions
-    that are not kept any more once this one is published; its own under the identity of the run that made it where a
-    person has published it.
+    ``identity`` published it; where that was a person, ``made_by`` is the run that made it. ``landed`` says by landing
+    zone what it was made of.
     """
 
     version: str
@@ -39,7 +35,7 @@ class Manifest:
     published_at: str
     record: Record
     landed: Mapping[str, Reading] = field(default_factory=dict)
-    expired: tuple[Manifest, ...] = ()
+    made_by: str = ""
 
     @classmethod
     def now(
@@ -50,7 +46,7 @@ class Manifest:
         statistics: Statistics,
         record: Record | None = None,
         landed: Mapping[str, Reading] | None = None,
-        expired: tuple[Manifest, ...] = (),
+        made_by: str = "",
     ) -> Manifest:
         """The manifest of a version that is about to come after ``base``, all rows replaced unless ``record`` says."""
         return cls(
@@ -64,13 +60,18 @@ class Manifest:
             published_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             record=record or Record(statistics.rows, 0, base.rows if base else 0, statistics.bytes),
             landed=landed or {},
-            expired=expired,
+            made_by=made_by,
         )
 
     @property
     def statistics(self) -> Statistics:
         """What it says of the data."""
         return Statistics(self.rows, self.bytes, self.columns)
+
+    @property
+    def publishers(self) -> frozenset[str]:
+        """The runs whose retry must find it."""
+        return frozenset({self.identity, self.made_by}) - {""}
 
     def published(self, catalog: str, table: str, uri: str) -> Published:
         """The version as that of a table of a catalog."""
@@ -96,26 +97,13 @@ class Manifest:
 
     def _fields(self) -> dict[str, Any]:
         fields = asdict(self)
-        fields["expired"] = [
-            {key: value for key, value in one.items() if key not in _NOT_REMEMBERED} for one in fields["expired"]
-        ]
-        return fields if self.expired else {key: value for key, value in fields.items() if key != "expired"}
+        return fields if self.made_by else {key: value for key, value in fields.items() if key != "made_by"}
 
 
 _REMEDY = (
     "Bring it back from a backup. Or remove it: its version is then read off the data, older ones are not known any "
     "more, and landing zones are read from the start."
 )
-
-_NOT_REMEMBERED = ("columns", "landed", "expired")
-"""What only the manifest of a version that is kept says."""
-
-
-def remembered(manifests: Iterable[Manifest], now: datetime) -> tuple[Manifest, ...]:
-    """What a table goes on to know of versions that have expired, each once."""
-    oldest = (now - REMEMBERED).isoformat(timespec="milliseconds")
-    each = {(one.version, one.identity): replace(one, columns=(), landed={}, expired=()) for one in manifests}
-    return tuple(one for one in each.values() if one.published_at >= oldest)
 
 
 def read_manifest(path: Path) -> Manifest | None:
@@ -130,13 +118,18 @@ def read_manifest(path: Path) -> Manifest | None:
         if newer:
             message = f"{path} is a newer release's: this one does not know {', '.join(newer)}"
             raise RivetError("RVT-407", message, remediation="Update rivet_dagster here.")
-        return _manifest(fields)
+        return manifest_from(fields)
 
 
-def _manifest(fields: dict[str, Any]) -> Manifest:
+def summary(manifest: Manifest) -> dict[str, Any]:
+    """The fields, without columns and readings, that ``manifest_from`` takes."""
+    return {key: value for key, value in asdict(manifest).items() if key not in ("columns", "landed")}
+
+
+def manifest_from(fields: dict[str, Any]) -> Manifest:
+    """The manifest whose JSON these fields are. Raises KeyError, TypeError, AttributeError where they are not."""
     columns = tuple((name, type_) for name, type_ in fields.pop("columns", ()))
     replaced = Record(fields["rows"], 0, fields["rows_before"])  # all that the first release could do
     record = Record(**fields.pop("record")) if "record" in fields else replaced
     landed = readings_from_json(fields.pop("landed", {}))
-    expired = tuple(map(_manifest, fields.pop("expired", ())))
-    return Manifest(**fields, columns=columns, record=record, landed=landed, expired=expired)
+    return Manifest(**fields, columns=columns, record=record, landed=landed)

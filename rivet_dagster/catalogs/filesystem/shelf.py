@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from rivet_dagster.catalogs.beating import beating
-from rivet_dagster.catalogs.filesystem import heartbeat, versions
+from rivet_dagster.catalogs.filesystem import heartbeat, publishers, versions
 from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.kept_mark import Mark, read_mark, write_mark
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
@@ -77,6 +77,7 @@ def evict(table: TableLayout, version: str) -> None:
         if table.published() == version:
             published = versions.history(table)
             os.unlink(table.link)
+            publishers.forget(table)
             for name in reversed(unlinked(table, published)):
                 versions.remove(table, name)
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
-from rivet_dagster.catalogs.filesystem import heartbeat, versions
+from rivet_dagster.catalogs.filesystem import heartbeat, publishers, versions
 from rivet_dagster.catalogs.filesystem.footers import (
     Marks,
     columns_of,
@@ -92,13 +91,11 @@ def publish(
             seen = version or "nothing"
             message = f"'{staged.table}' was at {staged.base or 'nothing'} when this run began and is at {seen} now"
             raise RivetError("RVT-405", message)
-        expired = versions.expired(table, current, kept)
-        manifest = Manifest.now(staged.version, current, identity, statistics, record, staged.landed, expired)
-        if staged.identity:  # a retry of the run that made it must find it, too
-            manifest = replace(manifest, expired=(*expired, replace(manifest, identity=staged.identity)))
+        manifest = Manifest.now(staged.version, current, identity, statistics, record, staged.landed, staged.identity)
         manifest.write(table.manifest(staged.version))
         versions.sync(table.home)
         if version is None:
+            publishers.forget(table)
             for folder in (table.home, table.home.parent, table.folder):
                 versions.sync_entry(folder)
         versions.switch(table, staged.version)

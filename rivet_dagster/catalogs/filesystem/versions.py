@@ -11,16 +11,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
 
-from rivet_dagster.catalogs.filesystem import heartbeat
+from rivet_dagster.catalogs.filesystem import heartbeat, publishers
 from rivet_dagster.catalogs.filesystem.carry import share
 from rivet_dagster.catalogs.filesystem.footers import is_data, parquet_files, read_footer, read_statistics
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.links import unlinked
-from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest, remembered
+from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, looking
 from rivet_dagster.errors import RivetError
 from rivet_dagster.project.own_folder import make_own_folder
@@ -164,28 +163,22 @@ def tidy(table: TableLayout, version: str) -> None:
         path.unlink()
 
 
-def expired(table: TableLayout, current: Manifest | None, keep: int) -> tuple[Manifest, ...]:
-    """What the version that comes after ``current`` remembers of those that are not among the newest ``keep`` then."""
-    if current is None:
-        return ()
-    leaving = (read_manifest(table.manifest(version)) for version in history(table)[keep - 1 :])
-    return remembered([*current.expired, *filter(None, leaving)], datetime.now(UTC))
-
-
 def published_by(table: TableLayout, identity: str) -> Manifest | None:
     """The manifest of the version that ``identity`` published, which may have expired since, but not long ago."""
     kept = [manifest for version in history(table) if (manifest := read_manifest(table.manifest(version)))]
-    found = next((manifest for manifest in kept if manifest.identity == identity), None)
-    if found is not None or not kept:
-        return found
-    found = next((manifest for manifest in kept[0].expired if manifest.identity == identity), None)
+    found = next((manifest for manifest in kept if identity in manifest.publishers), None)
+    if found is not None:
+        return replace(found, identity=identity)
+    found = publishers.find(table, identity) if kept else None
     return replace(found, columns=kept[0].columns) if found is not None else None
 
 
 def expire(table: TableLayout, keep: int) -> None:
-    """Remove the published versions that are older than the newest ``keep``."""
+    """Remove the published versions that are older than the newest ``keep``; who published them stays known."""
+    leaving = history(table)[keep:]
+    publishers.remember(table, filter(None, (read_manifest(table.manifest(version)) for version in leaving)))
     # The oldest first: an interruption must not cut the chain that leads to what is still to be removed.
-    for version in reversed(unlinked(table, history(table)[keep:])):
+    for version in reversed(unlinked(table, leaving)):
         with suppress(OSError):  # what stays is taken up by the next publish
             remove(table, version)
 

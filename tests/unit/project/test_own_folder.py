@@ -1,10 +1,8 @@
 """What is made in a project and in its catalogs stays out of git, as other tools' caches do."""
 
-import os
 import subprocess
 from pathlib import Path
 
-import pytest
 from support.tables import catalog, publish
 
 from rivet_dagster.project.load import load_project
@@ -64,12 +62,12 @@ def test_folders_of_an_earlier_release_get_it_with_the_next_write(write: Write) 
         assert (root / folder / ".gitignore").read_text() == "!*.json\n"
 
 
-def test_where_it_cannot_be_written_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep_out_of_git(tmp_path / "gone")
-
-    def refuse(*_: object) -> None:
-        raise PermissionError(1, "no links here")
-
-    monkeypatch.setattr(os, "link", refuse)
+def test_what_a_killed_process_left_of_it_is_written_anew(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").touch()
     keep_out_of_git(tmp_path)
+    assert (tmp_path / ".gitignore").read_text() == "*\n"
+
+
+def test_where_it_cannot_be_written_nothing_happens(tmp_path: Path) -> None:
+    keep_out_of_git(tmp_path / "gone")
     assert list(tmp_path.iterdir()) == []
