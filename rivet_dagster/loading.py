@@ -14,6 +14,7 @@ from rivet_dagster.catalogs.registry import catalog_traits
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.registry import engine_traits
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.project.load import read_project
@@ -32,12 +33,13 @@ def compile_directory(
 
     ``profile`` defaults to RIVET_PROFILE, else ``default``; ``joints`` are added to those in files; with ``introspect``
     the catalogs are asked for the columns of sources. Raises RivetError where manifest or profile cannot be used,
-    but for the ``dagster:`` block, whose errors stand in the plan with those of the joints.
+    but for the ``dagster:`` block, whose errors stand in the plan with those of the joints, and RVT-599 in place of any
+    other exception.
 
     What files and queries say is remembered in ``.rivet/cache``, so that next time only changed ones are read closely.
     """
     root = Path(project_dir)
-    with without_collector():
+    with without_collector(), _defects():
         memo = read_memo(root)
         project = read_project(root, profile, environ, joints, memo)
         told = introspection(project, root, os.environ if environ is None else environ, memo) if introspect else None
@@ -45,6 +47,17 @@ def compile_directory(
         plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), memo, told, places)
         write_memo(root, memo)
     return plan
+
+
+@contextmanager
+def _defects() -> Iterator[None]:
+    """Raise an exception that is no RivetError as one: who loads definitions shows nothing else in a readable way."""
+    try:
+        yield
+    except RivetError:
+        raise
+    except Exception as error:
+        raise RivetError("RVT-599", f"{type(error).__name__}: {error}") from error
 
 
 @contextmanager

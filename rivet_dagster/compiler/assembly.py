@@ -8,6 +8,7 @@ from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph, find_cycles
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
 from rivet_dagster.model.memo import Memo
+from rivet_dagster.sql.balance import refuse_unbalanced
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.projection import check_source_expression
 
@@ -32,6 +33,7 @@ def _check_source(joint: Joint, graph: Graph, found: Diagnostics, memo: Memo) ->
             _check_expression(joint, text, f"column '{name}'", f"columns.{name}", found, memo)
     if joint.filter is not None:
         _check_expression(joint, joint.filter, "`filter`", "filter", found, memo)
+    _check_ddl(joint, found)
     readers = graph.consumers[joint.name] + graph.judging.get(joint.name, ())
     if joint.limit is not None:
         if len(readers) > 1:
@@ -47,6 +49,15 @@ def _check_expression(joint: Joint, text: str, subject: str, key: str, found: Di
         check_source_expression(text, memo)
     except SqlError as error:
         found.error(joint, "RVT-207", f"{subject} {error}", key, _EXPRESSION)
+
+
+def _check_ddl(joint: Joint, found: Diagnostics) -> None:
+    ddl = joint.options.get("schema")
+    if isinstance(ddl, str) and not ddl.startswith("{"):  # else JSON
+        try:
+            refuse_unbalanced(ddl)
+        except SqlError as error:
+            found.error(joint, "RVT-204", f"`options` has a wrong `schema`: it {error}", "options")
 
 
 def _check_sink(joint: Joint, graph: Graph, found: Diagnostics) -> None:

@@ -13,10 +13,10 @@ from rivet_dagster.model.joint import SINK, Joint
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.near_names import NearNames
 from rivet_dagster.model.project import Project
-from rivet_dagster.sql.check_query import read_check
+from rivet_dagster.sql.check_query import tables_of_check
 from rivet_dagster.sql.check_schema import spark_type
 from rivet_dagster.sql.dialect import SqlError, parse_expression
-from rivet_dagster.sql.reads import reads
+from rivet_dagster.sql.error import Unreadable
 
 _TYPES = "Write types as Spark's SQL does: BIGINT, STRING, DECIMAL(10, 2), ARRAY<DATE>, ..."
 _SQL = "Correct the check's SQL."
@@ -71,8 +71,10 @@ class _Resolver:
             return
         try:
             parse_expression(check.sql)
-        except SqlError as error:
+        except Unreadable as error:
             self._found.warnings.append(_diagnostic("RVT-209", joint, check, f"`{check.sql}` {error}"))
+        except SqlError as error:
+            self._error("RVT-209", joint, check, f"`{check.sql}` {error}")
         else:
             self._memo.keep("check_expression", check.sql, True)
 
@@ -108,15 +110,13 @@ class _Resolver:
         if read is not None:
             return read
         try:
-            query = read_check(check.sql, joint)
+            read = tables_of_check(check.sql, joint)
+        except Unreadable as error:
+            self._found.warnings.append(_diagnostic("RVT-209", joint, check, f"its SQL {error}", error))
+            return None
         except SqlError as error:
             self._error("RVT-209", joint, check, f"its SQL {error}", error)
             return None
-        if query.tree is None:
-            unreadable = query.unreadable
-            self._found.warnings.append(_diagnostic("RVT-209", joint, check, f"its SQL {unreadable}", unreadable))
-            return None
-        read = list(reads(query.tree))
         self._memo.keep("check_query", text, read)
         return read
 

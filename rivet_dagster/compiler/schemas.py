@@ -19,6 +19,7 @@ from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.schema import CONFIDENCES, INFERRED, INTROSPECTED, NONE, PARTIAL, Field, Schema
 from rivet_dagster.sql.columns import output_columns, passes_on
 from rivet_dagster.sql.dialect import SqlError, read_query
+from rivet_dagster.sql.error import Unreadable
 from rivet_dagster.sql.known_query import KnownQuery
 from rivet_dagster.sql.type_names import parse_ddl
 
@@ -37,7 +38,7 @@ class JointSchema:
 def infer_schemas(
     graph: Graph, fusion: Fusion, found: Diagnostics, memo: Memo, introspection: Introspection
 ) -> dict[str, JointSchema]:
-    """What is known of each joint's columns; RVT-316, RVT-317 (a warning), RVT-327.
+    """What is known of each joint's columns; RVT-316, RVT-315 and RVT-317 (warnings), RVT-327.
 
     What follows from columns that catalogs told earlier, and not now, makes a joint doubtful: its errors are warnings.
     """
@@ -47,7 +48,11 @@ def infer_schemas(
     for name in graph.order:
         if name in introspection.earlier or not found.doubtful.isdisjoint(graph.upstream[name]):
             found.doubtful.add(name)
-        known[name] = _known(graph.joints[name], graph, known, found, columns, tables)
+        try:
+            known[name] = _known(graph.joints[name], graph, known, found, columns, tables)
+        except Unreadable as error:
+            known[name] = Known()
+            found.sql_warning(graph.joints[name], "RVT-315", "its schema and lineage are unknown", error)
     _check_names(graph, fusion, known, found)
     lineage = trace(graph.joints, graph.order, {name: one.columns for name, one in known.items()})
     told = {name for name in tables if name in known and not any(text for _, text in graph.joints[name].columns)}

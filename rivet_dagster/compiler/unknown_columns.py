@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
@@ -10,6 +11,7 @@ from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.check import AUDIT, Check
 from rivet_dagster.model.joint import SINK, Joint
 from rivet_dagster.model.schema import Field, Schema
+from rivet_dagster.sql.balance import in_parentheses
 from rivet_dagster.sql.check_query import read_check
 from rivet_dagster.sql.checks import names_of_a_pass
 from rivet_dagster.sql.dialect import SqlError, quoted, read_query
@@ -66,18 +68,16 @@ def _judged(joint: Joint, check: Check, schemas: Mapping[str, Schema | None]) ->
 
 def _unknown(joint: str, check: Check, tables: Mapping[str, Schema | None]) -> Iterator[UnknownColumn]:
     if check.kind == "expression":
-        text = f"SELECT * FROM {quoted(joint)} WHERE (\n{check.sql}\n)"
+        assert check.sql is not None
+        text = f"SELECT * FROM {quoted(joint)} WHERE {in_parentheses(check.sql)}"
         for one in _in_text(text, tables):
             if not names_of_a_pass(one.name):
                 yield UnknownColumn(one.name, one.line - 1 if one.line is not None else None, one.hint)
     elif check.kind == "custom":
         assert check.sql is not None
-        try:
+        with suppress(SqlError):  # an error already, or Spark's to judge
             query = read_check(check.sql, joint)
-        except SqlError:
-            return  # an error already
-        if query.tree is not None:
-            yield from unknown_columns(query.text, query.tree, tables)
+            yield from unknown_columns(query.text, query.tree, tables) if query.tree is not None else ()
     else:
         named = [(joint, column) for column in check.columns] + ([check.to] if check.to is not None else [])
         for relation, column in named:
@@ -88,11 +88,10 @@ def _unknown(joint: str, check: Check, tables: Mapping[str, Schema | None]) -> I
 
 
 def _in_text(sql: str, tables: Mapping[str, Schema | None]) -> tuple[UnknownColumn, ...]:
-    try:
+    with suppress(SqlError):  # an error already, or Spark's to judge
         tree = read_query(sql).tree
-    except SqlError:
-        return ()  # an error already, or Spark's to judge
-    return unknown_columns(sql, tree, tables) if tree is not None else ()
+        return unknown_columns(sql, tree, tables) if tree is not None else ()
+    return ()
 
 
 def _message(column: UnknownColumn) -> str:

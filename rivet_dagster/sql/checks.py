@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.dialects.databricks import Databricks
 
 from rivet_dagster.model.check import Check
+from rivet_dagster.sql.balance import in_parentheses, on_lines_of_its_own
 from rivet_dagster.sql.check_query import query_of_check
 
 ROWS = "row_count"
@@ -148,7 +149,7 @@ def _too_old(check: Check, parameter: str) -> tuple[exp.Expr, dict[str, Any]]:
 def _custom(relation: str, check: Check) -> exp.Subquery:
     """The author's own query, as written, as a relation."""
     assert check.sql is not None
-    text = exp.Var(this=f"\n{query_of_check(check.sql, relation)}\n")
+    text = exp.Var(this=on_lines_of_its_own(query_of_check(check.sql, relation)))
     return exp.Subquery(this=text, alias=exp.TableAlias(this=exp.to_identifier("violation", quoted=True)))
 
 
@@ -161,7 +162,8 @@ def _broken(check: Check, prefix: str) -> tuple[exp.Expr, dict[str, Any]]:
         accepted = exp.In(this=_column(check.columns[0]), expressions=[exp.Placeholder(this=name) for name in values])
         return exp.Not(this=accepted), values
     if check.kind == "expression":
-        return exp.Var(this=f"NOT (\n{check.sql}\n)"), {}
+        assert check.sql is not None
+        return exp.Var(this=f"NOT {in_parentheses(check.sql)}"), {}
     raise AssertionError(f"no condition for a {check.kind} check")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from rivet_dagster.model.schema import Schema
+from rivet_dagster.sql.dialect import guarded
 from rivet_dagster.sql.expression import expression
 from rivet_dagster.sql.from_clause import Columns, Visible, scope_of, values
 from rivet_dagster.sql.scope import ABSENT, NAMELESS, Column, Relation, Scope, relations_of
@@ -20,7 +21,7 @@ def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None], visit: V
     """The columns in order, given those of the joints it reads; None where a name cannot be told.
 
     One walk of the tree, on which ``visit`` sees each SELECT that is understood, those in its FROM before itself. What
-    is not certain is None: a type, or the origins of a column.
+    is not certain is None: a type, or the origins of a column. Raises Unreadable for a tree that it cannot walk.
 
     >>> from rivet_dagster.model.schema import Field
     >>> from rivet_dagster.sql.dialect import read_query
@@ -32,10 +33,8 @@ def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None], visit: V
         joint: None if schema is None else [(field.name, field.type) for field in schema]
         for joint, schema in tables.items()
     }
-    try:
+    with guarded():
         columns = _Reader(visit).query(tree, relations_of(known), None)
-    except RecursionError:
-        return None
     return columns if columns is not None and all(column.name for column in columns) else None
 
 

@@ -11,20 +11,17 @@ from itertools import pairwise
 
 from sqlglot import TokenType, exp
 from sqlglot.dialects.databricks import Databricks
-from sqlglot.errors import ParseError, TokenError
+from sqlglot.errors import ParseError
 from sqlglot.tokens import Token
 
+from rivet_dagster.sql.agreement import same_quotes
+from rivet_dagster.sql.balance import in_parentheses, refuse_unbalanced, the_statement
+from rivet_dagster.sql.error import SqlError as SqlError
+from rivet_dagster.sql.error import Unreadable
 from rivet_dagster.sql.identifier_clause import named_at_run_time, with_names
+from rivet_dagster.sql.lexer import without_comments
 
 _DIALECT = Databricks()
-
-
-class SqlError(ValueError):
-    """A query that cannot be read; ``line`` counts from 1 within it, None where it is not known."""
-
-    def __init__(self, message: str, line: int | None = None) -> None:
-        super().__init__(message)
-        self.line = line
 
 
 @dataclass(frozen=True)
@@ -34,68 +31,70 @@ class Query:
     text: str
     tokens: tuple[Token, ...]
     tree: exp.Expr | None
-    unreadable: SqlError | None = None
+    unreadable: Unreadable | None = None
 
 
 @contextmanager
-def without_log() -> Iterator[None]:
-    """What sqlglot takes for a mere command it also puts on its log, for us an error that we tell ourselves."""
+def guarded() -> Iterator[None]:
+    """Turn whatever sqlglot raises, or the reading of one of its trees does, into an Unreadable.
+
+    It raises much beside its own errors: IndexError, ValueError, AttributeError... for texts that it does not expect.
+    Each call of it for a user's text stands in here.
+
+    >>> with guarded():
+    ...     _DIALECT.parse("SELECT map('a', 1, 'b')")
+    Traceback (most recent call last):
+    rivet_dagster.sql.error.Unreadable: could not be read (IndexError: list index out of range)
+    """
+    # What sqlglot takes for a mere command it also puts on its log, for us an error that we tell ourselves.
     logger = logging.getLogger("sqlglot")
     was_disabled, logger.disabled = logger.disabled, True
     try:
         yield
+    except SqlError:
+        raise
+    except Exception as error:
+        raise _why(error) from error
     finally:
         logger.disabled = was_disabled
 
 
 def tokenize(sql: str) -> list[Token]:
-    """The tokens of ``sql``; raises SqlError."""
-    try:
-        return _DIALECT.tokenize(sql)
-    except TokenError as error:
-        raise _unfinished(sql, error) from error
+    """The tokens of ``sql``, its comments left out; raises SqlError.
+
+    What is a comment is for Spark to say: in sqlglot's eyes it ends with its line even behind a backslash, and makes
+    two words of the one that GROUP and BY are.
+    """
+    code = without_comments(sql)
+    with guarded():
+        return _DIALECT.tokenize(code)
 
 
 def read_query(sql: str) -> Query:
-    """Read one query. Raises SqlError for no query, several statements, a statement that is no query, a template.
+    """Read one query. Raises SqlError for no query, several statements, a statement that is no query, a template, and
+    for one whose brackets, quotes or comments are not closed.
 
     A query that sqlglot cannot parse is returned without a tree: Spark may still read it.
 
     >>> read_query("SELECT 1; -- done").text
     'SELECT 1'
     """
-    tokens = tokenize(sql)
-    end = next((t for t in tokens if t.token_type == TokenType.SEMICOLON), None)
-    if end is not None:
-        after = tokens[tokens.index(end) :]
-        other = next((t for t in after if t.token_type != TokenType.SEMICOLON), None)
-        if other is not None:
-            raise SqlError("holds more than one statement", other.line)
-        tokens = tokens[: tokens.index(end)]
-        sql = sql[: end.start]
-    if not tokens:
-        raise SqlError("holds no query")
+    text = the_statement(sql)
+    refuse_unbalanced(text)
+    tokens = tokenize(text)
     template = _template(tokens)
     if template is not None:
         raise SqlError("uses a template ({{ }}, {% %}), which only the SQL of a joint can", template.line)
-    text = sql.rstrip()
     try:
-        try:
-            tree = _parse(tokens, text)
-        except ParseError:
-            # A comment within GROUP BY and the like makes two words of what sqlglot reads as one.
-            tokens = tokenize(_without_comments(text, tokens))
-            tree = _parse(tokens, text)
-    except (ParseError, RecursionError, AssertionError) as error:
-        return Query(text, tuple(tokens), None, _why(error))
+        tree = _parse(tokens, text)
+    except Unreadable as error:
+        return Query(text, tuple(tokens), None, error)
     if not isinstance(tree, exp.Query | exp.Values):
         raise SqlError("is not a query (SELECT, FROM, VALUES or TABLE)", tokens[0].line)
-    clause = named_at_run_time(tokens)
-    if clause is not None:
-        return Query(text, tuple(tokens), None, SqlError("reads what IDENTIFIER names at run time", clause.line))
-    if "identifier" in text.lower():
-        tree = with_names(tree, _DIALECT)
-    return Query(text, tuple(tokens), tree)
+    try:
+        return Query(text, tuple(tokens), _with_names(tree, tokens, text))
+    except Unreadable as error:
+        return Query(text, tuple(tokens), None, error)
 
 
 def quoted(name: str) -> str:
@@ -109,32 +108,44 @@ def quoted(name: str) -> str:
 
 
 def parse_expression(sql: str) -> exp.Expr:
-    """One scalar expression, as in a WHERE; raises SqlError."""
-    tokenize(sql)
+    """One scalar expression, as in a WHERE; raises SqlError, Unreadable where it is at least balanced."""
+    refuse_unbalanced(sql)
+    select = f"SELECT 1 WHERE {in_parentheses(sql)}"
+    tokens = tokenize(select)
+    if not same_quotes(without_comments(select), tokens):
+        raise Unreadable(_OTHER_QUOTES)
     try:
-        with without_log():
-            select: exp.Expr = exp.maybe_parse(f"SELECT 1 WHERE (\n{sql}\n)", dialect=_DIALECT)
-    except (ParseError, RecursionError) as error:
-        raise SqlError("is not one expression") from error
-    where = select.args.get("where") if isinstance(select, exp.Select) else None
-    if where is None or not isinstance(where.this, exp.Paren):
-        raise SqlError("is not one expression")
-    expression: exp.Expr = where.this.this
+        tree = _parse(tokens, select)
+    except Unreadable as error:
+        if isinstance(error.__cause__, ParseError):
+            raise Unreadable("is not one expression") from error
+        raise
+    where = tree.args.get("where") if isinstance(tree, exp.Select) else None
+    expression = where.this.this if where is not None and isinstance(where.this, exp.Paren) else None
+    if not isinstance(expression, exp.Expr) or isinstance(expression, exp.Alias | exp.Star):
+        raise Unreadable("is not one expression")
     return expression
 
 
+_OTHER_QUOTES = "holds quotes that Spark does not read as the parser here does"
+
+
 def _parse(tokens: list[Token], text: str) -> exp.Expr | None:
-    with without_log():
+    with guarded():
         return _DIALECT.parser().parse(_tables_as_selects(tokens), text)[0]
 
 
-def _without_comments(text: str, tokens: list[Token]) -> str:
-    """The text with blanks in place of comments: all that no token covers."""
-    parts, end = [], 0
-    for token in tokens:
-        parts += [re.sub(r"\S", " ", text[end : token.start]), text[token.start : token.end + 1]]
-        end = token.end + 1
-    return "".join(parts)
+def _with_names(tree: exp.Expr, tokens: list[Token], text: str) -> exp.Expr:
+    """The tree with the names that IDENTIFIER clauses stand for; raises Unreadable where it is another query."""
+    if not same_quotes(without_comments(text), tokens):
+        raise Unreadable(_OTHER_QUOTES)
+    clause = named_at_run_time(tokens)
+    if clause is not None:
+        raise Unreadable("reads what IDENTIFIER names at run time", clause.line)
+    if "identifier" not in text.lower():
+        return tree
+    with guarded():
+        return with_names(tree, _DIALECT)
 
 
 _SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "MINUS", "INTERSECT"})
@@ -173,22 +184,13 @@ def _template(tokens: list[Token]) -> Token | None:
     return None
 
 
-def _unfinished(sql: str, error: TokenError) -> SqlError:
-    """What begins in ``sql`` and never ends: a text or name in quotes, else a comment."""
-    quote = re.fullmatch(r"Missing (.+) from \d+:(\d+)", str(error.__context__))
-    place = int(quote[2]) if quote else sql.rfind("/*")
-    if place < 0:
-        return SqlError("could not be read")
-    what = f"text in quotes ({quote[1]})" if quote else "comment"
-    return SqlError(f"holds a {what} that is not closed", sql.count("\n", 0, place) + 1)
-
-
-def _why(error: Exception) -> SqlError:
+def _why(error: Exception) -> Unreadable:
     if isinstance(error, ParseError) and error.errors:
         first = error.errors[0]
         near = f"{first.get('start_context') or ''}{first.get('highlight') or ''}".split("\n")[-1][-40:].strip()
         expected = re.match(r"Expecting [^\s<]+", str(first.get("description")))
-        return SqlError(f"could not be read near '{near}'{f': {expected[0]}' if expected else ''}", first.get("line"))
+        return Unreadable(f"could not be read near '{near}'{f': {expected[0]}' if expected else ''}", first.get("line"))
     if isinstance(error, RecursionError):
-        return SqlError("is nested too deeply to be read")
-    return SqlError((str(error).splitlines() or ["could not be read"])[0])
+        return Unreadable("is nested too deeply to be read")
+    words = (str(error).splitlines() or [""])[0]
+    return Unreadable(f"could not be read ({type(error).__name__}{f': {words}' if words else ''})")

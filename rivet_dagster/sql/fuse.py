@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rivet_dagster.sql.balance import in_parentheses
 from rivet_dagster.sql.dialect import quoted
 
 
@@ -25,7 +26,7 @@ def fuse(ctes: Sequence[tuple[str, str]], result: str) -> str:
     final = f"SELECT * FROM {quoted(result)}"
     if not ctes:
         return final
-    return "WITH " + ",\n".join(f"{quoted(name)} AS (\n{text}\n)" for name, text in ctes) + "\n" + final
+    return "WITH " + ",\n".join(f"{quoted(name)} AS {in_parentheses(text)}" for name, text in ctes) + "\n" + final
 
 
 def locate(ctes: Sequence[tuple[str, str]], line: int) -> tuple[str, int] | None:

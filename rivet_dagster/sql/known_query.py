@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.sql.determinism import is_deterministic
-from rivet_dagster.sql.dialect import Query, SqlError, read_query
+from rivet_dagster.sql.dialect import Query, guarded, read_query
+from rivet_dagster.sql.error import Unreadable
 from rivet_dagster.sql.fingerprint import fingerprint
 from rivet_dagster.sql.reads import cte_count, reads
 
@@ -28,7 +29,7 @@ class KnownQuery:
     reads: Mapping[str, int]
     ctes: int
     deterministic: bool
-    unreadable: SqlError | None = None
+    unreadable: Unreadable | None = None
     _fresh: Query | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -49,10 +50,18 @@ def know_query(sql: str, memo: Memo) -> KnownQuery:
         return _known(sql, *found)
     query = read_query(sql)
     if query.tree is None:
-        return KnownQuery(query.text, fingerprint(query), {}, 1, False, query.unreadable, query)
-    facts = fingerprint(query), dict(reads(query.tree)), cte_count(query.tree), is_deterministic(query)
+        return _unreadable(query, query.unreadable)
+    try:
+        with guarded():
+            facts = fingerprint(query), dict(reads(query.tree)), cte_count(query.tree), is_deterministic(query)
+    except Unreadable as error:
+        return _unreadable(query, error)
     memo.keep("query", sql, (len(query.text), *facts))
     return _known(sql, len(query.text), *facts, query)
+
+
+def _unreadable(query: Query, why: Unreadable | None) -> KnownQuery:
+    return KnownQuery(query.text, fingerprint(query), {}, 1, False, why, query)
 
 
 def _known(

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rivet_dagster.model.memo import Memo
+from rivet_dagster.sql.balance import in_parentheses
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC
-from rivet_dagster.sql.dialect import SqlError, parse_expression, quoted
+from rivet_dagster.sql.dialect import SqlError, guarded, parse_expression, quoted
 
 
 def projection(name: str, columns: Sequence[tuple[str, str | None]], filter: str | None, limit: int | None) -> str:
@@ -19,9 +20,9 @@ def projection(name: str, columns: Sequence[tuple[str, str | None]], filter: str
     FROM raw
     WHERE net > 0
     """
-    items = [quoted(alias) if text is None else f"{text} AS {quoted(alias)}" for alias, text in columns]
+    items = [quoted(alias) if text is None else f"{_set_apart(text)} AS {quoted(alias)}" for alias, text in columns]
     lines = [f"SELECT {', '.join(items) or '*'}", f"FROM {quoted(name)}"]
-    lines += [f"WHERE {filter}"] if filter is not None else []
+    lines += [f"WHERE {_set_apart(filter)}"] if filter is not None else []
     lines += [f"LIMIT {limit}"] if limit is not None else []
     return "\n".join(lines)
 
@@ -29,12 +30,18 @@ def projection(name: str, columns: Sequence[tuple[str, str | None]], filter: str
 def check_source_expression(sql: str, memo: Memo) -> None:
     """Raises SqlError where ``sql`` is more than one row's own expression: subquery, aggregate, window, chance."""
     if memo.recall("expression", sql) is None:
-        _check(sql)
+        tree = parse_expression(sql)
+        with guarded():
+            _check(tree)
         memo.keep("expression", sql, True)
 
 
-def _check(sql: str) -> None:
-    tree = parse_expression(sql)
+def _set_apart(text: str) -> str:
+    """An expression as it stands, in parentheses where what follows could become a part of a comment."""
+    return in_parentheses(text) if "\n" in text or "--" in text or "/*" in text else text
+
+
+def _check(tree: exp.Expr) -> None:
     for node in tree.walk():
         if isinstance(node, exp.Query):
             raise SqlError("holds a subquery")

@@ -9,7 +9,7 @@ from sqlglot import exp
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 from rivet_dagster.sql.checks import count_violations
-from rivet_dagster.sql.dialect import SqlError, parse_expression
+from rivet_dagster.sql.dialect import SqlError, guarded, parse_expression
 
 
 def proven_violations(check: Check, statistics: Statistics) -> int | None:
@@ -29,7 +29,8 @@ def proven_violations(check: Check, statistics: Statistics) -> int | None:
         return _nulls([statistics.values.get(name.lower(), ColumnStatistics()).nulls for name in check.columns])
     if check.kind == "expression" and check.sql is not None:
         try:
-            return 0 if _holds(parse_expression(check.sql), statistics) else None
+            with guarded():
+                return 0 if _holds(parse_expression(check.sql), statistics) else None
         except SqlError:
             return None
     return None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from sqlglot import exp
 from sqlglot.dialects.databricks import Databricks
-from sqlglot.errors import ParseError, TokenError
 
 from rivet_dagster.model.schema import Field, Schema
-from rivet_dagster.sql.dialect import without_log
+from rivet_dagster.sql.balance import refuse_unbalanced
+from rivet_dagster.sql.dialect import SqlError, guarded
+from rivet_dagster.sql.lexer import without_comments
 
 _T = exp.DataType.Type
 
@@ -62,10 +63,15 @@ def parse_ddl(ddl: str) -> Schema | None:
     (Field(name='id', type='bigint'), Field(name='name', type='string'))
     """
     try:
-        with without_log():
-            tree: exp.Expr = exp.maybe_parse(f"CREATE TABLE t ({ddl})", dialect=Databricks)
-    except (ParseError, TokenError, RecursionError):
+        refuse_unbalanced(ddl)
+        with guarded():
+            tree: exp.Expr = exp.maybe_parse(f"CREATE TABLE t ({without_comments(ddl)})", dialect=Databricks)
+            return _columns(tree)
+    except SqlError:
         return None
+
+
+def _columns(tree: exp.Expr) -> Schema | None:
     if not isinstance(tree, exp.Create) or not isinstance(tree.this, exp.Schema):
         return None
     columns = tree.this.expressions

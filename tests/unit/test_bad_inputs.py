@@ -658,8 +658,8 @@ JOINT_FILES = {
             Correct the SQL; where Spark reads it as it stands, declare `upstream`.
     """),
     "SQL: open parenthesis": sql("SELECT id\nFROM raw\nWHERE (net > 0\n", """
-        RVT-315 joints/orders.sql:3: joint orders: the SQL could not be read near 'WHERE (net > 0': Expecting )
-            Correct the SQL; where Spark reads it as it stands, declare `upstream`.
+        RVT-207 joints/orders.sql:3: joint orders: the SQL holds a ( that is not closed
+            Correct the SQL; a joint is exactly one query.
     """),
     "SQL: open text": sql("SELECT id\nFROM raw\nWHERE net > '0\nAND id > 1\n", """
         RVT-207 joints/orders.sql:3: joint orders: the SQL holds a text in quotes (') that is not closed
@@ -922,8 +922,8 @@ CHECKS = {
 }  # fmt: skip
 
 WARNINGS = {
-    "SQL that only Spark may know, with upstream": sql("-- rivet:upstream: raw\nSELECT id\nFROM raw\nWHERE (", """
-        RVT-315 joints/orders.sql:4: joint orders: the SQL could not be read near 'WHERE ('; its schema and lineage are
+    "SQL that only Spark may know, with upstream": sql("-- rivet:upstream: raw\nSELECT id\nFORM raw\nWHERE net", """
+        RVT-315 joints/orders.sql:3: joint orders: the SQL could not be read near 'FORM raw'; its schema and lineage are
         unknown
             Correct the SQL; where Spark reads it as it stands, declare `upstream`.
     """),
@@ -1003,6 +1003,17 @@ def test_bad_input(
     assert bool(out) is (exit_code == 0)
     assert SECRET not in told + out + err
     assert not caplog.records
+
+
+def test_an_exception_that_nobody_expects(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: object) -> None:
+        raise KeyError("lost")
+
+    monkeypatch.setattr("rivet_dagster.loading.compile_project", lost)
+    with pytest.raises(RivetError, match="KeyError: 'lost'") as raised:
+        compile_directory(write({}))
+    assert raised.value.code == "RVT-599"
+    assert isinstance(raised.value.__cause__, KeyError)
 
 
 def test_a_target_that_is_no_joint(write: Write, capsys: pytest.CaptureFixture[str]) -> None:

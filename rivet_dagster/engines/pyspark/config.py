@@ -15,6 +15,8 @@ OPTIONS = frozenset({"master", "remote", "config", "packages", "app_name", "max_
 _DEFAULTS = {
     # Spark's own default for this is the old INT96, which other Parquet readers take for nanoseconds or refuse.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # A query is what was compiled: `${env:X}` or `${spark.x}` in it would put in any text before Spark reads it.
+    "spark.sql.variable.substitute": "false",
 }
 _CLASSIC_DEFAULTS = {"spark.ui.showConsoleProgress": "false"}
 
@@ -36,6 +38,7 @@ def session_config(spec: EngineSpec) -> dict[str, str]:
     spark.master local[2]
     spark.app.name rivet_dagster
     spark.sql.parquet.outputTimestampType TIMESTAMP_MICROS
+    spark.sql.variable.substitute false
     spark.ui.showConsoleProgress false
     spark.ui.enabled false
     """

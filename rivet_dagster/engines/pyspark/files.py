@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.engines.arrow_values import refuse_repeated, untyped
 from rivet_dagster.model.storage import Files, Projection
+from rivet_dagster.sql.balance import in_parentheses
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,8 +82,7 @@ def readable(path: str) -> str:
 
 
 def _selected(name: str, expression: str | None) -> str:
-    # On a line of its own, the alias survives an expression that ends in a comment.
-    return f"{expression}\n AS {quoted(name)}" if expression else quoted(name)
+    return f"{in_parentheses(expression)} AS {quoted(name)}" if expression else quoted(name)
 
 
 def _type_names(type_: Any) -> set[str]:

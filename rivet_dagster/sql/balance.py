@@ -1,0 +1,74 @@
+"""Texts of users that stand within a query of ours, and never leave their place in it."""
+
+from __future__ import annotations
+
+import re
+
+from rivet_dagster.sql.error import SqlError
+from rivet_dagster.sql.lexer import line_of, pieces, without_comments
+
+_CLOSED_BY = {"(": ")", "[": "]", "{": "}", "/*+": "*/"}
+_DEEPEST = 1000
+"""Far more than Spark's own parser takes."""
+
+
+def refuse_unbalanced(sql: str) -> None:
+    """Raise SqlError where a bracket, a quote or a comment of ``sql`` is not closed, or where a ``;`` ends it.
+
+    In the middle of another query such a text would take something of it away, or add something to it.
+
+    >>> refuse_unbalanced("id > 100 AND (note <> ')' OR true) -- )")
+    >>> refuse_unbalanced("id > 100) AND (id < 0")
+    Traceback (most recent call last):
+    rivet_dagster.sql.error.SqlError: holds a ) that closes nothing
+    """
+    opened: list[tuple[str, int]] = []
+    for piece in pieces(sql):
+        if piece.kind != "mark":
+            continue
+        if piece.text in _CLOSED_BY:
+            opened.append((piece.text, piece.start))
+            if len(opened) > _DEEPEST:
+                raise SqlError("is nested too deeply to be read", line_of(sql, piece.start))
+        elif piece.text == ";":
+            raise SqlError("holds a ;, which ends a query", line_of(sql, piece.start))
+        elif not opened or _CLOSED_BY[opened.pop()[0]] != piece.text:
+            raise SqlError(f"holds a {piece.text} that closes nothing", line_of(sql, piece.start))
+    if opened:
+        mark, start = opened[-1]
+        raise SqlError(f"holds a {mark} that is not closed", line_of(sql, start))
+
+
+def the_statement(sql: str) -> str:
+    """The one statement of ``sql``, with its comments, without a closing ``;``. Raises SqlError for none and several.
+
+    >>> the_statement("SELECT ';' -- ; one\\n; ;")
+    "SELECT ';' -- ; one"
+    """
+    code = without_comments(sql)
+    end = next((piece.start for piece in pieces(code) if piece.text == ";"), len(sql))
+    more = re.search(r"[^\s;]", code[end:])
+    if more is not None:
+        raise SqlError("holds more than one statement", line_of(sql, end + more.start()))
+    if not code[:end].strip():
+        raise SqlError("holds no query")
+    return sql[:end].rstrip()
+
+
+def on_lines_of_its_own(sql: str) -> str:
+    r"""The text between two line breaks, so that what stands behind it is no part of a comment at its end.
+
+    >>> on_lines_of_its_own("SELECT 1 -- one")
+    '\nSELECT 1 -- one\n'
+    """
+    # Spark goes on with a comment on the next line where a backslash ends the one before.
+    return f"\n{sql} \n" if sql.endswith("\\") else f"\n{sql}\n"
+
+
+def in_parentheses(sql: str) -> str:
+    r"""The text in parentheses, on lines of its own.
+
+    >>> in_parentheses("SELECT 1 -- one")
+    '(\nSELECT 1 -- one\n)'
+    """
+    return f"({on_lines_of_its_own(sql)})"
