@@ -203,7 +203,10 @@ def test_a_construct_means_the_same_in_one_query(both: Both, case: str) -> None:
     for number, name in shown.items():
         texts = [text.replace(f"{{{number}}}", name) for text in texts]
     texts = [text.replace("\0", "{").replace("\1", "}") for text in texts]
-    joints = [source("raw"), *(sql(name, text) for name, text in zip(names, texts, strict=True))]
+    joints = [
+        source("raw", options={"schema": "k INT, v INT, s STRING"}),
+        *(sql(name, text) for name, text in zip(names, texts, strict=True)),
+    ]
     plan = compiled(joints)
     raw = both.table(RAW)
     result = both.fused(plan, {"raw": raw})[names[1]]

@@ -14,7 +14,7 @@ import duckdb
 import pytest
 from support.joint_by_joint import Both, compiled
 from support.projects import groups, source, sql
-from support.tpch import QUERIES, TABLES
+from support.tpch import QUERIES, SCHEMAS, TABLES
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.execution.reading import frames
@@ -61,7 +61,8 @@ def plan_of(number: int) -> CompiledAssembly:
     """The plan of a query's joints over the sources that they read."""
     query = QUERIES[number]
     joints = [sql(name, text) for name, text in query.joints.items()]
-    return compiled([*map(source, TABLES), *joints])
+    sources = [source(table, options={"schema": ddl}) for table, ddl in SCHEMAS.items()]
+    return compiled([*sources, *joints])
 
 
 @pytest.mark.parametrize("number", QUERIES)

@@ -147,7 +147,10 @@ def projects(draw: st.DrawFn) -> RandomProject:
         columns = draw(st.sampled_from(COLUMNS))
         found.sources[name] = draw(st.lists(_rows, min_size=0, max_size=5))
         found.columns[name] = columns
-        found.joints.append(source(name, engine="spark", quality=draw(st.sampled_from([{}, {}, {}, GATE]))))
+        kinds = zip(columns, ("INT", "INT", "STRING"), strict=True)
+        schema = {"schema": ", ".join(f"{quote(column)} {kind}" for column, kind in kinds)}
+        gate = draw(st.sampled_from([{}, {}, {}, GATE]))
+        found.joints.append(source(name, engine="spark", quality=gate, options=draw(st.sampled_from([schema, {}]))))
         found.upstream[name] = frozenset()
         relations[name] = Relation(columns, len(found.sources[name]), frozenset([name]))
     for name in names[number_of_sources:]:
