@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from rivet_dagster.catalogs.introspection import introspection
+from rivet_dagster.catalogs.introspection import introspection, last_told
 from rivet_dagster.catalogs.places import resolved_places
 from rivet_dagster.catalogs.registry import catalog_traits
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.registry import engine_traits
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.project.load import read_project
@@ -28,13 +29,15 @@ def compile_directory(
     joints: Sequence[Joint] = (),
     environ: Mapping[str, str] | None = None,
     introspect: bool = False,
+    recall: bool = False,
 ) -> CompiledAssembly:
     """The plan of the project in ``project_dir``; wrong joints stand in its ``errors``.
 
     ``profile`` defaults to RIVET_PROFILE, else ``default``; ``joints`` are added to those in files; with ``introspect``
-    the catalogs are asked for the columns of sources. Raises RivetError where manifest or profile cannot be used,
-    but for the ``dagster:`` block, whose errors stand in the plan with those of the joints, and RVT-599 in place of any
-    other exception.
+    the catalogs are asked for the columns of sources; with ``recall`` those of sources that no catalog tells now are
+    what it told when it was last asked, and what is then wrong with a column is a warning: the table may have changed.
+    Raises RivetError where manifest or profile cannot be used, but for the ``dagster:`` block, whose errors stand in the
+    plan with those of the joints, and RVT-599 in place of any other exception.
 
     What files and queries say is remembered in ``.rivet/cache``, so that next time only changed ones are read closely.
     """
@@ -42,8 +45,12 @@ def compile_directory(
     with without_collector(), _defects():
         memo = read_memo(root)
         project = read_project(root, profile, environ, joints, memo)
-        told = introspection(project, root, os.environ if environ is None else environ, memo) if introspect else None
-        places = resolved_places(project, root, os.environ if environ is None else environ)
+        environ = os.environ if environ is None else environ
+        told = introspection(project, root, environ, memo) if introspect else Introspection()
+        earlier = last_told(project, memo)  # always, so that it stays in the cache
+        if recall:
+            told = told.with_earlier(earlier)
+        places = resolved_places(project, root, environ)
         plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), memo, told, places)
         write_memo(root, memo)
     return plan

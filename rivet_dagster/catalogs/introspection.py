@@ -40,27 +40,55 @@ def introspection(
     A source that declares its ``schema`` is not asked for. ``memo`` knows the columns of tables whose data has not
     changed since. Whatever goes wrong, and what takes longer than ``seconds``, is a warning (RVT-318).
     """
-    specs = {spec.name: spec for spec in project.profile.catalogs}
-    specs[DAGSTER] = specs[project.profile.workspace]
     known = Memo(memo.known)
-    sources = [
-        (joint, specs[joint.catalog])
-        for joint in project.joints
-        if joint.type == SOURCE and "schema" not in joint.options and joint.catalog in specs
-    ]
+    sources = _sources(project)
     asked = [partial(_columns, spec, joint, root, environ, known) for joint, spec in sources]
     tables: dict[str, Schema] = {}
     warnings: list[Diagnostic] = []
-    for (joint, _), found in zip(sources, _at_once(asked, seconds), strict=True):
+    for (joint, spec), found in zip(sources, _at_once(asked, seconds), strict=True):
         if isinstance(found, tuple):
             text, schema = found
+            fields = [(field.name, field.type) for field in schema or ()]
+            memo.keep(_LAST_TOLD, _declared(joint, spec), fields)
             if schema is not None:
                 tables[joint.name] = schema
-                memo.keep("table", text, [(field.name, field.type) for field in schema])
+                memo.keep("table", text, fields)
         else:
             why = f"no answer within {seconds:g} seconds" if found is None else _said(found)
             warnings.append(joint.origin.diagnostic("RVT-318", f"its columns are unknown: {why}", joint=joint.name))
     return Introspection(tables, tuple(warnings))
+
+
+def last_told(project: Project, memo: Memo) -> Introspection:
+    """The columns of the sources' tables as their catalogs told them when they were last asked; none is asked now.
+
+    They are found by what the source and its catalog declare, with ``${VAR}`` as it is written: neither a catalog nor
+    the environment is looked at.
+    """
+    tables: dict[str, Schema] = {}
+    for joint, spec in _sources(project):
+        fields = memo.recall(_LAST_TOLD, _declared(joint, spec))
+        if fields:
+            tables[joint.name] = tuple(Field(name, kind) for name, kind in fields)
+    return Introspection(tables, earlier=frozenset(tables))
+
+
+_LAST_TOLD = "last_told"
+
+
+def _sources(project: Project) -> list[tuple[Joint, CatalogSpec]]:
+    """The sources whose columns a catalog may tell."""
+    specs = {spec.name: spec for spec in project.profile.catalogs}
+    specs[DAGSTER] = specs[project.profile.workspace]
+    return [
+        (joint, specs[joint.catalog])
+        for joint in project.joints
+        if joint.type == SOURCE and "schema" not in joint.options and joint.catalog in specs
+    ]
+
+
+def _declared(joint: Joint, spec: CatalogSpec) -> str:
+    return json.dumps((spec.type, spec.options, joint.catalog, joint.table, joint.options), default=str)
 
 
 def _columns(spec: CatalogSpec, joint: Joint, root: Path, environ: Mapping[str, str], known: Memo) -> _Found:

@@ -146,6 +146,12 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
             description="Whether jobs, schedules and sensors are made. Of several components on one project one should."
         ),
     ] = True
+    introspect: Annotated[
+        bool,
+        dg.Resolver.default(
+            description="Whether catalogs are asked for the columns of sources when the project is compiled."
+        ),
+    ] = False
     defs_state: ResolvedDefsStateConfig = field(default_factory=DefsStateConfigArgs.local_filesystem)
 
     def __post_init__(self) -> None:
@@ -221,7 +227,8 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
         )
 
     def _compiled(self) -> CompiledAssembly:
-        return compile_directory(self.directory.path, self.profile).raise_errors()
+        plan = compile_directory(self.directory.path, self.profile, introspect=self.introspect, recall=True)
+        return plan.raise_errors()
 
 
 class _ComponentTranslator(DagsterRivetTranslator):

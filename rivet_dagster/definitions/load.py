@@ -30,6 +30,7 @@ def load_definitions(
     joints: Sequence[Joint] = (),
     translator: DagsterRivetTranslator | None = None,
     executor: dg.ExecutorDefinition | None = GENERATED,
+    introspect: bool = False,
 ) -> dg.Definitions:
     """The assets, checks, resources and executor of a project, its jobs over everything, schedules and sensors.
 
@@ -39,13 +40,14 @@ def load_definitions(
     ``joints`` are added to those in files. ``executor`` takes the place of the one made of the profile's engines, which
     runs a project on one embedded Spark in one process, and holds others to their ``concurrency_limit``; None leaves it
     out, for merging with Definitions that have one. Raises one RivetError that holds everything wrong with the project.
-    No engine is started and no catalog contacted.
+    No engine is started, and no catalog contacted but with ``introspect``, which asks them for the columns of sources
+    that declare none, for 10 seconds at most; a failure is a warning of the plan.
 
     >>> load_definitions("example_repo").resolve_job_def("all").name
     'all'
     """
     with without_collector():
-        project = RivetProject.load(project_dir, profile, joints=joints, translator=translator)
+        project = RivetProject.load(project_dir, profile, joints=joints, translator=translator, introspect=introspect)
         return build_definitions(project, executor=executor)
 
 

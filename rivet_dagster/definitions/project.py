@@ -65,8 +65,12 @@ class RivetProject:
         *,
         joints: Sequence[Joint] = (),
         translator: DagsterRivetTranslator | None = None,
+        introspect: bool = False,
     ) -> RivetProject:
         """Compile the project in ``project_dir``; ``joints`` are added to those in files.
+
+        With ``introspect`` the catalogs are asked for the columns of sources, for 10 seconds at most. Without it, and
+        where one does not answer, the columns are those that it told when it was last asked.
 
         Raises one RivetError that holds everything wrong with the project.
         """
@@ -74,7 +78,7 @@ class RivetProject:
         from rivet_dagster.definitions.translator import DagsterRivetTranslator
 
         root = Path(project_dir).resolve()
-        assembly = compile_directory(root, profile, joints=joints)
+        assembly = compile_directory(root, profile, joints=joints, introspect=introspect, recall=True)
         if assembly.errors and not assembly.fused_groups:
             assembly.raise_errors()
         project = cls(assembly, root, translator or DagsterRivetTranslator())

@@ -95,6 +95,18 @@ def rivet_error(load: Callable[[], object]) -> RivetError:
     return found
 
 
+def test_catalogs_are_asked_where_the_component_says_so(sandbox):
+    sandbox.sales.write({
+        "data/more.csv": "id,amount\n1,2\n",
+        "sources/more.yaml": {"type": "source", "catalog": "raw", "table": "more.csv"},
+        "joints/most.sql": "SELECT * FROM more",
+    })  # fmt: skip
+    for attributes, known in (({}, False), ({"introspect": True}, True), ({}, True)):
+        sandbox.component(**attributes)
+        spec = shown(sandbox.load())[dg.AssetKey("more")]
+        assert ("dagster/column_schema" in spec.metadata) is known
+
+
 # scaffolding
 
 

@@ -383,3 +383,21 @@ def test_a_project_of_sources_alone_loads(folder):
 
 def test_an_empty_project_loads(folder):
     dg.Definitions.validate_loadable(load_definitions(folder({}).root))
+
+
+def test_columns_of_sources_are_those_that_catalogs_told(folder):
+    shop = folder({
+        "data/orders.csv": "id,amount\n1,2\n",
+        "sources/orders.yaml": {"type": "source", "catalog": "raw", "table": "orders.csv"},
+        "joints/paid.sql": "SELECT id FROM orders",
+    })  # fmt: skip
+
+    def columns(**options):
+        found = specs(load_definitions(shop.root, **options))
+        shown = [found[name].metadata.get("dagster/column_schema") for name in ("orders", "paid")]
+        return [one and [column.name for column in one.columns] for one in shown]
+
+    assert columns() == [None, ["id"]]
+    assert columns(introspect=True) == [["id", "amount"], ["id"]]
+    (shop.root / "data/orders.csv").unlink()
+    assert columns() == columns(introspect=True) == [["id", "amount"], ["id"]]

@@ -169,3 +169,59 @@ def test_the_bytes_are_those_of_what_was_told(project):
         compile_directory(project.root, introspect=True).to_json()
     )
     assert '"introspected"' not in compile_directory(project.root).to_json()
+
+
+def recalled(root, **options) -> CompiledAssembly:
+    """The plan as definitions take it."""
+    return compile_directory(root, recall=True, **options)
+
+
+def test_what_was_told_last_is_recalled_without_a_catalog(project, monkeypatch):
+    told = compile_directory(project.root, introspect=True)
+    assert schemas(compile_directory(project.root))["orders"] == ("none", None)  # which forgets nothing
+    monkeypatch.setattr(FilesystemCatalog, "__init__", lambda *_: pytest.fail("a catalog is contacted"))
+    again = recalled(project.root)
+    assert schemas(again) == schemas(told)
+    assert not again.warnings
+    # Another table is another question.
+    project.write({"sources/orders.yaml": {"type": "source", "catalog": "raw", "table": "others.parquet"}})
+    assert schemas(recalled(project.root))["orders"] == ("none", None)
+
+
+def test_what_was_told_last_is_no_reason_to_refuse(project):
+    """The table may have got the columns since; where it is asked now, they are not there."""
+    compile_directory(project.root, introspect=True)
+    project.write({
+        "joints/named.sql": "SELECT id + 1 AS next, name, nmae FROM orders",
+        "sinks/copy.yaml": sink("copy", "orders", write_strategy={"mode": "merge", "key_columns": ["key"]}),
+        "sinks/out.yaml": sink("out", "orders", assertions=[{"type": "not_null", "columns": ["nmae"]}]),
+        "sinks/both.yaml": sink("both", "twice"),
+        "joints/twice.sql": "SELECT id, orders.* FROM orders",
+    })  # fmt: skip
+    plan = recalled(project.root)
+    assert plan.errors == ()
+    found = sorted((w.code, w.joint, w.line) for w in plan.warnings)
+    assert [(code, joint) for code, joint, _ in found] == [
+        ("RVT-316", "twice"), ("RVT-324", "copy"), ("RVT-327", "named"), ("RVT-327", "out"),
+    ]  # fmt: skip
+    assert "(as the sources were when their catalogs were last asked)" in plan.warnings[0].message
+    for plan in (recalled(project.root, introspect=True), compile_directory(project.root, introspect=True)):
+        assert {(e.code, e.joint) for e in plan.errors} == {(code, joint) for code, joint, _ in found}
+    assert recalled(project.root, introspect=True).warnings == ()
+
+
+def test_a_catalog_that_does_not_answer_now_counts_as_it_last_did(project):
+    before = schemas(compile_directory(project.root, introspect=True))
+    project.write({"data/orders.parquet": "no parquet"})
+    assert schemas(compile_directory(project.root, introspect=True))["orders"] == ("none", None)
+    plan = recalled(project.root, introspect=True)
+    assert schemas(plan) == before
+    assert {w.code for w in plan.warnings} == {"RVT-318"}
+
+
+def test_an_answer_that_tells_nothing_replaces_the_last_one(project):
+    compile_directory(project.root, introspect=True)
+    os.renames(project.root / "data/orders.parquet", project.root / "data/day=1/orders.parquet")
+    os.renames(project.root / "data/day=1", project.root / "data/orders.parquet/day=1")
+    assert schemas(recalled(project.root, introspect=True))["orders"] == ("none", None)
+    assert schemas(recalled(project.root))["orders"] == ("none", None)
