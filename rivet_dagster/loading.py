@@ -36,8 +36,8 @@ def compile_directory(
     ``profile`` defaults to RIVET_PROFILE, else ``default``; ``joints`` are added to those in files; with ``introspect``
     the catalogs are asked for the columns of sources; with ``recall`` those of sources that no catalog tells now are
     what it told when it was last asked, and what is then wrong with a column is a warning: the table may have changed.
-    Raises RivetError where manifest or profile cannot be used, but for the ``dagster:`` block, whose errors stand in the
-    plan with those of the joints, and RVT-599 in place of any other exception.
+    Raises RivetError where manifest or profile cannot be used, but for the ``dagster:`` block, whose errors stand in
+    the plan with those of the joints, and RVT-599 in place of any other exception.
 
     What files and queries say is remembered in ``.rivet/cache``, so that next time only changed ones are read closely.
     """

@@ -179,7 +179,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
 
     def write_state_to_path(self, state_path: Path) -> None:
         """Compile the project and write its plan. Raises one RivetError that holds everything wrong with it."""
-        write_state(state_path, self._compiled())
+        write_state(state_path, self._compiled().assembly)
 
     def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
         """The definitions of the plan that was written there, else of one that is compiled now.
@@ -187,8 +187,8 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
         Raises one RivetError that holds everything wrong with the project.
         """
         with without_collector():
-            assembly = read_state(state_path, chosen_profile(self.profile, os.environ)) or self._compiled()
-            project = RivetProject(assembly, self.directory.path, _ComponentTranslator(self))
+            assembly = read_state(state_path, chosen_profile(self.profile, os.environ))
+            project = self._compiled() if assembly is None else self._project(assembly)
             if self.select is not None or self.exclude is not None:
                 project = project.part(self.select, self.exclude).apart()
             return build_definitions(
@@ -226,9 +226,12 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
             backfill_policy=self.op.backfill_policy,
         )
 
-    def _compiled(self) -> CompiledAssembly:
+    def _compiled(self) -> RivetProject:
         plan = compile_directory(self.directory.path, self.profile, introspect=self.introspect, recall=True)
-        return plan.raise_errors()
+        return self._project(plan).without_errors()
+
+    def _project(self, plan: CompiledAssembly) -> RivetProject:
+        return RivetProject(plan, self.directory.path, _ComponentTranslator(self))
 
 
 class _ComponentTranslator(DagsterRivetTranslator):

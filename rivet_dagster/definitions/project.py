@@ -74,18 +74,22 @@ class RivetProject:
 
         Raises one RivetError that holds everything wrong with the project.
         """
-        from rivet_dagster.definitions.block import block_problems
         from rivet_dagster.definitions.translator import DagsterRivetTranslator
 
         root = Path(project_dir).resolve()
         assembly = compile_directory(root, profile, joints=joints, introspect=introspect, recall=True)
-        if assembly.errors and not assembly.fused_groups:
-            assembly.raise_errors()
         project = cls(assembly, root, translator or DagsterRivetTranslator())
-        if assembly.errors:
+        return project.without_errors()
+
+    def without_errors(self) -> RivetProject:
+        """The project itself, or one RivetError that holds everything wrong with it."""
+        from rivet_dagster.definitions.block import block_problems
+
+        if self.assembly.errors and self.assembly.fused_groups:
             # All of them stand in the ``dagster:`` block, whose targets can be judged, too.
-            raise RivetError.of(dict.fromkeys((*block_problems(project), *assembly.errors)))
-        return project
+            raise RivetError.of(dict.fromkeys((*block_problems(self), *self.assembly.errors)))
+        self.assembly.raise_errors()
+        return self
 
     def part(self, select: str | None = None, exclude: str | None = None) -> RivetProject:
         """The same project where only what is selected, and not excluded, is an asset; both in Dagster's syntax.

@@ -135,6 +135,9 @@ def test_what_is_wrong_at_different_times_is_told_at_once(folder):
     found = [("RVT-103", 7), ("RVT-105", 7), ("RVT-115", 8), ("RVT-115", 10), ("RVT-117", 10), ("RVT-115", 12)]
     found += [("RVT-117", 14)]
     assert sorted((code, line) for code, line, _ in found_in(root)) == sorted(found)
+    with pytest.raises(RivetError) as caught:
+        RivetProjectComponent(project=root).write_state_to_path(root / "state")
+    assert sorted((one.code, one.line) for one in caught.value.diagnostics) == sorted(found)
     plan = compile_directory(root)
     assert not plan.success
     told = [(one.code, one.line) for one in plan.errors]
