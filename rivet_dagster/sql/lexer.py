@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from rivet_dagster.sql.error import SqlError
 
-# The alternatives of SqlBaseLexer.g4 that decide where a quote or a comment begins; the longest one counts there, which
-# is why a hint's end stands before the comment in `*/*`, and numbers and URIs before words.
+# The rules of SqlBaseLexer.g4 that decide where a quote or a comment begins. The longest token counts there: a hint's
+# end comes before the comment in `*/*`, and a longer word that ends in r begins no raw text.
 _PIECE = re.compile(
     r"""
-    (?P<comment> --(?:\\\n|[^\r\n])*+ | /\*(?!\+) )
-  | (?P<quoted>
-        '(?:[^'\\]|\\.|'')*+'  |  "(?:[^"\\]|\\.|"")*+"
-      | [rR]'[^']*+'  |  [rR]"[^"]*+"
-      | `(?:[^`]|``)*+` )
-  | (?P<unfinished> ['"`] )
-  | (?P<mark> /\*\+ | \*/ | [()\[\]{};] )
-  | (?: [0-9]+\.?[0-9]* | \.[0-9]+ ) [eE][+-][0-9]+ (?:[fFdD]|[bB][dD])?
-  | [^\W\d_]++://[\w/.?=&\#%-]+
-  | [^\W]++
-  | \s+
-  | .
+    (?: (?: [0-9]+\.?[0-9]* | \.[0-9]+ ) [eE][+-][0-9]+ (?:[fFdD]|[bB][dD])?
+      | [^\W\d_]++://[\w/.?=&\#%-]++
+      | (?![rR]['"]) \w++
+      | [^\w'"`()\[\]{};/*-]++
+      | -(?!-) | /(?!\*) | \*(?!/) )*+
+    (?:
+        (?P<comment> --(?:\\\n|[^\r\n])*+ | /\*(?!\+) )
+      | (?P<quoted>
+            '(?:[^'\\]|\\.|'')*+'  |  "(?:[^"\\]|\\.|"")*+"
+          | [rR]'[^']*+'  |  [rR]"[^"]*+"
+          | `(?:[^`]|``)*+` )
+      | (?P<mark> /\*\+ | \*/ | [()\[\]{};] )
+      | (?P<unfinished> [rR]?['"] | ` )
+    )?+
     """,
     re.VERBOSE | re.DOTALL,
 )
 _IN_COMMENT = re.compile(r"/\*(?!\+)|\*/")
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A ``comment``, something ``quoted`` (a text or a name), or a ``mark``: a bracket, a part of a hint or ``;``."""
 
     kind: str
@@ -40,24 +42,31 @@ class Piece:
     end: int
 
 
-def pieces(sql: str) -> Iterator[Piece]:
+@lru_cache(maxsize=8)  # the same text is asked about several times in a row
+def pieces(sql: str) -> tuple[Piece, ...]:
     """The comments, quotes and marks of ``sql`` in order. Raises SqlError for what begins and never ends.
 
     >>> [(piece.kind, piece.text) for piece in pieces("f('it''s (') -- )")]
     [('mark', '('), ('quoted', "'it''s ('"), ('mark', ')'), ('comment', '-- )')]
     """
-    position = 0
-    while position < len(sql):
-        match = _PIECE.match(sql, position)
+    return tuple(_pieces(sql))
+
+
+def _pieces(sql: str) -> Iterator[Piece]:
+    end = 0
+    while end < len(sql):
+        match = _PIECE.match(sql, end)
         assert match is not None
-        kind, end = match.lastgroup, match.end()
+        kind = match.lastgroup
+        if kind is None:
+            return
+        start, end = match.span(kind)
         if kind == "unfinished":
-            raise SqlError(f"holds a text in quotes ({match[0]}) that is not closed", line_of(sql, position))
-        if kind == "comment" and match[0] == "/*":
-            end = _end_of_comment(sql, position)
-        if kind is not None:
-            yield Piece(kind, sql[position:end], position, end)
-        position = end
+            quote = match[kind][-1]
+            raise SqlError(f"holds a text in quotes ({quote}) that is not closed", line_of(sql, start))
+        if kind == "comment" and match[kind] == "/*":
+            end = _end_of_comment(sql, start)
+        yield Piece(kind, sql[start:end], start, end)
 
 
 def without_comments(sql: str) -> str:
