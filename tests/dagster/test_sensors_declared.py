@@ -9,6 +9,7 @@ from rivet_dagster import (
     CompiledAssembly,
     RivetError,
     RivetProject,
+    RivetProjectComponent,
     build_files_sensor,
     build_sweep_sensors,
     compile_directory,

@@ -55,6 +55,21 @@ def test_a_written_table_is_read_alike_by_everybody(session, warehouse, tmp_path
     assert columns["nested"] == "struct<a:bigint,b:map<string,bigint>>"
 
 
+def test_a_schema_names_all_columns_of_a_source_those_of_folders_too(session, tmp_path):
+    for day in (1, 2):
+        (tmp_path / f"events/day={day}").mkdir(parents=True)
+        pq.write_table(pa.table({"id": [day * 10], "note": ["x"]}), tmp_path / f"events/day={day}/part.parquet")
+
+    def read(schema: str, **projection: object) -> list[dict]:
+        frame = session.load(
+            Files("parquet", (str(tmp_path / "events"),), {"schema": schema}), Projection(**projection)
+        )
+        return session.to_arrow(frame).sort_by("id").to_pylist()
+
+    assert read("id BIGINT") == [{"id": 10}, {"id": 20}]
+    assert [list(row.items()) for row in read("day INT, id BIGINT", filter="day = 2")] == [[("day", 2), ("id", 20)]]
+
+
 def test_a_query_and_its_write_are_one_execution(session, warehouse, sql_executions):
     session.register("numbers", session.query("SELECT id FROM range(1000)"))
     sql_executions.since()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rivet_dagster.engines.arrow_values import refuse_repeated, untyped
 from rivet_dagster.model.storage import Files, Projection
@@ -19,14 +19,29 @@ _GLOB_CHARACTERS = re.compile(r"([\\*?\[\]{}])")
 
 
 def read_files(spark: SparkSession, files: Files, projection: Projection | None) -> DataFrame:
-    """A frame over ``files``; nothing is read but what Spark needs to know the columns."""
+    """A frame over ``files``; nothing is read but what Spark needs to know the columns.
+
+    A ``schema`` names all columns of a source, in their order.
+    """
     options = {key: value for key, value in files.options.items() if key.lower() != "schema"}
     schema = next((value for key, value in files.options.items() if key.lower() == "schema"), None)
     reader = spark.read.format(files.format).options(**options)
     if schema is not None:
         reader = reader.schema(_parsed(schema))
     frame = reader.load([readable(path) for path in files.paths])
-    return projected(frame, projection) if projection else frame
+    if projection is None:
+        return frame
+    return projected(frame if schema is None else _declared(frame, schema), projection)
+
+
+def _declared(frame: DataFrame, schema: str) -> DataFrame:
+    """The columns of the schema alone: Spark appends those of folders like ``day=1``."""
+    from pyspark.sql.types import StructType
+
+    parsed = _parsed(schema)
+    declared = parsed if isinstance(parsed, StructType) else cast("StructType", StructType.fromDDL(parsed))
+    names = declared.names
+    return frame if frame.columns == names else frame.select(*map(quoted, names))
 
 
 def _parsed(schema: str) -> StructType | str:

@@ -82,7 +82,7 @@ def test_what_cannot_be_walked_is_not_what_cannot_be_parsed(monkeypatch: pytest.
         raise AttributeError("no such slot")
 
     text = "SELECT * FROM raw"
-    monkeypatch.setattr("rivet_dagster.sql.columns._query", lost)
+    monkeypatch.setattr("rivet_dagster.sql.columns._Reader.query", lost)
     plan = compile_joints(ROWS, sql("a", text))
     assert plan.success
     assert [(d.code, d.joint) for d in plan.warnings] == [("RVT-315", "a")]

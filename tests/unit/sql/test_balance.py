@@ -19,7 +19,7 @@ from rivet_dagster.sql.fuse import fuse
 from rivet_dagster.sql.lexer import without_comments
 from rivet_dagster.sql.projection import projection
 
-RAW = source("raw", options={"schema": "id BIGINT"})
+RAW = source("raw", options={"schema": "id BIGINT, name STRING"})
 
 
 def check(kind: str, text: str) -> Check:
@@ -47,7 +47,7 @@ def test_what_leaves_its_place_is_an_error_wherever_it_stands(text: str) -> None
 @pytest.mark.parametrize("text", BALANCED)
 def test_what_stays_in_its_place_is_no_error(text: str) -> None:
     refuse_unbalanced(text)
-    judged = sql("judged", "SELECT id FROM raw", quality=(check("expression", text),))
+    judged = sql("judged", "SELECT * FROM raw", quality=(check("expression", text),))
     plan = compile_joints(
         RAW, sql("a", f"SELECT id FROM raw WHERE {text}"), sql("b", "SELECT * FROM a"), source("c", filter=text), judged
     )
