@@ -5,7 +5,14 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext
 from support.folders import Files, ProjectFolder
+
+
+@pytest.fixture(autouse=True)
+def definitions_load_as_in_a_fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that Dagster has reconstructed tells the whole process that definitions are loaded for a run."""
+    monkeypatch.setattr(DefinitionsLoadContext, "_instance", None)
 
 
 @pytest.fixture
