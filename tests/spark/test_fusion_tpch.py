@@ -1,5 +1,6 @@
 """TPC-H as joints: the rows that DuckDB gives for the hand-written query, by the plan that Spark makes of it."""
 
+# Types of DuckDB's as annotations would outlive the interpreter beside Hypothesis, and DuckDB reports them as leaks.
 from __future__ import annotations
 
 import math
