@@ -18,7 +18,7 @@ PEOPLE = {
     ),
     "joints/same.sql": "SELECT * FROM people",
     "joints/cast.sql": "SELECT CAST(email AS INT) AS id FROM people",
-    "joints/wrong.sql": "SELECT emial FROM people",
+    "joints/wrong.sql": "SELECT emial(email) AS e FROM people",
     "joints/made.py": "def transform(people):\n    raise ValueError(people.to_arrow()['email'][0])\n",
     "joints/grown.sql": (
         "SELECT * FROM people{% if is_incremental() %} WHERE email >= {{ watermark_value }}{% endif %}"
