@@ -254,7 +254,7 @@ def test_a_failed_assertion_ends_with_4_and_a_failed_audit_with_5(cli, project, 
 
 
 def test_a_failed_query_ends_with_2_where_others_succeeded_and_else_with_1(cli, project):
-    sales = project({**SALES, "joints/totals.sql": "SELECT customer,\n  nmae FROM big"})
+    sales = project({**SALES, "joints/totals.sql": "SELECT customer,\n  nmae() AS total FROM big"})
     code, report = run_json(cli, "-p", sales.root, "run")
     assert (code, report["success"]) == (2, False)
     assert statuses(report) == {"big": "success", "copies": "success", "report": "failed"}
@@ -274,7 +274,7 @@ def test_a_failed_query_ends_with_2_where_others_succeeded_and_else_with_1(cli, 
 
 
 def test_a_run_stops_at_the_first_failure_unless_told_to_go_on(cli, project):
-    sales = project({**SALES, "joints/big.sql": "-- rivet:eager: true\nSELECT nmae FROM orders"})
+    sales = project({**SALES, "joints/big.sql": "-- rivet:eager: true\nSELECT nmae() FROM orders"})
     code, report = run_json(cli, "-p", sales.root, "run")
     assert (code, statuses(report)) == (1, {"big": "failed", "copies": "skipped", "report": "skipped"})
     assert sales.versions("copies") == []
