@@ -291,7 +291,7 @@ def test_a_gate_holds_where_nobody_selected_its_checks(project, instance):
 
 
 def test_a_failure_carries_its_diagnostics_and_no_stack_of_ours(project, instance):
-    sales = project({**SALES, "joints/totals.sql": "\nSELECT nmae(name) AS customer,\n  1 AS total\nFROM big"})
+    sales = project({**SALES, "joints/totals.sql": "\nSELECT nmae(customer) AS customer,\n  1 AS total\nFROM big"})
     result = run(sales.root, instance, raise_on_error=False)
     assert set(materialized(result)) == {"big", "made", "latest"}  # what does not need it goes on
     (found,) = diagnostics(result, "report")
