@@ -16,7 +16,7 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.schedules import build_schedule_from_rivet_selection
 from rivet_dagster.definitions.sensors.declared import declared_sensor
 from rivet_dagster.definitions.sweeping import sweep_job, sweep_schedules
-from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.automation import ObservationSchedule, TargetSchedule
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.sensors import TargetSensor
@@ -63,13 +63,10 @@ def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definiti
     )
 
 
-def block_problems(project: RivetProject) -> tuple[Diagnostic, ...]:
-    """Everything wrong with the block."""
-    try:
+def refuse_problems(project: RivetProject) -> None:
+    """Raise one RivetError that holds everything wrong with the block of a project that has ``problems``."""
+    if project.problems:
         block_definitions(project, jobs_over_everything(project))
-    except RivetError as error:
-        return error.diagnostics
-    return ()
 
 
 def _entries(project: RivetProject, sweeps: Sequence[dg.JobDefinition]) -> list[Entry]:

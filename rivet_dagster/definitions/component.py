@@ -25,6 +25,7 @@ from dagster.components.utils.translation import TranslationFn, TranslationFnRes
 from pydantic import BaseModel, Field
 
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.definitions.block import refuse_problems
 from rivet_dagster.definitions.groups import RivetGroupRun
 from rivet_dagster.definitions.load import GENERATED, build_definitions
 from rivet_dagster.definitions.project import RivetProject
@@ -228,10 +229,12 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
 
     def _compiled(self) -> RivetProject:
         plan = compile_directory(self.directory.path, self.profile, introspect=self.introspect, recall=True)
-        return self._project(plan).without_errors()
+        project = self._project(plan)
+        refuse_problems(project)
+        return project
 
     def _project(self, plan: CompiledAssembly) -> RivetProject:
-        return RivetProject(plan, self.directory.path, _ComponentTranslator(self))
+        return RivetProject.of(plan, self.directory.path, _ComponentTranslator(self))
 
 
 class _ComponentTranslator(DagsterRivetTranslator):

@@ -53,6 +53,6 @@ class Problems:
         self.found.append(origin.diagnostic(code, f"{place}: {message}", key=key, remediation=remediation))
 
     def raise_all(self) -> None:
-        """Raise one RivetError that holds all of them, where there are any."""
+        """Raise one RivetError that holds all of them by line, each once, where there are any."""
         if self.found:
-            raise RivetError.of(self.found)
+            raise RivetError.of(sorted(dict.fromkeys(self.found), key=lambda one: (one.file or "", one.line or 0)))

@@ -47,14 +47,15 @@ class RivetProject:
         """The sources that stand for other Dagster assets, with the keys of these; they have no asset of their own."""
         self._specs: dict[str, dg.AssetSpec] = {}
         self.problems: Sequence[Diagnostic] = ()
-        """What is wrong with ``automation`` and ``freshness`` of rivet.yaml."""
+        """What is wrong with the ``dagster:`` block of rivet.yaml, but for targets that only its builders judge."""
         for group in assembly.execution_order:
             for name in assembly.group(group).joints:
                 if name not in self.kept:
                     self._specs[name] = spec = translator.get_asset_spec(assembly.joint(name), self)
                     self.joints[spec.key] = name
         self.selected = frozenset((*self._specs, *self.kept))
-        self._specs, self.problems = with_rules(self, self._specs)
+        self._specs, wrong_rules = with_rules(self, self._specs)
+        self.problems = (*wrong_rules, *assembly.errors)
         self._watched = watched_sources(self, self._specs)
 
     @classmethod
@@ -72,24 +73,21 @@ class RivetProject:
         With ``introspect`` the catalogs are asked for the columns of sources, for 10 seconds at most. Without it, and
         where one does not answer, the columns are those that it told when it was last asked.
 
-        Raises one RivetError that holds everything wrong with the project.
+        Raises one RivetError that holds everything wrong with the project. Where nothing is but the ``dagster:`` block,
+        what is made of the project raises it, together with the targets that select nothing.
         """
         from rivet_dagster.definitions.translator import DagsterRivetTranslator
 
         root = Path(project_dir).resolve()
         assembly = compile_directory(root, profile, joints=joints, introspect=introspect, recall=True)
-        project = cls(assembly, root, translator or DagsterRivetTranslator())
-        return project.without_errors()
+        return cls.of(assembly, root, translator or DagsterRivetTranslator())
 
-    def without_errors(self) -> RivetProject:
-        """The project itself, or one RivetError that holds everything wrong with it."""
-        from rivet_dagster.definitions.block import block_problems
-
-        if self.assembly.errors and self.assembly.fused_groups:
-            # All of them stand in the ``dagster:`` block, whose targets can be judged, too.
-            raise RivetError.of(dict.fromkeys((*block_problems(self), *self.assembly.errors)))
-        self.assembly.raise_errors()
-        return self
+    @classmethod
+    def of(cls, assembly: CompiledAssembly, root: Path, translator: DagsterRivetTranslator) -> RivetProject:
+        """The project of a plan; raises what is wrong with it, as ``load`` does."""
+        if not assembly.fused_groups:
+            assembly.raise_errors()
+        return cls(assembly, root, translator)
 
     def part(self, select: str | None = None, exclude: str | None = None) -> RivetProject:
         """The same project where only what is selected, and not excluded, is an asset; both in Dagster's syntax.

@@ -13,7 +13,7 @@ from support.folders import ProjectFolder
 from support.shop import SHOP
 
 from rivet_dagster import RivetError, RivetProjectComponent, load_definitions
-from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.definitions import component
 
 ADDED = {"dagster/component_origin", "dagster/code_references"}
 COMPONENT = "rivet_dagster.RivetProjectComponent"
@@ -56,8 +56,10 @@ def sandbox(tmp_path, monkeypatch) -> Iterator[Sandbox]:
 def compiled(monkeypatch) -> Callable[[], int]:
     """How often a plan was made from files."""
     calls = []
-    original = CompiledAssembly.raise_errors
-    monkeypatch.setattr(CompiledAssembly, "raise_errors", lambda plan: calls.append(plan) or original(plan))
+    original = component.compile_directory
+    monkeypatch.setattr(
+        component, "compile_directory", lambda *folder, **options: calls.append(folder) or original(*folder, **options)
+    )
     return lambda: len(calls)
 
 

@@ -232,12 +232,12 @@ def test_all_errors_of_the_block_are_told_at_once(folder):
     with pytest.raises(RivetError) as caught:
         load_definitions(folder({**SALES, "rivet.yaml": {**MANIFEST, "dagster": block}}).root)
     assert [(d.code, d.message.partition(":")[0]) for d in caught.value.diagnostics] == [
-        ("RVT-115", "automation rule 1"),
-        ("RVT-104", "freshness rule 1"),
         ("RVT-115", "schedule 'a'"),
         ("RVT-104", "schedule 'b'"),
         ("RVT-104", "schedule 'all'"),
         ("RVT-117", "observation 'c'"),
+        ("RVT-115", "automation rule 1"),
+        ("RVT-104", "freshness rule 1"),
     ]
     lines = [d.line for d in caught.value.diagnostics]
     assert None not in lines
