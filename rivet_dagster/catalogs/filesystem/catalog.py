@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.catalogs.filesystem import examining, heartbeat, locations, shelf, sources, versions
+from rivet_dagster.catalogs.filesystem import examining, heartbeat, shelf, sources, versions
 from rivet_dagster.catalogs.filesystem.carry import flatten, keep_permissions, share, sorted_out
 from rivet_dagster.catalogs.filesystem.columns import source_columns
-from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
 from rivet_dagster.catalogs.filesystem.footers import Marks, marks, parquet_files, read_statistics
-from rivet_dagster.catalogs.filesystem.formats import FORMATS, as_texts, chosen_format, format_of, reader_options
+from rivet_dagster.catalogs.filesystem.formats import as_texts, chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.kept_mark import Mark
 from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
 from rivet_dagster.catalogs.filesystem.layout import HOMES, TableLayout, is_table_name
@@ -24,15 +22,13 @@ from rivet_dagster.catalogs.filesystem.place import Place, is_remote
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, looking, names_in
 from rivet_dagster.catalogs.filesystem.staging import base_folder, base_of, files_of, publish, staged_files
 from rivet_dagster.catalogs.filesystem.sweep import building, sweep
+from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
 from rivet_dagster.catalogs.filesystem.watermark import greatest, read_override, write_override
 from rivet_dagster.catalogs.filesystem.whereabouts import Whereabouts
 from rivet_dagster.catalogs.filesystem.writing import write_rows, writing
-from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.convert import show
-from rivet_dagster.model.entry_points import is_unexpanded, refuse_wrong_options
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.entry_points import refuse_wrong_options
 from rivet_dagster.model.finding import Finding
-from rivet_dagster.model.location import Location
-from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import (
@@ -48,34 +44,15 @@ from rivet_dagster.model.storage import (
     Version,
 )
 from rivet_dagster.model.watermark import Override
-from rivet_dagster.model.write_strategy import MODES
 
 
-class FilesystemCatalog(Catalog):
+class FilesystemCatalog(FilesystemTraits):
     """A directory of tables.
 
     Options: ``path``, seen from the project's directory; ``format`` of the sources whose names do not tell it
     (default parquet); ``versions``, how many published versions of a table are kept (default 2). Sinks are always
     Parquet. A ``path`` on a remote store (``s3://``, ``hdfs://``, ...) can only be read.
     """
-
-    type: ClassVar[str] = "filesystem"
-    strategies: ClassVar[frozenset[str]] = frozenset(MODES)
-    options: ClassVar[frozenset[str]] = frozenset({"path", "format", "versions"})
-
-    @classmethod
-    def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """What is wrong with the values of ``options``, by key."""
-        wrong = {}
-        path, format, kept = options.get("path"), options.get("format", "parquet"), options.get("versions", 2)
-        if not isinstance(path, str) or not path:
-            wrong["path"] = f"must be a path, not {show(path)}" if "path" in options else "is missing"
-        if not is_unexpanded(format) and format not in FORMATS:
-            wrong["format"] = f"must be one of {', '.join(FORMATS)}, not {show(format)}{nearest(str(format), FORMATS)}"
-        # An expanded variable is always a text.
-        if not is_unexpanded(kept) and (isinstance(kept, bool) or not str(kept).isdecimal() or int(kept) < 1):
-            wrong["versions"] = f"must be a whole number of at least 1, not {show(kept)}"
-        return wrong
 
     def __init__(self, spec: CatalogSpec, root: Path) -> None:
         refuse_wrong_options(FilesystemCatalog, f"catalog '{spec.name}'", spec.options)
@@ -109,39 +86,6 @@ class FilesystemCatalog(Catalog):
         """What the first file's footer or header tells; None for JSON and for folders that may be partitions."""
         found = sources.find(self._place, table, self._format, options)
         return source_columns(found, sources.relation(found, options).options)
-
-    @classmethod
-    def refuses_landing(cls, options: Mapping[str, Any], table: str) -> str | None:
-        """Only the engine can list a remote store."""
-        remote = is_remote(str(options.get("path"))) or is_remote(table)
-        return "only the engine can look into a remote store" if remote else None
-
-    @classmethod
-    def refuses_listing(cls, options: Mapping[str, Any], table: str) -> str | None:
-        """The same."""
-        return cls.refuses_landing(options, table)
-
-    @classmethod
-    def check_table(
-        cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
-    ) -> Iterable[Wrong]:
-        """Of a sink its name and the options that Spark's Parquet writer knows; those of a source are the reader's."""
-        return wrong_sink(options, table, own) if is_written else wrong_source(table, own)
-
-    @classmethod
-    def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
-        """Their path without links."""
-        return locations.resolved(options, root)
-
-    @classmethod
-    def written_places(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
-        """Paths."""
-        return locations.written(options, table)
-
-    @classmethod
-    def read_places(cls, options: Mapping[str, Any], table: str, look: bool = False) -> Iterable[Location]:
-        """Paths, and patterns of them."""
-        return locations.read(options, table, look)
 
     def files(self, table: str, options: Mapping[str, Any]) -> tuple[LandedFile, ...]:
         """A file, or all at and below a directory or what a glob matches; the folder that they come to must exist."""
