@@ -6,13 +6,16 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from dagster._core.definitions.definitions_load_context import DefinitionsLoadContext
+from dagster._core.definitions.reconstruct import ReconstructableJob
 from support.folders import Files, ProjectFolder
 
 
 @pytest.fixture(autouse=True)
 def definitions_load_as_in_a_fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job that Dagster has reconstructed tells the whole process that definitions are loaded for a run."""
+    """A job that Dagster has reconstructed is kept, and tells the process that definitions are loaded for a run."""
     monkeypatch.setattr(DefinitionsLoadContext, "_instance", None)
+    ReconstructableJob.get_repository_definition.cache_clear()
+    ReconstructableJob.get_definition.cache_clear()
 
 
 @pytest.fixture

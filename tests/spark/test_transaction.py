@@ -59,7 +59,7 @@ def test_a_run_that_was_overtaken_computes_anew(folder):
     assert folder.runtime.catalog("lake").current("out") == result.published
     assert result.published.identity == "mine"
     names = [one.name for one in folder.runtime.catalog("lake").versions("out")]
-    assert {name.partition(".")[0] for name in folder.versions("out")} == set(names)
+    assert {name.partition(".")[0] for name in folder.versions("out")} - {"publishers"} == set(names)
 
 
 @pytest.mark.parametrize(

@@ -39,11 +39,16 @@ class SqlExecutions:
     def since(self) -> int:
         """How many there have been since the last call."""
         self._context.listenerBus().waitUntilEmpty()
-        found = []
-        for position in range(self._store.executionsCount() - 1, -1, -1):
-            execution = self._store.executionsList(position, 1).apply(0)
-            if execution.executionId() <= self._last:
-                break
-            found.append(execution)
-        self._last = found[0].executionId() if found else self._last
+        latest = self._latest(100)
+        found = [execution for execution in latest if execution.executionId() > self._last]
+        assert len(found) < 100, "there may have been more"
+        self._last = max((execution.executionId() for execution in found), default=self._last)
         return sum(not execution.jobs().isEmpty() for execution in found)
+
+    def _latest(self, most: int) -> list[Any]:
+        """The last executions that Spark remembers; it forgets old ones at any time, which moves the others."""
+        while True:
+            count = self._store.executionsCount()
+            found = self._store.executionsList(max(0, count - most), most)
+            if self._store.executionsCount() == count:
+                return [found.apply(position) for position in range(found.size())]
