@@ -33,8 +33,8 @@ class SqlExecutions:
     def __init__(self, spark: Any) -> None:
         self._context = spark._jsparkSession.sparkContext()
         self._store = spark._jsparkSession.sharedState().statusStore()
-        self._last = -1
-        self.since()
+        self._context.listenerBus().waitUntilEmpty()
+        self._last = max((execution.executionId() for execution in self._latest(1)), default=-1)
 
     def since(self) -> int:
         """How many there have been since the last call."""
