@@ -70,6 +70,15 @@ def test_a_schema_names_all_columns_of_a_source_those_of_folders_too(session, tm
     assert [list(row.items()) for row in read("day INT, id BIGINT", filter="day = 2")] == [[("day", 2), ("id", 20)]]
 
 
+def test_a_limit_takes_the_first_rows_whatever_stands_above_it(session, tmp_path):
+    """As it does joint by joint; by its own settings Spark 4.1 takes any rows here."""
+    pq.write_table(pa.table({"k": [2, 3, 1], "v": [1, 1, 1]}), tmp_path / "t.parquet")
+    session.register("t", session.load(Files("parquet", (str(tmp_path / "t.parquet"),), {})))
+    first = "first AS (SELECT * FROM t ORDER BY k LIMIT 1)"
+    query = f"WITH {first} SELECT k, (SELECT max(v) FROM first b WHERE b.k = a.k) AS v FROM first a"
+    assert session.rows(query) == [{"k": 1, "v": 1}]
+
+
 def test_a_query_and_its_write_are_one_execution(session, warehouse, sql_executions):
     session.register("numbers", session.query("SELECT id FROM range(1000)"))
     sql_executions.since()
