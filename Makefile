@@ -97,7 +97,7 @@ lock:
 	@set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
 	$(PYTHON) -m venv "$$tools"; "$$tools/bin/pip" install -q uv; \
 	"$$tools/bin/uv" pip compile pyproject.toml -q --universal --python-version 3.11 --fork-strategy fewest \
-		--extra dev --extra ui --generate-hashes --strip-extras --no-annotate \
+		--extra dev --extra ui --generate-hashes --no-strip-extras --no-annotate \
 		--custom-compile-command 'make lock' --output-file requirements.lock $(LOCK_ARGS)
 
 clean:
