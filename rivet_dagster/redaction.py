@@ -20,7 +20,7 @@ from threading import Lock
 from rivet_dagster.secret_names import names_secret_parameter
 
 MASK = "***"
-"""What stands in the place of a secret; the value of a ``${VAR}`` reads ``${VAR}``."""
+"""The text in the place of a secret; the value of a ``${VAR}`` reads ``${VAR}``."""
 
 _SHORTEST, _ANYWHERE = 4, 8
 _NO_SECRETS = frozenset({"true", "false", "null", "none"})
@@ -93,7 +93,7 @@ def redacted(text: str) -> str:
 
 
 def secrets_in(text: str) -> set[str]:
-    """What ``text`` holds that has the shape of a secret.
+    """Return the parts of ``text`` that have the shape of a secret.
 
     >>> sorted(secrets_in("sc://spark/;token=abcd;user_id=ann;x-gate=efgh"))
     ['abcd', 'efgh']

@@ -87,7 +87,7 @@ class Catalog(Protocol):
     def check_table(
         cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
-        """What is wrong with ``table``, and with the options ``own`` of the joint that reads or writes it.
+        """Return the problems of ``table``, and of the options ``own`` of the joint that reads or writes it.
 
         ``options`` are the catalog's; a value that still holds ``${`` is not judged.
         """

@@ -37,7 +37,7 @@ def catalog_traits() -> dict[str, CatalogTraits]:
 
 
 def traits_of(found: type[Catalog]) -> CatalogTraits:
-    """What the compiler needs to know of a class of catalogs."""
+    """Return the facts about a class of catalogs that the compiler needs."""
     return CatalogTraits(
         found.strategies,
         found.options,

@@ -21,7 +21,7 @@ Inferred = tuple[Schema | None, Origins, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a joint's columns, and what they are made from; ``text`` is the schema as JSON.
+    """A joint's columns as far as they are known, and their origins; ``text`` is the schema as JSON.
 
     Where what it would follow from is ``in_conflict``, there is no schema.
     """
@@ -43,7 +43,7 @@ class KnownColumns:
     def of(
         self, joint: Joint, sql: str | None, upstream: Mapping[str, Known], infer: Callable[[], Inferred | None]
     ) -> Known:
-        """What ``infer`` tells of a source or SQL joint: its query, DDL and the schemas it reads decide.
+        """Return the result of ``infer`` for a source or SQL joint: its query, DDL and the schemas it reads decide.
 
         Where that is None, the joint has an error, which is never remembered.
         """

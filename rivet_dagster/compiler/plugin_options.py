@@ -19,7 +19,7 @@ _OWN_KEYS = {
     "catalog": frozenset({"type"}),
     "engine": frozenset({"name", "type", "catalogs", "concurrency_limit", "options"}),
 }
-"""Those of every type."""
+"""Keys of every type."""
 
 
 def check_plugins(profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
@@ -36,7 +36,7 @@ def check_plugins(profile: Profile, plugins: Plugins, found: Diagnostics) -> Non
 
 
 def check_declared_tables(graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
-    """What the catalogs find wrong with the tables of sources and sinks, and with the workspace as a place for some."""
+    """Check the tables of sources and sinks, and the workspace as a place for tables, with their catalogs."""
     for joint in graph.joints.values():
         spec = profile.catalog(joint.catalog or "") if joint.type in (SOURCE, SINK) else None
         if spec is not None and spec.type in plugins.catalogs:

@@ -38,7 +38,7 @@ class JointSchema:
 def infer_schemas(
     graph: Graph, fusion: Fusion, found: Diagnostics, memo: Memo, introspection: Introspection
 ) -> dict[str, JointSchema]:
-    """What is known of each joint's columns; RVT-316, RVT-315 and RVT-317 (warnings), RVT-327.
+    """Return each joint's columns as far as they are known; RVT-316, RVT-315 and RVT-317 (warnings), RVT-327.
 
     What follows from columns that catalogs told earlier, and not now, makes a joint doubtful: its errors are warnings.
     """
@@ -159,7 +159,7 @@ def _told(field: Field, kinds: list[dict[str, str | None]]) -> str | None:
 
 
 def _conflict(names: tuple[str, ...], kinds: list[dict[str, str | None]]) -> str | None:
-    """What two upstreams disagree about, as a sentence."""
+    """Describe the first disagreement of two upstreams."""
     first, base = names[0], kinds[0]
     teller = {column: (first, kind) for column, kind in base.items() if kind}
     for name, other in zip(names[1:], kinds[1:], strict=True):

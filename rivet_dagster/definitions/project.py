@@ -47,7 +47,7 @@ class RivetProject:
         """The sources that stand for other Dagster assets, with the keys of these; they have no asset of their own."""
         self._specs: dict[str, dg.AssetSpec] = {}
         self.problems: Sequence[Diagnostic] = ()
-        """What is wrong with the ``dagster:`` block of rivet.yaml, but for targets that only its builders judge."""
+        """Problems of the ``dagster:`` block of rivet.yaml, but for targets, which its builders judge."""
         for group in assembly.execution_order:
             for name in assembly.group(group).joints:
                 if name not in self.kept:

@@ -14,7 +14,7 @@ _QUOTING = frozenset({"RVT-503", "RVT-504"})
 
 
 def text_without_values(text: str, otherwise: str = "it failed") -> str:
-    """What a message says for certain without a value: the name of Spark's condition, if it has one.
+    """Return the part of a message that is certain to hold no value: the name of Spark's condition, if it has one.
 
     >>> text_without_values("[CAST_INVALID_INPUT] The value 'ann@example.com' of the type STRING cannot be cast")
     '[CAST_INVALID_INPUT]; the rest of the message may hold values of rows (`row_values: false`)'
@@ -25,7 +25,7 @@ def text_without_values(text: str, otherwise: str = "it failed") -> str:
 
 
 def error_without_values(error: RivetError) -> RivetError:
-    """The same error, by itself, where the engine or a function of the user has worded it while rows were read."""
+    """Return the error without values where the engine, or a user's function, has worded it while rows were read."""
     if _OF_DECLARATIONS in str(error.__cause__):
         return error
     cause = "it failed" if error.__cause__ is None else type(error.__cause__).__name__

@@ -13,7 +13,7 @@ from rivet_dagster.errors import Diagnostic, RivetError
 
 @dataclass(frozen=True)
 class Swept:
-    """What was removed, as ``catalog: table/version``, and what is wrong with tables that could not be swept."""
+    """Removed versions, as ``catalog: table/version``, and problems of tables that could not be swept."""
 
     names: tuple[str, ...]
     errors: tuple[Diagnostic, ...]

@@ -64,7 +64,7 @@ def publish_exit(run: ThisRun, identity: str) -> GroupResult:
 
 
 def _published_before(run: ThisRun, joint: CompiledJoint, catalog: Catalog, done: Published) -> GroupResult:
-    """What a retry reports; where its version has expired, what is published now is judged and counted."""
+    """Report a retry; where its version has expired, the published version is judged and counted."""
     there = _readable(catalog, done)
     checks = check_published(run.runtime, joint.name, version=there)
     counts = partition_rows(run.runtime, joint, (catalog.read(there), there.statistics), run.window)

@@ -18,7 +18,7 @@ SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class WrongKeyError(ValueError):
-    """What is wrong with one ``key`` of a mapping."""
+    """A problem of one ``key`` of a mapping."""
 
     def __init__(self, message: str, key: str) -> None:
         super().__init__(message)

@@ -21,6 +21,6 @@ class Introspection:
     earlier: frozenset[str] = frozenset()
 
     def with_earlier(self, told: Introspection) -> Introspection:
-        """The same, and what catalogs told earlier of the joints of which they tell nothing now."""
+        """Add what catalogs told earlier of the joints of which they tell nothing now."""
         left = {name: schema for name, schema in told.tables.items() if name not in self.tables}
         return Introspection({**left, **self.tables}, self.warnings, frozenset(left))

@@ -22,7 +22,7 @@ Places = Callable[[Mapping[str, Any], str], Iterable[Location]]
 
 @dataclass(frozen=True)
 class Wrong:
-    """What is wrong with a table, at a ``key`` of the joint that declares it."""
+    """A problem of a table, at a ``key`` of the joint that declares it."""
 
     code: str
     key: str

@@ -59,7 +59,7 @@ def read_project(
     joints: Sequence[Joint] = (),
     memo: Memo | None = None,
 ) -> Project:
-    """The same; what is wrong with the ``dagster:`` block of rivet.yaml stands in ``Project.errors``, too."""
+    """Read a project as ``load_project`` does; problems of the ``dagster:`` block stand in ``Project.errors``, too."""
     root = Path(root)
     memo = Memo() if memo is None else memo
     manifest, chosen = _settings(root, profile, os.environ if environ is None else environ)

@@ -34,7 +34,7 @@ class Manifest:
     tests: str | None
     dagster: DagsterSettings
     dagster_errors: tuple[Diagnostic, ...] = ()
-    """What is wrong with the ``dagster:`` block; all else can be read without it."""
+    """Problems of the ``dagster:`` block; all else can be read without it."""
 
     @property
     def joint_folders(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What is wrong with a text of SQL."""
+"""Errors of texts of SQL."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _is_plain(select: exp.Select) -> bool:
 
 
 def _conditions(select: exp.Select) -> list[exp.Expr]:
-    """What stands behind ON. That of a semi join sees columns that the other clauses don't, so it is left out."""
+    """Return the conditions behind ON. A semi join's sees columns that other clauses don't, so it is left out."""
     joins = select.args.get("joins") or ()
     if any((join.args.get("kind") or "").upper() in ("SEMI", "ANTI") for join in joins):
         return []

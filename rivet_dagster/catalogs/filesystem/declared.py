@@ -1,4 +1,4 @@
-"""What is wrong with tables as joints declare them, seen before anything runs."""
+"""Problems of tables as joints declare them, found before anything runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.step_options import STEP_OPTIONS
 
 WRITER_OPTIONS = ("compression", "maxRecordsPerFile")
-"""Those of Spark itself, in any letter case."""
+"""Writer options of Spark itself, in any letter case."""
 
 PARQUET_OPTIONS = tuple(
     f"parquet.{name}"
@@ -34,7 +34,7 @@ PARQUET_OPTIONS = tuple(
     size.statistics.enabled statistics.truncate.length validation writer.max-padding writer.version
     """.split()
 )
-"""Those of the Parquet library, as it spells them; some may end in ``#column``. Not those that add other files."""
+"""Options of the Parquet library, as it spells them; some may end in ``#column``. None of them adds files."""
 
 _CODECS = ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4_raw", "zstd")
 _LONGEST = 255
@@ -42,7 +42,7 @@ _CATALOG_PATH = "Give the catalog another `path`."
 
 
 def wrong_sink(catalog: Mapping[str, Any], table: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
-    """What is wrong with a table that is to be published.
+    """Yield the problems of a table that is to be published.
 
     >>> [one.message for one in wrong_sink({"path": "lake"}, "orders", {"compression": "zst"})]
     ["`compression` must be one of none, uncompressed, snappy, gzip, lzo, brotli, lz4, lz4_raw, zstd, not 'zst'"]
@@ -66,7 +66,7 @@ def wrong_sink(catalog: Mapping[str, Any], table: str, options: Mapping[str, Any
 
 
 def wrong_source(table: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
-    """What is wrong with a table that is to be read."""
+    """Yield the problems of a table that is to be read."""
     if "\0" in table:
         yield Wrong("RVT-204", "table", f"no file is called {show(table)}")
     yield from _refused("table", lambda: without_braces(table))

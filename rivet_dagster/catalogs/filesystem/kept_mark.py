@@ -22,7 +22,7 @@ _LANDED = "landed files"
 
 @dataclass(frozen=True)
 class Mark:
-    """What a version was made of, by landing zone, and the identity of the run that made it."""
+    """The files that a version was made of, by landing zone, and the identity of the run that made it."""
 
     landed: Mapping[str, Reading] = field(default_factory=dict)
     identity: str = ""

@@ -10,7 +10,7 @@ from rivet_dagster.catalogs.filesystem.layout import HOMES, TableLayout
 
 
 def unlinked(table: TableLayout, versions: Sequence[str]) -> list[str]:
-    """Those of ``versions`` to which, and into which, no link below the catalog's folder leads. Raises OSError."""
+    """Return the ``versions`` that no link below the catalog's folder leads to, or into. Raises OSError."""
     if not versions:
         return []
     home = Path(os.path.realpath(table.home))

@@ -21,7 +21,7 @@ _HOMES = ".rivet"
 
 
 def resolved(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """The same options, their ``path`` as it is on this machine, without links."""
+    """Return the options with their ``path`` as it is on this machine, without links."""
     path = str(options["path"])
     if not is_remote(path):
         path = os.path.realpath(os.path.join(root, os.path.expanduser(local_path(path))))

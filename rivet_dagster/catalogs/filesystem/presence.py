@@ -16,7 +16,7 @@ from pathlib import Path
 from rivet_dagster.errors import RivetError
 
 MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
-"""What a file system answers where nothing has, or can have, the name."""
+"""Answers of a file system where nothing has, or can have, the name."""
 
 _REMEDY = "Give this user the right to read there, or look after that file system."
 

@@ -162,7 +162,7 @@ def _start(folder: Path, pattern: Path) -> tuple[Path, tuple[str, ...]]:
 
 
 def _expanded(start: Path, parts: tuple[str, ...]) -> list[Path]:
-    """What ``glob.glob`` finds, which takes folders that cannot be listed for empty ones. Raises OSError there."""
+    """Return the matches of a glob. Unlike ``glob.glob``, raises OSError for folders that cannot be listed."""
     found = [start]
     for part in parts:
         if glob.has_magic(part):

@@ -55,7 +55,7 @@ def _remove_probes(table: TableLayout, now: float) -> None:
 
 
 def _marked(table: TableLayout) -> set[str]:
-    """What was kept back for a person."""
+    """The versions that were kept back for a person."""
     return {version for version in table.versions() if exists(table.kept(version))}
 
 

@@ -1,4 +1,4 @@
-"""What is said of the catalog ``filesystem`` before one is opened: from its options, and from names of tables."""
+"""Facts about the catalog ``filesystem`` that need no open catalog: from its options, and from names of tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FilesystemTraits(Catalog):
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """What is wrong with the values of ``options``, by key."""
+        """Return the problems of the values of ``options``, by key."""
         wrong = {}
         path, format, kept = options.get("path"), options.get("format", "parquet"), options.get("versions", 2)
         if not isinstance(path, str) or not path:
@@ -48,7 +48,7 @@ class FilesystemTraits(Catalog):
 
     @classmethod
     def refuses_listing(cls, options: Mapping[str, Any], table: str) -> str | None:
-        """The same."""
+        """Return why files cannot be listed, for the same reason."""
         return cls.refuses_landing(options, table)
 
     @classmethod

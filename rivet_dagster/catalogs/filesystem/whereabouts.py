@@ -12,7 +12,7 @@ from rivet_dagster.errors import RivetError
 
 
 class Whereabouts:
-    """What is known of the folder at ``place``: in the project's ``.rivet`` to all runs, and in here to this one.
+    """Knowledge of the folder at ``place``: in the project's ``.rivet`` for all runs, and in here for this one.
 
     A folder within the project's ``.rivet`` goes with what is known of it, so nothing is.
     """

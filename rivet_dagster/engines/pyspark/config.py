@@ -85,7 +85,7 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _wrong_address(remote: str) -> str | None:
-    """What keeps a text from being a server's address; it may hold a token, so that nothing of it is shown."""
+    """Return why a text is no server's address; it may hold a token, so nothing of it is shown."""
     wrong = "must be an address like sc://host:15002 or sc://host:15002/;token=${TOKEN}"
     try:
         address = urlsplit(remote)

@@ -33,7 +33,7 @@ class PySparkEngine(Engine):
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """What is wrong with the values of ``options``, by key."""
+        """Return the problems of the values of ``options``, by key."""
         return wrong_options(options)
 
     @classmethod
