@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.plan_json import read, write
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.engines.registry import concurrency_limit, engine_class
+from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.progress import Watch
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.profile import EngineSpec
@@ -58,6 +60,18 @@ def rivet_executor(project: RivetProject) -> dg.ExecutorDefinition:
     return _limited_executor(tuple(limits.items()))
 
 
+@dataclass(frozen=True)
+class _WrongEngine:
+    """Stands for an engine whose options are wrong: Dagster shows an error of a step better than one of a resource."""
+
+    error: RivetError
+
+    @property
+    def spark_session(self) -> Any:
+        """Raise what is wrong."""
+        raise self.error
+
+
 # Definitions can only be merged where what has one key is one object: those of two parts of a project are.
 @cache
 def _limited_executor(limits: tuple[tuple[str, int], ...]) -> dg.ExecutorDefinition:
@@ -74,7 +88,10 @@ def _engine_resource(declared: str) -> dg.ResourceDefinition:
         # dagster_pyspark imports pyspark: not while definitions load.
         from dagster_pyspark import LazyPySparkResource
 
-        engine = Runtime(CompiledAssembly(profile="", engines=(spec,)), Path()).engine(spec.name)
+        try:
+            engine = Runtime(CompiledAssembly(profile="", engines=(spec,)), Path()).engine(spec.name)
+        except RivetError as error:
+            return _WrongEngine(error)
         return LazyPySparkResource(spark_config=dict(engine.session_config()))
 
     return dg.ResourceDefinition(resource_fn=make, description=f"Spark session of the engine '{spec.name}'")

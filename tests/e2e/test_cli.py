@@ -253,6 +253,16 @@ def test_a_failed_assertion_ends_with_4_and_a_failed_audit_with_5(cli, project, 
     assert next(group for group in report["groups"] if group["name"] == "copies")["rows"] == {}
 
 
+def test_an_option_that_is_wrong_once_its_variable_is_known_is_told_as_what_it_is(cli, folder, monkeypatch):
+    monkeypatch.setenv("SERVER", "nowhere")
+    engine = {"name": "spark", "type": "pyspark", "catalogs": ["raw", "lake"], "remote": "${SERVER}"}
+    root = folder({**SALES, "profiles.yaml": {"default": PROFILES["default"] | {"engines": [engine]}}}).root
+    code, _, err = cli("-p", root, "run")
+    assert code == 10, err
+    assert "RVT-104 engine 'spark': `remote` must be an address" in err
+    assert "RVT-599" not in err
+
+
 def test_a_failed_query_ends_with_2_where_others_succeeded_and_else_with_1(cli, project):
     sales = project({**SALES, "joints/totals.sql": "SELECT customer,\n  nmae() AS total FROM big"})
     code, report = run_json(cli, "-p", sales.root, "run")

@@ -43,6 +43,7 @@ def test_a_server_has_its_own_master():
         ({"config": ["a"]}, "`config` must be a mapping, not a list"),
         ({"config": {"spark.x": None}}, "`config` spark.x must be a text, a number or a boolean, not nothing"),
         ({"max_fusion_depth": 0}, "`max_fusion_depth` must be a whole number of at least 1, not 0"),
+        ({"max_fusion_depth": "${DEPTH}"}, "`max_fusion_depth` must be a whole number of at least 1, not '${DEPTH}'"),
         ({"remote": "sc://x:1;token=hunter2"}, "`remote` must be an address like sc://host:15002"),
         ({"remote": "sc://[x/;token=hunter2"}, "`remote` must be an address like sc://host:15002"),
         ({"config": {"spark.remote": "sc://x/;hunter2"}}, "`config` must be an address like sc://host:15002"),
@@ -60,7 +61,7 @@ def test_wrong_options(options, message):
 
 
 def test_what_is_not_known_yet_is_not_judged():
-    assert PySparkEngine.check({"master": "${MASTER}", "max_fusion_depth": "${DEPTH}"}) == {}
+    assert PySparkEngine.check({"master": "${MASTER}", "app_name": "${NAME}"}) == {}
     assert PySparkEngine.embedded(EngineSpec("s", "pyspark", options={"master": "local[2]"}))
     for options in ({"master": "${MASTER}"}, {"master": "yarn"}, {"remote": "sc://x"}):
         assert not PySparkEngine.embedded(EngineSpec("s", "pyspark", options=options))

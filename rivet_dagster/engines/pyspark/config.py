@@ -31,6 +31,9 @@ _CONVERTERS = {
     "max_fusion_depth": convert.whole(1),
 }
 
+_COMPILED = frozenset({"max_fusion_depth"})
+"""Options that the compiler needs, which knows no variable's value."""
+
 
 def session_config(spec: EngineSpec) -> dict[str, str]:
     """Spark's settings for ``spec``; its ``config`` overrides everything else.
@@ -62,7 +65,7 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
     """What is wrong with the values of ``options``: a sentence by key."""
     wrong = {}
     for key, converter in _CONVERTERS.items():
-        if key in options and not is_unexpanded(options[key]):
+        if key in options and (key in _COMPILED or not is_unexpanded(options[key])):
             try:
                 converter(options[key])
             except ValueError as error:
