@@ -106,9 +106,9 @@ def _inferred(
     tree = query.tree if query is not None else None
     if query is None or tree is None:
         return None, (), None
-    if check_query(joint, query, upstream, found):
+    columns, names_unknown = check_query(joint, query, upstream, found)
+    if names_unknown:
         return None
-    columns = output_columns(tree, upstream)
     if columns is None:
         return None, (), passes_on(tree, upstream)
     origins = [(column.name, None if column.origins is None else sorted(column.origins)) for column in columns]

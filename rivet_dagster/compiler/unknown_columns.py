@@ -15,19 +15,23 @@ from rivet_dagster.sql.balance import in_parentheses
 from rivet_dagster.sql.check_query import read_check
 from rivet_dagster.sql.checks import names_of_a_pass
 from rivet_dagster.sql.dialect import SqlError, quoted, read_query
+from rivet_dagster.sql.from_clause import Columns
 from rivet_dagster.sql.known_query import KnownQuery
 from rivet_dagster.sql.projection import projection
-from rivet_dagster.sql.unknown_columns import UnknownColumn, unknown_column, unknown_columns
+from rivet_dagster.sql.unknown_columns import UnknownColumn, judged_columns, unknown_column, unknown_columns
 
 _CODE = "RVT-327"
 
 
-def check_query(joint: Joint, query: KnownQuery, tables: Mapping[str, Schema | None], found: Diagnostics) -> bool:
-    """Whether the query of a joint names a column that ``tables``, its upstream, do not have."""
-    unknown = unknown_columns(query.text, query.tree, tables) if query.tree is not None else ()
+def check_query(
+    joint: Joint, query: KnownQuery, tables: Mapping[str, Schema | None], found: Diagnostics
+) -> tuple[Columns, bool]:
+    """Return the columns of a readable query, and whether it names one that ``tables``, its upstream, do not have."""
+    assert query.tree is not None
+    columns, unknown = judged_columns(query.text, query.tree, tables)
     for one in unknown:
         found.in_sql(joint, _CODE, _message(one), one.line)
-    return bool(unknown)
+    return columns, bool(unknown)
 
 
 def check_source(joint: Joint, table: Schema | None, found: Diagnostics) -> bool:

@@ -39,11 +39,18 @@ def unknown_columns(sql: str, tree: exp.Expr, tables: Mapping[str, Schema | None
     >>> [one.name + one.hint for one in found]
     ["nett; did you mean 'net'?", 'twice; known: id, net']
     """
+    return judged_columns(sql, tree, tables)[1]
+
+
+def judged_columns(
+    sql: str, tree: exp.Expr, tables: Mapping[str, Schema | None]
+) -> tuple[Columns, tuple[UnknownColumn, ...]]:
+    """The ``output_columns`` and the ``unknown_columns`` of a query, in one walk of its tree."""
     if "|>" in sql:  # a pipe, whose steps sqlglot does not give as Spark does
-        return ()
+        return output_columns(tree, tables), ()
     search = _Search()
-    output_columns(tree, tables, search)
-    return tuple(found for _, found in sorted(search.found.items()))
+    columns = output_columns(tree, tables, search)
+    return columns, tuple(found for _, found in sorted(search.found.items()))
 
 
 def unknown_column(name: str, relation: str, schema: Schema) -> UnknownColumn | None:
