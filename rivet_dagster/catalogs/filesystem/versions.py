@@ -177,6 +177,8 @@ def expire(table: TableLayout, keep: int) -> None:
     """Remove the published versions that are older than the newest ``keep``; who published them stays known."""
     leaving = history(table)[keep:]
     publishers.remember(table, filter(None, (read_manifest(table.manifest(version)) for version in leaving)))
+    if leaving:
+        sync(table.home)  # before the versions go, by which it was known until now
     # The oldest first: an interruption must not cut the chain that leads to what is still to be removed.
     for version in reversed(unlinked(table, leaving)):
         with suppress(OSError):  # what stays is taken up by the next publish
