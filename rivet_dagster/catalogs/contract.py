@@ -11,19 +11,9 @@ from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.location import Location
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.relations import Files, Relation
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import (
-    Base,
-    LandedFile,
-    Published,
-    Record,
-    Relation,
-    Rest,
-    Staged,
-    Statistics,
-    Touched,
-    Version,
-)
+from rivet_dagster.model.storage import Base, LandedFile, Published, Record, Rest, Staged, Statistics, Touched, Version
 from rivet_dagster.model.watermark import Override
 
 DEAD_AFTER = 60.0
@@ -36,7 +26,7 @@ class LandingZone(Protocol):
     def files(self) -> tuple[LandedFile, ...]:
         """The files that are there now, in order. Raises RVT-321 where there is no landing zone, RVT-403."""
 
-    def relation(self, files: Sequence[LandedFile]) -> Relation:
+    def relation(self, files: Sequence[LandedFile]) -> Files:
         """How an engine reads exactly these files."""
 
     def archive(self, files: Iterable[LandedFile], name: str) -> None:

@@ -11,8 +11,9 @@ from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.kept import Part, ending, kept_table, key_path, parts_of
 from rivet_dagster.model.partitions import Window
+from rivet_dagster.model.relations import Files, Relation
 from rivet_dagster.model.schema import Field, Schema
-from rivet_dagster.model.storage import Published, Relation
+from rivet_dagster.model.storage import Published
 from rivet_dagster.sql.write_strategies.alignment import SchemaChange, aligned
 
 
@@ -85,11 +86,16 @@ class KeptAssets:
     def relation(self, path: Sequence[str], versions: Sequence[Published]) -> Relation:
         """The rows of several versions together, columns by name; what one lacks is NULL. Raises RVT-411."""
         columns = _columns(path, versions)
-        relations = [self.workspace.read(version) for version in versions]
+        relations = [self._files(version) for version in versions]
         paths = tuple(path for relation in relations for path in relation.paths)
         same = all(version.statistics.columns == columns for version in versions)
         ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns)
-        return Relation(relations[0].format, paths, {} if same else {"schema": ddl})
+        return Files(relations[0].format, paths, {} if same else {"schema": ddl})
+
+    def _files(self, version: Published) -> Files:
+        relation = self.workspace.read(version)
+        assert isinstance(relation, Files)
+        return relation
 
     def _parts(self, path: Sequence[str]) -> dict[str, str]:
         """The tables of an asset's partitions by the ends of their names."""

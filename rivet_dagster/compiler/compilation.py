@@ -24,6 +24,7 @@ from rivet_dagster.compiler.schemas import JointSchema, infer_schemas
 from rivet_dagster.compiler.sensors import check_observations, check_sensors
 from rivet_dagster.compiler.strategies import check_strategies
 from rivet_dagster.compiler.tables import Tables, check_stored_tables, check_tables
+from rivet_dagster.compiler.targets import target_of
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
@@ -34,6 +35,7 @@ from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project, is_of_block
 from rivet_dagster.model.step_options import step_options
+from rivet_dagster.model.target import Target
 
 
 def compile_project(
@@ -84,7 +86,7 @@ def compile_project(
     return CompiledAssembly(
         profile=project.profile.name,
         joints=_compiled_joints(project, graph, engines, fusion, schemas),
-        fused_groups=tuple(_group(name, members[name], graph, engines) for name in order),
+        fused_groups=tuple(_group(name, members[name], graph, engines, project.profile.workspace) for name in order),
         execution_order=order,
         waves=waves,
         materializations=materializations(graph, fusion, order),
@@ -174,7 +176,7 @@ def _checks(joint: Joint, shows_values: bool) -> tuple[Check, ...]:
     return tuple(check if check.kind == "schema" else replace(check, samples=0) for check in joint.quality)
 
 
-def _group(name: str, members: tuple[str, ...], graph: Graph, engines: Mapping[str, str]) -> FusedGroup:
+def _group(name: str, members: tuple[str, ...], graph: Graph, engines: Mapping[str, str], workspace: str) -> FusedGroup:
     inside = set(members)
     inputs = {u for member in members for u in graph.upstream[member]} - inside
     judged_with = {read for member in members for read in graph.judged_with.get(member, ())} - inputs - inside
@@ -186,6 +188,14 @@ def _group(name: str, members: tuple[str, ...], graph: Graph, engines: Mapping[s
         exit=name,
         inputs=tuple(sorted(inputs)),
         judged_with=tuple(sorted(judged_with)),
+        target=_target(graph.joints[name], workspace),
         sql=group_sql(name, members, graph),
         sql_incremental=group_sql(name, members, graph, later) if later else None,
     )
+
+
+def _target(exit_joint: Joint, workspace: str) -> Target | None:
+    if exit_joint.type == SOURCE:
+        return None
+    _, options = step_options(exit_joint.options)
+    return target_of(exit_joint, workspace, options)

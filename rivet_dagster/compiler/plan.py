@@ -18,6 +18,7 @@ from rivet_dagster.model.project import DagsterSettings
 from rivet_dagster.model.schema import NONE, Field
 from rivet_dagster.model.secret_options import literal_secrets, masked
 from rivet_dagster.model.step_options import StepOptions
+from rivet_dagster.model.target import Target
 from rivet_dagster.model.write_strategy import WriteStrategy
 
 
@@ -109,7 +110,8 @@ class CompiledJoint:
 class FusedGroup:
     """Joints that run as one query; ``inputs`` are the joints outside it that it reads.
 
-    ``judged_with`` are those that only its checks read. ``sql`` is the query without the write; None for a Python
+    ``judged_with`` are those that only its checks read; ``target`` is where its exit is published, None of a source
+    that stands alone, which is read in place. ``sql`` is the query without the write; None for a Python
     joint. ``sql_incremental`` is the query when all its templates are incremental, None where that is the same.
     """
 
@@ -119,6 +121,7 @@ class FusedGroup:
     exit: str
     inputs: tuple[str, ...]
     judged_with: tuple[str, ...] = ()
+    target: Target | None = None
     sql: str | None
     sql_incremental: str | None = None
 

@@ -64,7 +64,8 @@ def read(kind: Any, data: Any) -> Any:
 def _reader(kind: Any) -> Reader:
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        return _reader(next(a for a in args if a is not type(None)))
+        kinds = [a for a in args if a is not type(None)]
+        return _reader(kinds[0]) if len(kinds) == 1 or not all(map(is_dataclass, kinds)) else _union_reader(kinds)
     if origin is tuple and args[-1] is Ellipsis:
         item = _reader(args[0])
         return lambda data: None if data is None else tuple([item(element) for element in data])
@@ -74,6 +75,13 @@ def _reader(kind: Any) -> Reader:
     if isinstance(kind, type) and is_dataclass(kind):
         return _dataclass_reader(kind)
     return lambda data: data
+
+
+def _union_reader(kinds: list[Any]) -> Reader:
+    """Dataclasses are told apart by their first field, a Literal of each one's own."""
+    first = fields(kinds[0])[0].name
+    readers = {get_args(get_type_hints(kind)[first])[0]: _reader(kind) for kind in kinds}
+    return lambda data: None if data is None else readers[data[first]](data)
 
 
 def _dataclass_reader(kind: type) -> Reader:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Protocol
 
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.profile import EngineSpec
-from rivet_dagster.model.storage import Projection, Relation
+from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.storage import Projection
 
 Frame = Any
 """The engine's own lazy result; nobody outside the engine looks into it."""

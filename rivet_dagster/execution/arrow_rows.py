@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
-from rivet_dagster.model.storage import Relation
+from rivet_dagster.model.relations import Files, Relation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 _NOTED = b"org.apache.spark.sql.parquet.row.metadata"
 
 
-def needs_no_engine(relation: Relation) -> bool:
+def needs_no_engine(relation: Relation | None) -> TypeGuard[Files]:
     """Whether the rows can be read here."""
-    return relation.format == "parquet"
+    return isinstance(relation, Files) and relation.format == "parquet"
 
 
-def schema(relation: Relation) -> pa.Schema:
+def schema(relation: Files) -> pa.Schema:
     """The columns, the wider of two types; nothing but footers is read. Raises FileNotFoundError."""
     import pyarrow as pa
 
@@ -26,7 +26,7 @@ def schema(relation: Relation) -> pa.Schema:
     return found[0] if len(found) == 1 else pa.unify_schemas(found, promote_options="permissive")
 
 
-def table(relation: Relation) -> pa.Table:
+def table(relation: Files) -> pa.Table:
     """All rows in memory, the columns of its folders matched by name. Raises FileNotFoundError."""
     import pyarrow as pa
 
@@ -34,7 +34,7 @@ def table(relation: Relation) -> pa.Table:
     return found[0] if len(found) == 1 else pa.concat_tables(found, promote_options="permissive")
 
 
-def batches(relation: Relation) -> pa.RecordBatchReader:
+def batches(relation: Files) -> pa.RecordBatchReader:
     """All rows, a few batches in memory at a time where they lie in one folder. Raises FileNotFoundError."""
     import pyarrow as pa
 
@@ -45,7 +45,7 @@ def batches(relation: Relation) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(meant, (batch.cast(meant) for batch in rows))
 
 
-def _parts(relation: Relation) -> list[Any]:
+def _parts(relation: Files) -> list[Any]:
     import pyarrow.dataset as ds
 
     return [ds.dataset(path, format="parquet") for path in relation.paths]

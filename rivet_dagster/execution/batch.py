@@ -10,7 +10,8 @@ from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
-from rivet_dagster.model.storage import Base, Relation
+from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.storage import Base
 from rivet_dagster.model.write_strategy import WriteStrategy
 from rivet_dagster.sql.write_strategies import scd2
 from rivet_dagster.sql.write_strategies.alignment import SchemaChange, aligned, projection, without_rows

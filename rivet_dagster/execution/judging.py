@@ -15,7 +15,8 @@ from rivet_dagster.execution.row_values import text_without_values
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.strategy import Written
 from rivet_dagster.model.check import ASSERTION, AUDIT, Check
-from rivet_dagster.model.storage import Published, Relation, Statistics
+from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.storage import Published, Statistics
 
 
 def check_source(runtime: Runtime, name: str, checks: Container[str] | None = None) -> tuple[CheckResult, ...]:

@@ -16,7 +16,8 @@ from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.transaction import PAUSES
 from rivet_dagster.model.kept import Part, kept_table
-from rivet_dagster.model.storage import Published, Relation, Staged
+from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.storage import Published, Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa

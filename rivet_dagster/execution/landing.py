@@ -10,7 +10,8 @@ from rivet_dagster.catalogs.contract import LandingZone
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.storage import LandedFile, Published, Reading, Relation
+from rivet_dagster.model.relations import Files
+from rivet_dagster.model.storage import LandedFile, Published, Reading
 
 NOTHING_READ = Reading()
 """What somebody has read who has never read."""
@@ -22,7 +23,7 @@ def landing_zone(runtime: Runtime, source: CompiledJoint) -> LandingZone:
     return runtime.catalog(source.catalog).landing_zone(source.table, source.options)
 
 
-def all_files(runtime: Runtime, source: CompiledJoint) -> Relation:
+def all_files(runtime: Runtime, source: CompiledJoint) -> Files:
     """All files that are there now, read or not; no rows of the columns last read where there is none.
 
     Raises RVT-321, RVT-403.
@@ -30,7 +31,7 @@ def all_files(runtime: Runtime, source: CompiledJoint) -> Relation:
     zone = landing_zone(runtime, source)
     files = zone.files()
     relation = zone.relation(files)
-    if files or schema_of(relation) is not None:
+    if files or relation.schema is not None:
         return relation
     schemas = [reading.schema for reading in readings(runtime, source)]
     return with_schema(relation, next(filter(None, schemas), None), source)
@@ -60,12 +61,7 @@ def last_version(runtime: Runtime, joint: CompiledJoint) -> Published | None:
     return runtime.catalog(joint.catalog).current(joint.table)
 
 
-def schema_of(relation: Relation) -> str | None:
-    """Its option ``schema``."""
-    return next((value for key, value in relation.options.items() if key.lower() == "schema"), None)
-
-
-def with_schema(relation: Relation, schema: str | None, source: CompiledJoint) -> Relation:
+def with_schema(relation: Files, schema: str | None, source: CompiledJoint) -> Files:
     """The relation with that option. Raises RVT-403 where there is no ``schema``."""
     if schema is None:
         message = f"{source.catalog}.{source.table} holds no file, and nothing tells its columns yet"

@@ -12,7 +12,6 @@ from rivet_dagster.execution.landing import (
     landing_sources,
     landing_zone,
     last_version,
-    schema_of,
     with_schema,
 )
 from rivet_dagster.execution.reading import placed
@@ -44,7 +43,7 @@ class NewFiles:
         with placed(source):
             zone = landing_zone(self.runtime, source)
             relation = zone.relation(self.files)
-            if schema_of(relation) is None:
+            if relation.schema is None:
                 # A zone where all is read tells its columns yet; one where nothing is left told them last time.
                 self.schema = self._seen(session, self.files) or self.schema or self._seen(session, self.earlier)
                 relation = with_schema(relation, self.schema, source)

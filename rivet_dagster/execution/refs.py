@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution import arrow_rows
-from rivet_dagster.model.storage import Relation
+from rivet_dagster.model.relations import Relation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +42,7 @@ class MaterializedRef:
     def to_arrow(self) -> pa.Table:
         """All rows in this process's memory. Raises RVT-401 where they are gone, RVT-503 where the query fails."""
         self._check_open()
-        if self._stored is not None and arrow_rows.needs_no_engine(self._stored):
+        if arrow_rows.needs_no_engine(self._stored):
             with _there(self.joint):
                 return arrow_rows.table(self._stored)
         session = self._own_session()
@@ -59,7 +59,7 @@ class MaterializedRef:
     def schema(self) -> pa.Schema:
         """The columns' names and Arrow types; stored rows are not read for it."""
         self._check_open()
-        if self._stored is not None and arrow_rows.needs_no_engine(self._stored):
+        if arrow_rows.needs_no_engine(self._stored):
             with _there(self.joint):
                 return arrow_rows.schema(self._stored)
         return self._ask("SELECT * FROM {rows} LIMIT 0").schema
@@ -78,7 +78,7 @@ class MaterializedRef:
         Raises RVT-401.
         """
         self._check_open()
-        if self._stored is None or not arrow_rows.needs_no_engine(self._stored):
+        if not arrow_rows.needs_no_engine(self._stored):
             return None
         with _there(self.joint):
             return arrow_rows.batches(self._stored)

@@ -17,17 +17,8 @@ from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.touching import touched
 from rivet_dagster.execution.window_write import WindowWrite
 from rivet_dagster.execution.writing import Fit, as_it_is, write_joint, write_rows
-from rivet_dagster.model.storage import (
-    EVERYTHING,
-    NOTHING,
-    REPLACED,
-    Base,
-    Record,
-    Relation,
-    Staged,
-    Statistics,
-    Touched,
-)
+from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.storage import EVERYTHING, NOTHING, REPLACED, Base, Record, Staged, Statistics, Touched
 from rivet_dagster.sql.write_strategies.alignment import projection
 from rivet_dagster.sql.write_strategies.layout import PART, parted
 from rivet_dagster.sql.write_strategies.relations import INCOMING, REST, Columns, distinct_values

@@ -13,7 +13,8 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.convert import shortened
 from rivet_dagster.model.partitions import Partitions, Window
-from rivet_dagster.model.storage import Interval, Relation, Statistics, Touched
+from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.storage import Interval, Statistics, Touched
 from rivet_dagster.sql.partition_counts import rows_by_key, rows_by_moment
 from rivet_dagster.sql.partition_filter import lower_bound, rows_in_window, rows_outside, upper_bound
 from rivet_dagster.sql.write_strategies.layout import parted_by_window

@@ -6,22 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Files:
-    """Files of one format that make up one table.
-
-    ``paths`` are absolute files, folders or globs; ``options`` are the engine's reader (or writer) options. The option
-    ``schema`` is DDL, or the JSON that Spark writes into its files. With it ``paths`` may be empty: no rows.
-    """
-
-    format: str
-    paths: tuple[str, ...]
-    options: Mapping[str, str] = field(default_factory=dict)
-
-
-Relation = Files
-"""Anything an engine can read in place; catalogs of other kinds add their own description here."""
+from rivet_dagster.model.relations import Relation
 
 
 @dataclass(frozen=True)

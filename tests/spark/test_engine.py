@@ -15,7 +15,8 @@ from support.tables import refused
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import EngineSpec
-from rivet_dagster.model.storage import Files, Projection
+from rivet_dagster.model.relations import Files
+from rivet_dagster.model.storage import Projection
 
 EVERYTHING = """
     SELECT id, CAST(id AS INT) AS small, id * 0.5D AS half, CAST(id AS DECIMAL(10, 2)) AS price, 'n' || id AS name,

@@ -22,7 +22,8 @@ from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.plugins import EngineTraits, Plugins
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.project import Project
-from rivet_dagster.model.storage import Files, Projection
+from rivet_dagster.model.relations import Files
+from rivet_dagster.model.storage import Projection
 from support.projects import sink, source
 from support.standin import write_as_spark_does
 

@@ -17,7 +17,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.storage import Files
+from rivet_dagster.model.relations import Files
 from support.projects import compile_joints, sink, sql
 
 TABLE = "out"

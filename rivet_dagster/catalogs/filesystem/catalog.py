@@ -30,19 +30,9 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.entry_points import refuse_wrong_options
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.relations import Files
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import (
-    Base,
-    Files,
-    LandedFile,
-    Published,
-    Record,
-    Rest,
-    Staged,
-    Statistics,
-    Touched,
-    Version,
-)
+from rivet_dagster.model.storage import Base, LandedFile, Published, Record, Rest, Staged, Statistics, Touched, Version
 from rivet_dagster.model.watermark import Override
 
 

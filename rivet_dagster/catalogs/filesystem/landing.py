@@ -15,7 +15,8 @@ from rivet_dagster.catalogs.filesystem.place import Place, is_remote
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
 from rivet_dagster.catalogs.filesystem.sources import existing, fixed_folder, is_glob, matches
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.storage import Files, LandedFile
+from rivet_dagster.model.relations import Files
+from rivet_dagster.model.storage import LandedFile
 
 ARCHIVE = "_archive"
 """The folder beside the files that they are moved to; engines pass over it, and so do we."""

@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.filesystem.formats import chosen_format, format_of, 
 from rivet_dagster.catalogs.filesystem.place import Place, local_path
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, is_link, looking, names_in, status
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.storage import Files
+from rivet_dagster.model.relations import Files
 
 _GLOB = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{([^{}]*)\}")

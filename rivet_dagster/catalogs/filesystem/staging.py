@@ -19,7 +19,8 @@ from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.storage import Base, Files, Record, Staged
+from rivet_dagster.model.relations import Files
+from rivet_dagster.model.storage import Base, Record, Staged
 
 
 def base_folder(table: TableLayout, staged: Staged) -> Path | None:

@@ -8,7 +8,8 @@ import re
 from typing import TYPE_CHECKING, Any, cast
 
 from rivet_dagster.engines.arrow_values import refuse_repeated, untyped
-from rivet_dagster.model.storage import Files, Projection
+from rivet_dagster.model.relations import Files
+from rivet_dagster.model.storage import Projection
 from rivet_dagster.sql.balance import in_parentheses
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from rivet_dagster.engines.pyspark.progress import telling
 from rivet_dagster.engines.pyspark.rows import collected
 from rivet_dagster.engines.pyspark.values import adopted, frame_of
 from rivet_dagster.engines.pyspark.waiting import wait_for
-from rivet_dagster.model.storage import Projection, Relation
+from rivet_dagster.model.relations import Files, Relation
+from rivet_dagster.model.storage import Projection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,6 +49,7 @@ class PySparkSession(EngineSession):
 
     def load(self, relation: Relation, projection: Projection | None = None) -> DataFrame:
         """A frame that reads files in place."""
+        assert isinstance(relation, Files)
         remediation = "Correct the source's `options`, `columns` or `filter`, or its files."
         return self._run(lambda: self._analyzed(read_files(self.spark, relation, projection)), None, remediation)
 
@@ -88,6 +90,7 @@ class PySparkSession(EngineSession):
         split_by: str | None = None,
     ) -> None:
         """One Spark SQL execution; raises RVT-316 for columns of one name."""
+        assert isinstance(target, Files)
         self._run(lambda: write_files(frame, target, split_by), progress=progress)
 
     def rows(

@@ -1,0 +1,84 @@
+"""The target of a stored joint: its table, and its write strategy as a write plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rivet_dagster.model.joint import SINK, Joint
+from rivet_dagster.model.target import Target, WatermarkColumn
+from rivet_dagster.model.write_plan import (
+    Append,
+    AppendNewer,
+    DeleteInsert,
+    History,
+    ReplaceAll,
+    ReplacePartitions,
+    Upsert,
+    WritePlan,
+)
+from rivet_dagster.model.write_strategy import WriteStrategy
+
+
+def target_of(joint: Joint, workspace: str, options: Mapping[str, Any]) -> Target:
+    """Return where a joint is stored: a sink in its own table, any other in the workspace under its name.
+
+    ``options`` are those of the joint that concern storage.
+    """
+    strategy = joint.write_strategy
+    lookback = strategy.options.get("lookback")
+    watermark = strategy.watermark_column
+    return Target(
+        catalog=str(joint.catalog) if joint.type == SINK else workspace,
+        table=str(joint.table) if joint.type == SINK else joint.name,
+        write=write_plan(strategy),
+        options=options,
+        partitions=joint.partitions,
+        on_empty=strategy.on_empty,
+        watermark=None if watermark is None else WatermarkColumn(watermark, lookback),
+        retention=joint.retention,
+    )
+
+
+def write_plan(strategy: WriteStrategy) -> WritePlan:
+    """Return what a write strategy does, as data.
+
+    >>> write_plan(WriteStrategy("merge", options={"key_columns": ("id",), "watermark_column": "at"}))
+    Upsert(mode='upsert', keys=('id',), order_by=('at',), schema_change='fail')
+    """
+    return _PLANS[strategy.mode](strategy)
+
+
+def _delete_insert(strategy: WriteStrategy) -> DeleteInsert:
+    parted = strategy.partition_columns
+    change = strategy.on_schema_change
+    return DeleteInsert(columns=parted or strategy.key_columns, by_partition=bool(parted), schema_change=change)
+
+
+def _history(strategy: WriteStrategy) -> History:
+    options = strategy.options
+    names = dict(strategy.validity)
+    return History(
+        keys=strategy.key_columns,
+        tracked=options.get("track_columns"),
+        effective_at=options.get("effective_at"),
+        order_by=strategy.order_by,
+        close_missing=options.get("close_missing", False),
+        valid_from=names["valid_from"],
+        valid_to=names["valid_to"],
+        is_current=names["is_current"],
+        schema_change=strategy.on_schema_change,
+    )
+
+
+_PLANS: dict[str, Callable[[WriteStrategy], WritePlan]] = {
+    "append": lambda s: Append(schema_change=s.on_schema_change),
+    "replace": lambda _: ReplaceAll(),
+    "truncate_insert": lambda s: ReplaceAll(keeps_table=True, schema_change=s.on_schema_change),
+    "merge": lambda s: Upsert(keys=s.key_columns, order_by=s.order_by, schema_change=s.on_schema_change),
+    "delete_insert": _delete_insert,
+    "snapshot": lambda s: ReplacePartitions(column=s.options["partition_column"], schema_change=s.on_schema_change),
+    "incremental_append": lambda s: AppendNewer(column=s.options["watermark_column"], schema_change=s.on_schema_change),
+    "scd2": _history,
+}
+"""Each mode's plan."""
