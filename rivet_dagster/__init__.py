@@ -8,23 +8,23 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from rivet_dagster.compiler.plan import CompiledAssembly
-    from rivet_dagster.definitions.asset_selection import build_rivet_asset_selection
-    from rivet_dagster.definitions.asset_specs import build_rivet_asset_specs
-    from rivet_dagster.definitions.component import RivetProjectComponent
-    from rivet_dagster.definitions.conditions import automation_condition
-    from rivet_dagster.definitions.groups import RivetGroupRun
+    from rivet_dagster.definitions.assets.asset_selection import build_rivet_asset_selection
+    from rivet_dagster.definitions.assets.asset_specs import build_rivet_asset_specs
+    from rivet_dagster.definitions.assets.groups import RivetGroupRun
+    from rivet_dagster.definitions.assets.rivet_assets import rivet_assets
+    from rivet_dagster.definitions.automation.conditions import automation_condition
+    from rivet_dagster.definitions.component.component import RivetProjectComponent
     from rivet_dagster.definitions.load import load_definitions
-    from rivet_dagster.definitions.observation import build_observation_schedule
     from rivet_dagster.definitions.project import RivetProject
-    from rivet_dagster.definitions.resources import rivet_executor
-    from rivet_dagster.definitions.rivet_assets import rivet_assets
-    from rivet_dagster.definitions.rivet_resources import rivet_resources
-    from rivet_dagster.definitions.schedules import build_schedule_from_rivet_selection
+    from rivet_dagster.definitions.resources.resources import rivet_executor
+    from rivet_dagster.definitions.resources.rivet_resources import rivet_resources
+    from rivet_dagster.definitions.schedules.observation import build_observation_schedule
+    from rivet_dagster.definitions.schedules.schedules import build_schedule_from_rivet_selection
     from rivet_dagster.definitions.sensors.after_success import build_after_success_sensor
     from rivet_dagster.definitions.sensors.files import build_files_sensor
     from rivet_dagster.definitions.sensors.source_changed import build_source_changed_sensor
     from rivet_dagster.definitions.sensors.sweep import build_sweep_sensors
-    from rivet_dagster.definitions.translator import DagsterRivetTranslator
+    from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
     from rivet_dagster.errors import RivetError
     from rivet_dagster.execution.refs import MaterializedRef
     from rivet_dagster.loading import compile_directory
@@ -32,27 +32,27 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CompiledAssembly": "rivet_dagster.compiler.plan",
-    "DagsterRivetTranslator": "rivet_dagster.definitions.translator",
+    "DagsterRivetTranslator": "rivet_dagster.definitions.specs.translator",
     "Joint": "rivet_dagster.model.joint",
     "MaterializedRef": "rivet_dagster.execution.refs",
     "RivetError": "rivet_dagster.errors",
-    "RivetGroupRun": "rivet_dagster.definitions.groups",
+    "RivetGroupRun": "rivet_dagster.definitions.assets.groups",
     "RivetProject": "rivet_dagster.definitions.project",
-    "RivetProjectComponent": "rivet_dagster.definitions.component",
-    "automation_condition": "rivet_dagster.definitions.conditions",
+    "RivetProjectComponent": "rivet_dagster.definitions.component.component",
+    "automation_condition": "rivet_dagster.definitions.automation.conditions",
     "build_after_success_sensor": "rivet_dagster.definitions.sensors.after_success",
     "build_files_sensor": "rivet_dagster.definitions.sensors.files",
-    "build_observation_schedule": "rivet_dagster.definitions.observation",
-    "build_rivet_asset_selection": "rivet_dagster.definitions.asset_selection",
-    "build_rivet_asset_specs": "rivet_dagster.definitions.asset_specs",
-    "build_schedule_from_rivet_selection": "rivet_dagster.definitions.schedules",
+    "build_observation_schedule": "rivet_dagster.definitions.schedules.observation",
+    "build_rivet_asset_selection": "rivet_dagster.definitions.assets.asset_selection",
+    "build_rivet_asset_specs": "rivet_dagster.definitions.assets.asset_specs",
+    "build_schedule_from_rivet_selection": "rivet_dagster.definitions.schedules.schedules",
     "build_source_changed_sensor": "rivet_dagster.definitions.sensors.source_changed",
     "build_sweep_sensors": "rivet_dagster.definitions.sensors.sweep",
     "compile_directory": "rivet_dagster.loading",
     "load_definitions": "rivet_dagster.definitions.load",
-    "rivet_assets": "rivet_dagster.definitions.rivet_assets",
-    "rivet_executor": "rivet_dagster.definitions.resources",
-    "rivet_resources": "rivet_dagster.definitions.rivet_resources",
+    "rivet_assets": "rivet_dagster.definitions.assets.rivet_assets",
+    "rivet_executor": "rivet_dagster.definitions.resources.resources",
+    "rivet_resources": "rivet_dagster.definitions.resources.rivet_resources",
 }
 
 __all__ = [

@@ -19,9 +19,9 @@ from rivet_dagster.cli.run_report import RunReport, read_report
 from rivet_dagster.cli.screen import Screen, screen_on
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.definitions.jobs.target import target_of
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.target import target_of
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.joint import SOURCE
 

@@ -9,9 +9,9 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.definitions.failure import DIAGNOSTICS
-from rivet_dagster.definitions.materialization_metadata import ROW_COUNT
-from rivet_dagster.definitions.names import step_name
+from rivet_dagster.definitions.metadata.materialization_metadata import ROW_COUNT
+from rivet_dagster.definitions.runs.failure import DIAGNOSTICS
+from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import SOURCE

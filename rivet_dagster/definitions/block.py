@@ -9,13 +9,13 @@ from typing import TypeAlias
 
 import dagster as dg
 
-from rivet_dagster.definitions.jobs import jobs_over_everything
-from rivet_dagster.definitions.observation import build_observation_schedule
-from rivet_dagster.definitions.problems import Problems
+from rivet_dagster.definitions.automation.problems import Problems
+from rivet_dagster.definitions.jobs.jobs import jobs_over_everything
+from rivet_dagster.definitions.jobs.sweeping import sweep_job, sweep_schedules
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.schedules import build_schedule_from_rivet_selection
+from rivet_dagster.definitions.schedules.observation import build_observation_schedule
+from rivet_dagster.definitions.schedules.schedules import build_schedule_from_rivet_selection
 from rivet_dagster.definitions.sensors.declared import declared_sensor
-from rivet_dagster.definitions.sweeping import sweep_job, sweep_schedules
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.automation import ObservationSchedule, TargetSchedule
 from rivet_dagster.model.origin import Origin

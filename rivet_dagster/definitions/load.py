@@ -8,13 +8,13 @@ from typing import Any
 
 import dagster as dg
 
+from rivet_dagster.definitions.assets.rivet_assets import Body, StepSettings, group_body, project_assets
 from rivet_dagster.definitions.block import block_definitions
-from rivet_dagster.definitions.jobs import jobs_over_everything
+from rivet_dagster.definitions.jobs.jobs import jobs_over_everything
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources import rivet_executor
-from rivet_dagster.definitions.rivet_assets import Body, StepSettings, group_body, project_assets
-from rivet_dagster.definitions.rivet_resources import rivet_resources
-from rivet_dagster.definitions.translator import DagsterRivetTranslator
+from rivet_dagster.definitions.resources.resources import rivet_executor
+from rivet_dagster.definitions.resources.rivet_resources import rivet_resources
+from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.execution.progress import Watch
 from rivet_dagster.loading import without_collector
 from rivet_dagster.model.joint import Joint

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.definitions.automation.rules import watched_sources, with_gate_condition, with_rules
 from rivet_dagster.definitions.beta import beta_accepted
-from rivet_dagster.definitions.rules import watched_sources, with_gate_condition, with_rules
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.check import Check
@@ -20,7 +20,7 @@ from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.kept import is_kept, key_path
 
 if TYPE_CHECKING:
-    from rivet_dagster.definitions.translator import DagsterRivetTranslator
+    from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 
 
 class RivetProject:
@@ -76,7 +76,7 @@ class RivetProject:
         Raises one RivetError that holds everything wrong with the project. Where nothing is but the ``dagster:`` block,
         what is made of the project raises it, together with the targets that select nothing.
         """
-        from rivet_dagster.definitions.translator import DagsterRivetTranslator
+        from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 
         root = Path(project_dir).resolve()
         assembly = compile_directory(root, profile, joints=joints, introspect=introspect, recall=True)

@@ -18,7 +18,7 @@ from rivet_dagster.cli.doctor.project import needs_of
 from rivet_dagster.cli.main import main
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.translator import DagsterRivetTranslator
+from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import FAIL, OK, WARN
 

@@ -16,8 +16,8 @@ import pytest
 from support.folders import PROFILES, WORKSPACE, sink, source
 
 from rivet_dagster import load_definitions
-from rivet_dagster.definitions import materialization_metadata
-from rivet_dagster.definitions.materialization_metadata import PLAN_LIMIT
+from rivet_dagster.definitions.metadata import materialization_metadata
+from rivet_dagster.definitions.metadata.materialization_metadata import PLAN_LIMIT
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.errors import RivetError
 
@@ -288,7 +288,7 @@ def test_statistics_are_told_without_another_look_at_the_files(project, instance
 
     exit_metadata = materialization_metadata.exit_metadata
     lake = project({"joints/n.sql": TYPES, "sinks/kept.yaml": sink("kept", "n")})
-    with patch("rivet_dagster.definitions.groups.exit_metadata", blind):
+    with patch("rivet_dagster.definitions.assets.groups.exit_metadata", blind):
         assert metadata(run(lake.root, instance), "kept")["rivet/column_statistics"] is not None
 
 

@@ -9,7 +9,7 @@ import pytest
 from support.folders import WORKSPACE, in_order, sink, source
 
 from rivet_dagster import load_definitions
-from rivet_dagster.definitions import groups
+from rivet_dagster.definitions.assets import groups
 from rivet_dagster.definitions.partitions import partitions_definition, window
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.model.partitions import parse_partitions

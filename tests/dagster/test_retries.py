@@ -9,8 +9,8 @@ import pytest
 from support.folders import ProjectFolder, sink
 
 from rivet_dagster import load_definitions
-from rivet_dagster.definitions import groups
-from rivet_dagster.definitions.identity import run_identity
+from rivet_dagster.definitions.assets import groups
+from rivet_dagster.definitions.runs.identity import run_identity
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.errors import RivetError
 

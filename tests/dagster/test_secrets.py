@@ -10,7 +10,7 @@ from support.folders import PROFILES, sink, source
 
 from rivet_dagster import load_definitions
 from rivet_dagster.cli.main import main
-from rivet_dagster.definitions.failure import secrets_kept
+from rivet_dagster.definitions.runs.failure import secrets_kept
 from rivet_dagster.redaction import remember
 
 TOKEN, LITERAL = "hun/ter+2=", "literal-secret"

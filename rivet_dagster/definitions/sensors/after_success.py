@@ -6,12 +6,12 @@ from collections.abc import Container, Iterable, Sequence
 
 import dagster as dg
 
+from rivet_dagster.definitions.jobs.target import Target, find_target
 from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.sensors.memory import cursor, recall, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
 from rivet_dagster.definitions.sensors.watching import target_job
-from rivet_dagster.definitions.target import Target, find_target
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.origin import Origin
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from rivet_dagster.definitions.failure import secrets_kept
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.runs.failure import secrets_kept
 from rivet_dagster.definitions.sensors.memory import cursor, recall, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
 from rivet_dagster.definitions.sensors.watching import find_source, find_whole_target, observation, target_job

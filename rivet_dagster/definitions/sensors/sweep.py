@@ -4,8 +4,8 @@
 
 import dagster as dg
 
+from rivet_dagster.definitions.jobs.sweeping import JOB, sweep_job
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.sweeping import JOB, sweep_job
 from rivet_dagster.model.sensors import SWEEP_ENDS
 
 

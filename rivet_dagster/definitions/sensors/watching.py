@@ -6,8 +6,8 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.compiler.sensors import wrong_source
+from rivet_dagster.definitions.jobs.target import Target, find_target
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.target import Target, find_target
 from rivet_dagster.errors import RivetError
 
 DATA_VERSION = "dagster/data_version"

@@ -6,10 +6,10 @@ from support.projects import codes, compile_joints, groups, source, sql
 from support.projects import sink as sink_joint
 
 from rivet_dagster import compile_directory
+from rivet_dagster.definitions.assets.sources import source_assets
+from rivet_dagster.definitions.jobs.target import find_target
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.sources import source_assets
-from rivet_dagster.definitions.target import find_target
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.kept import DAGSTER, Part, kept_table, key_path
 

@@ -10,11 +10,11 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
-from rivet_dagster.definitions.failure import failure
-from rivet_dagster.definitions.groups import RivetGroupRun, group_step_name
+from rivet_dagster.definitions.assets.groups import RivetGroupRun, group_step_name
+from rivet_dagster.definitions.assets.sources import source_assets, source_checks
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, engine_pool
-from rivet_dagster.definitions.sources import source_assets, source_checks
+from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_key, engine_pool
+from rivet_dagster.definitions.runs.failure import failure
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.group_run import reads
 from rivet_dagster.execution.progress import Watch

@@ -8,14 +8,14 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint
-from rivet_dagster.definitions.failure import rivet_failures
-from rivet_dagster.definitions.forms import in_form
-from rivet_dagster.definitions.identity import run_identity
-from rivet_dagster.definitions.materialization_metadata import PARTITION_ROW_COUNT, ROW_COUNT
+from rivet_dagster.definitions.metadata.materialization_metadata import PARTITION_ROW_COUNT, ROW_COUNT
+from rivet_dagster.definitions.metadata.table_metadata import column_schema
 from rivet_dagster.definitions.partitions import definition_text, partitions_definition, window
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, open_runtime
-from rivet_dagster.definitions.table_metadata import column_schema
+from rivet_dagster.definitions.resources.forms import in_form
+from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_key, open_runtime
+from rivet_dagster.definitions.runs.failure import rivet_failures
+from rivet_dagster.definitions.runs.identity import run_identity
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.keeping import keep, kept_reference
 from rivet_dagster.execution.reading import reference

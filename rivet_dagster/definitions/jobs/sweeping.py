@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import dagster as dg
 
-from rivet_dagster.definitions.failure import rivet_failures
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.schedules import refusals
+from rivet_dagster.definitions.runs.failure import rivet_failures
+from rivet_dagster.definitions.schedules.schedules import refusals
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.sweeping import sweep_patiently
 from rivet_dagster.model.automation import SweepSchedule

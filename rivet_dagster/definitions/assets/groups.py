@@ -9,16 +9,20 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
-from rivet_dagster.definitions.check_results import asset_check_result
-from rivet_dagster.definitions.data_version import data_version
-from rivet_dagster.definitions.eviction import read_since
-from rivet_dagster.definitions.failure import failure, rivet_failures, step_failures
-from rivet_dagster.definitions.identity import run_identity
-from rivet_dagster.definitions.materialization_metadata import PARTITION_ROW_COUNT, exit_metadata, inner_metadata
-from rivet_dagster.definitions.names import step_name
+from rivet_dagster.definitions.checks.check_results import asset_check_result
+from rivet_dagster.definitions.metadata.materialization_metadata import (
+    PARTITION_ROW_COUNT,
+    exit_metadata,
+    inner_metadata,
+)
 from rivet_dagster.definitions.partitions import run_window
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources import open_runtime
+from rivet_dagster.definitions.resources.resources import open_runtime
+from rivet_dagster.definitions.runs.data_version import data_version
+from rivet_dagster.definitions.runs.eviction import read_since
+from rivet_dagster.definitions.runs.failure import failure, rivet_failures, step_failures
+from rivet_dagster.definitions.runs.identity import run_identity
+from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.eviction import evict
 from rivet_dagster.execution.group_run import run_group

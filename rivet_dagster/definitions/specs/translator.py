@@ -11,11 +11,11 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
-from rivet_dagster.definitions.code_block import code_block
-from rivet_dagster.definitions.lineage import column_lineage, lineage_table
+from rivet_dagster.definitions.metadata.code_block import code_block
+from rivet_dagster.definitions.metadata.lineage import column_lineage, lineage_table
+from rivet_dagster.definitions.metadata.table_metadata import column_schema, table_name
 from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.table_metadata import column_schema, table_name
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import SOURCE
 

@@ -9,8 +9,8 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint
-from rivet_dagster.definitions.code_block import code_block
-from rivet_dagster.definitions.table_metadata import column_schema, table_name
+from rivet_dagster.definitions.metadata.code_block import code_block
+from rivet_dagster.definitions.metadata.table_metadata import column_schema, table_name
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.model.convert import shortened

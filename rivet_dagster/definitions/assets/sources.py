@@ -8,11 +8,11 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
-from rivet_dagster.definitions.check_results import asset_check_result
-from rivet_dagster.definitions.failure import rivet_failures
-from rivet_dagster.definitions.names import step_name
+from rivet_dagster.definitions.checks.check_results import asset_check_result
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources import ENGINE_TAG, engine_key, engine_pool, open_runtime
+from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_key, engine_pool, open_runtime
+from rivet_dagster.definitions.runs.failure import rivet_failures
+from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.execution.judging import check_source
 from rivet_dagster.execution.reading import data_version
 from rivet_dagster.execution.runtime import Runtime

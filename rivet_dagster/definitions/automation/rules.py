@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from rivet_dagster.definitions.conditions import Condition, automation_condition, for_sources, gate_condition
-from rivet_dagster.definitions.problems import Problems
+from rivet_dagster.definitions.automation.conditions import Condition, automation_condition, for_sources, gate_condition
+from rivet_dagster.definitions.automation.problems import Problems
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.automation import FreshnessRule
 from rivet_dagster.model.joint import SOURCE

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.definitions.jobs.target import target_of
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.target import target_of
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import Partitions
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import dagster as dg
 
+from rivet_dagster.definitions.jobs.target import Target, find_target
 from rivet_dagster.definitions.partitions import last_whole_partition, partitions_definition
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.target import Target, find_target
 from rivet_dagster.errors import RivetError
 
 Tick = Callable[[dg.ScheduleEvaluationContext], Iterator[dg.RunRequest | dg.SkipReason]]

@@ -1,0 +1,1 @@
+"""Joints as assets: the steps that make them, and what a reader of a project selects of them."""

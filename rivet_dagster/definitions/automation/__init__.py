@@ -1,0 +1,1 @@
+"""Declarative automation: conditions, and freshness policies beside them."""

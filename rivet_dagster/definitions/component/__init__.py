@@ -1,0 +1,1 @@
+"""The component by which ``dg`` loads a project."""

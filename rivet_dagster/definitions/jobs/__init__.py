@@ -1,0 +1,1 @@
+"""Jobs, and the assets that they, schedules and sensors select."""

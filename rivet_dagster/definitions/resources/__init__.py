@@ -1,0 +1,1 @@
+"""Resources of a project: its engines and its IO manager."""

@@ -1,0 +1,1 @@
+"""What Dagster's runs and event log tell a step, and what a step tells them."""

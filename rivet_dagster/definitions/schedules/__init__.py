@@ -1,0 +1,1 @@
+"""Schedules: one kind a file."""

@@ -1,0 +1,1 @@
+"""How joints and checks look in Dagster before they ever ran."""
