@@ -44,6 +44,7 @@ REMEDIATIONS: dict[str, str] = {
     "or connect.",
     "RVT-124": "Let `dagster instance info` say what is wrong with it; docs/dagster.yaml is one that works.",
     "RVT-125": "Write ${NAME} in its place, and set that variable for the process that runs.",
+    "RVT-126": "Set it in the engine's `config` or `packages`, which win, or give each catalog an engine of its own.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "
     "without `name` it is the file's.",
@@ -90,6 +91,8 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-325": "Leave `partitions` out, or use merge or snapshot.",
     "RVT-326": "Remove the option: a source is read by the steps of other joints, which have options of their own.",
     "RVT-327": "Correct the name; the `schema` of a source names all its columns, those of folders like `day=1`, too.",
+    "RVT-328": "Run the joint on an engine that reads what the catalog gives, or store its rows in another catalog.",
+    "RVT-329": "Use an engine whose SQL this release can read and write.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",
     "RVT-402": "Give the sink's catalog a `path` on a POSIX file system that engine and Dagster both see.",
@@ -123,6 +126,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-517": "Have each partition be a run of its own: `backfill_policy=BackfillPolicy.multi_run()`, or none.",
     "RVT-518": "Give it more time with `timeout`, or look at `rivet/spark_plan` for what takes so long; "
     "`retries` try it again.",
+    "RVT-519": "Use another engine, or a catalog that gives what this one reads and writes.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
 """Each code with the remediation shown where the place of the error has no better one."""

@@ -13,6 +13,7 @@ from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import Files, Relation
 from rivet_dagster.model.schema import Schema
+from rivet_dagster.model.session_needs import SessionNeeds
 from rivet_dagster.model.storage import Base, LandedFile, Published, Record, Rest, Staged, Statistics, Touched, Version
 from rivet_dagster.model.watermark import Override
 
@@ -109,6 +110,10 @@ class Catalog(Protocol):
 
         Raises RVT-103, RVT-104, RVT-105.
         """
+
+    def session_needs(self, engine_type: str) -> SessionNeeds:
+        """Return what sessions of that type of engine need before they start, to reach these tables."""
+        return SessionNeeds()
 
     def source(self, table: str, options: Mapping[str, Any]) -> Relation:
         """What stands under ``table`` now. Raises RVT-403 where nothing does."""

@@ -16,16 +16,17 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine, Progress
 from rivet_dagster.engines.registry import engine_class
 from rivet_dagster.execution.progress import Watch
+from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.project.environment import expand
 
 
 class Runtime:
     """What a run needs of the outside world.
 
-    ``connect`` gives an engine's underlying session by the engine's name; an engine without one connects by itself.
+    ``connect`` gives an engine's underlying connection by the engine's name; an engine without one connects by itself.
     ``${VAR}`` in options is expanded here, from ``environ`` (default: this process's environment). ``watches`` are told
-    how far each write has come. ``heed`` is called before each action of an engine, about once a second while one runs,
-    and before something is published; what it raises stops the action.
+    how far each write has come. ``check_interrupt`` is called before each action of an engine, about once a second
+    while one runs, and before something is published; what it raises stops the action.
     """
 
     def __init__(
@@ -35,56 +36,67 @@ class Runtime:
         connect: Mapping[str, Callable[[], Any]] | None = None,
         environ: Mapping[str, str] | None = None,
         watches: Sequence[Watch] = (),
-        heed: Callable[[], None] | None = None,
+        check_interrupt: Callable[[], None] | None = None,
     ) -> None:
         self.assembly = assembly
         self.root = root
         self._connect = connect or {}
         self._environ = os.environ if environ is None else environ
         self._watches = watches
-        self._heed = heed
+        self._check_interrupt = check_interrupt
+        self._catalogs: dict[str, Catalog] = {}
+        self._engines: dict[str, Engine] = {}
 
     def catalog(self, name: str) -> Catalog:
-        """The catalog of that name."""
+        """Return the catalog of that name. Raises RVT-103, RVT-104, RVT-105, RVT-107, RVT-109."""
+        if name not in self._catalogs:
+            specs = {spec.name: spec for spec in self.assembly.catalogs}
+            self._catalogs[name] = open_catalog(specs[name], self.root, self._environ)
         return self._catalogs[name]
 
     def engine(self, name: str) -> Engine:
-        """The engine of that name; it starts with its first session."""
+        """Return the engine of that name; it starts with its first session.
+
+        Raises RVT-103, RVT-104, RVT-105, RVT-107, RVT-109, RVT-126.
+        """
+        if name not in self._engines:
+            specs = {spec.name: spec for spec in self.assembly.engines}
+            self._engines[name] = self._opened(specs[name])
         return self._engines[name]
 
     @property
     def default_engine(self) -> Engine:
         """The engine of what belongs to no joint: the one that joints take by default."""
-        return self._engines[self.assembly.default_engine or self.assembly.engines[0].name]
+        return self.engine(self.assembly.default_engine or self.assembly.engines[0].name)
 
     @cached_property
     def kept(self) -> KeptAssets:
         """What other Dagster assets return."""
         return KeptAssets(self.catalog(self.assembly.workspace))
 
-    def heed(self) -> None:
+    def check_interrupt(self) -> None:
         """Raise what is to stop the run, if anything."""
-        if self._heed is not None:
-            self._heed()
+        if self._check_interrupt is not None:
+            self._check_interrupt()
+
+    heed = check_interrupt
 
     def progress_of(self, joint: str) -> Callable[[Progress], None] | None:
-        """Whom a session tells how far the write of this joint's rows has come; None where nobody listens."""
+        """Return the listener for how far the write of this joint's rows has come; None where nobody listens."""
 
-        def tell(progress: Progress) -> None:
+        def report(progress: Progress) -> None:
             for watch in self._watches:
                 watch(joint, progress)
 
-        return tell if self._watches else None
+        return report if self._watches else None
 
-    @cached_property
-    def _catalogs(self) -> dict[str, Catalog]:
-        return {spec.name: open_catalog(spec, self.root, self._environ) for spec in self.assembly.catalogs}
+    def _opened(self, spec: EngineSpec) -> Engine:
+        needs = [self.catalog(name).session_needs(spec.type) for name in reached(self.assembly, spec)]
+        expanded = replace(spec, options=expand(spec.options, self._environ))
+        return engine_class(spec.type)(expanded, self._connect.get(spec.name), self._check_interrupt, needs)
 
-    @cached_property
-    def _engines(self) -> dict[str, Engine]:
-        return {
-            spec.name: engine_class(spec.type)(
-                replace(spec, options=expand(spec.options, self._environ)), self._connect.get(spec.name), self._heed
-            )
-            for spec in self.assembly.engines
-        }
+
+def reached(assembly: CompiledAssembly, engine: EngineSpec) -> list[str]:
+    """Return the names of the catalogs that an engine reaches: its own, and the workspace."""
+    names = {*engine.catalogs, assembly.workspace}
+    return [spec.name for spec in assembly.catalogs if spec.name in names]

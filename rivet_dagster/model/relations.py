@@ -64,3 +64,6 @@ class ArrowRows:
 
 Relation = Files | CatalogTable | JdbcTable | ArrowRows
 """Anything an engine may read in place; each says which of them it reads, and which it writes."""
+
+Kinds = frozenset[type]
+"""Some of the kinds of relation."""

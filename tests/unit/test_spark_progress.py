@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from rivet_dagster.engines.contract import Progress
-from rivet_dagster.engines.pyspark.jobs import ConnectJobs
-from rivet_dagster.engines.pyspark.progress import Tally, telling
+from rivet_dagster.engines.pyspark.connect import ConnectAdapter
+from rivet_dagster.engines.pyspark.progress import Tally, reporting
 from rivet_dagster.engines.pyspark.stages import Stage
 
 
@@ -53,7 +53,7 @@ class FakeJobs:
 def test_the_end_tells_that_all_is_done():
     told: list[Progress] = []
     jobs = FakeJobs()
-    with telling(told.append, jobs, "t") as tick:
+    with reporting(told.append, jobs.watch, "t") as tick:
         tick()
         jobs.see([Stage(0, 3, 8)])
         tick()
@@ -65,7 +65,7 @@ def test_the_end_tells_that_all_is_done():
 def test_what_was_never_told_of_has_no_end_either():
     told: list[Progress] = []
     jobs = FakeJobs()
-    with telling(told.append, jobs, "t"):
+    with reporting(told.append, jobs.watch, "t"):
         jobs.see([Stage(0, 3, 8)])
     assert told == []
 
@@ -75,7 +75,7 @@ def test_what_fails_is_not_told_to_be_done():
     jobs = FakeJobs()
 
     def work() -> None:
-        with telling(told.append, jobs, "t") as tick:
+        with reporting(told.append, jobs.watch, "t") as tick:
             jobs.see([Stage(0, 3, 8)])
             tick()
             raise ZeroDivisionError
@@ -120,7 +120,7 @@ JOIN = [
 def test_over_connect_only_stages_that_have_begun_are_counted():
     told: list[Progress] = []
     spark = FakeConnect()
-    with telling(told.append, ConnectJobs(spark), "t") as tick:
+    with reporting(told.append, ConnectAdapter(spark).watch, "t") as tick:
         for stages in JOIN:
             spark.tell(*stages)
             tick()
@@ -132,6 +132,6 @@ def test_over_connect_only_stages_that_have_begun_are_counted():
 
 def test_over_connect_a_write_that_fails_leaves_no_handler():
     spark = FakeConnect()
-    with pytest.raises(ZeroDivisionError), telling(print, ConnectJobs(spark), "t"):
+    with pytest.raises(ZeroDivisionError), reporting(print, ConnectAdapter(spark).watch, "t"):
         raise ZeroDivisionError
     assert spark.handlers == []

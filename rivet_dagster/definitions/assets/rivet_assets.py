@@ -13,7 +13,7 @@ from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
 from rivet_dagster.definitions.assets.groups import RivetGroupRun, group_step_name
 from rivet_dagster.definitions.assets.sources import source_assets, source_checks
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_key, engine_pool
+from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_keys, engine_pool
 from rivet_dagster.definitions.runs.failure import failure
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.group_run import reads
@@ -115,7 +115,6 @@ def _group_assets(
     assembly = project.assembly
     read = reads(assembly, group, [joint.name for joint in joints])
     stored = [name for name in group.before if name in read & project.selected and assembly.joint(name).type != SOURCE]
-    engine_keys = {engine_key(spec.name) for spec in assembly.engines}
     about = f"{len(joints)} joint{'s' if len(joints) > 1 else ''} as one query on '{group.engine}'"
 
     def run(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
@@ -136,7 +135,7 @@ def _group_assets(
         ins={name: dg.AssetIn(project.key(name)) for name in stored},
         can_subset=True,
         backfill_policy=_backfill_policy(joints[-1], settings),
-        required_resource_keys=engine_keys | settings.required_resource_keys | own.keys() - {CONFIG},
+        required_resource_keys=engine_keys(assembly) | settings.required_resource_keys | own.keys() - {CONFIG},
         op_tags=_op_tags(settings, group),
         pool=assembly.joint(group.exit).step.pool or settings.pool or engine_pool(group.engine),
         description=settings.description or about,

@@ -10,7 +10,7 @@ from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.checks.check_results import asset_check_result
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_key, engine_pool, open_runtime
+from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_keys, engine_pool, open_runtime
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.execution.judging import check_source
@@ -80,7 +80,7 @@ def _gate(project: RivetProject, joint: CompiledJoint) -> dg.AssetChecksDefiniti
     @dg.multi_asset_check(
         name=step_name(project.assembly, "check", joint.name),
         specs=[project.check_spec(check, joint.name) for check in joint.checks],
-        required_resource_keys={engine_key(spec.name) for spec in project.assembly.engines},
+        required_resource_keys=engine_keys(project.assembly),
         op_tags={ENGINE_TAG: joint.engine},
         pool=engine_pool(joint.engine),
         can_subset=True,

@@ -13,7 +13,7 @@ from rivet_dagster.definitions.metadata.table_metadata import column_schema
 from rivet_dagster.definitions.partitions import definition_text, partitions_definition, window
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.forms import in_form
-from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_key, open_runtime
+from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_keys, open_runtime
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.identity import run_identity
 from rivet_dagster.errors import RivetError
@@ -82,7 +82,7 @@ class RivetIOManager(dg.IOManager):
 
 def io_manager_definition(project: RivetProject) -> dg.IOManagerDefinition:
     """The project's IO manager; its engines are the project's resources."""
-    keys = {engine_key(spec.name) for spec in project.assembly.engines}
+    keys = engine_keys(project.assembly)
 
     @dg.io_manager(required_resource_keys=keys, description="Joints of a rivet_dagster project, and assets beside them")
     def rivet_io_manager(context: dg.InitResourceContext) -> RivetIOManager:

@@ -1,11 +1,11 @@
-"""Engines as Dagster resources: dagster-pyspark's lazy session, started by whoever needs it first."""
+"""Engines as Dagster resources: those that their plugins describe, each made by whoever needs it first."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.engines.registry import concurrency_limit, engine_class
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.progress import Watch
-from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.execution.runtime import Runtime, reached
 from rivet_dagster.model.profile import EngineSpec
 
 ENGINE_TAG = "rivet/engine"
@@ -34,21 +34,41 @@ def engine_pool(engine: str) -> str:
     return f"rivet_{engine}"
 
 
+def engine_keys(assembly: CompiledAssembly) -> set[str]:
+    """The resource keys of all engines that connect through a Dagster resource."""
+    return {engine_key(spec.name) for spec in assembly.engines if engine_class(spec.type).resource is not None}
+
+
 def engine_resources(project: RivetProject) -> dict[str, dg.ResourceDefinition]:
-    """One resource for each engine of the profile, by resource key."""
-    return {engine_key(spec.name): _engine_resource(write(spec)) for spec in project.assembly.engines}
+    """The resources that the engines of the profile connect through, by resource key."""
+    assembly, keys = project.assembly, engine_keys(project.assembly)
+    return {
+        engine_key(spec.name): _engine_resource(write(_part(assembly, spec)), project.root)
+        for spec in assembly.engines
+        if engine_key(spec.name) in keys
+    }
 
 
 def open_runtime(
-    project: RivetProject, resources: Any, watches: Sequence[Watch] = (), heed: Callable[[], None] | None = None
+    project: RivetProject,
+    resources: Any,
+    watches: Sequence[Watch] = (),
+    check_interrupt: Callable[[], None] | None = None,
 ) -> Runtime:
-    """The runtime of a step, its engines connected through the step's resources; what ``heed`` raises stops it."""
+    """Open the runtime of a step, its engines connected through the step's resources.
 
-    def connect(key: str) -> Callable[[], Any]:
-        return lambda: getattr(resources, key).spark_session
+    What ``check_interrupt`` raises stops it.
+    """
 
-    connects = {spec.name: connect(engine_key(spec.name)) for spec in project.assembly.engines}
-    return Runtime(project.assembly, project.root, connects, watches=watches, heed=heed)
+    def connect(key: str, attribute: str) -> Callable[[], Any]:
+        return lambda: getattr(getattr(resources, key), attribute)
+
+    connects = {
+        spec.name: connect(engine_key(spec.name), resource.connection)
+        for spec in project.assembly.engines
+        if (resource := engine_class(spec.type).resource) is not None
+    }
+    return Runtime(project.assembly, project.root, connects, watches=watches, check_interrupt=check_interrupt)
 
 
 def rivet_executor(project: RivetProject) -> dg.ExecutorDefinition:
@@ -60,16 +80,24 @@ def rivet_executor(project: RivetProject) -> dg.ExecutorDefinition:
     return _limited_executor(tuple(limits.items()))
 
 
-@dataclass(frozen=True)
 class _WrongEngine:
     """Stands for an engine whose options are wrong: Dagster shows an error of a step better than one of a resource."""
 
-    error: RivetError
+    def __init__(self, error: RivetError) -> None:
+        self._error = error
 
-    @property
-    def spark_session(self) -> Any:
-        """Raise what is wrong."""
-        raise self.error
+    def __getattr__(self, name: str) -> Any:
+        """Raise what is wrong, whatever the connection is called."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise self._error
+
+
+def _part(assembly: CompiledAssembly, engine: EngineSpec) -> CompiledAssembly:
+    """The part of the plan that says what an engine is: its declaration, and the catalogs that it reaches."""
+    names = reached(assembly, engine)
+    catalogs = tuple(spec for spec in assembly.catalogs if spec.name in names)
+    return CompiledAssembly(profile="", engines=(engine,), catalogs=catalogs, workspace=assembly.workspace)
 
 
 # Definitions can only be merged where what has one key is one object: those of two parts of a project are.
@@ -80,18 +108,20 @@ def _limited_executor(limits: tuple[tuple[str, int], ...]) -> dg.ExecutorDefinit
 
 
 @cache
-def _engine_resource(declared: str) -> dg.ResourceDefinition:
-    """The resource of the engine that is declared so, as JSON."""
-    spec: EngineSpec = read(EngineSpec, json.loads(declared))
+def _engine_resource(declared: str, root: Path) -> dg.ResourceDefinition:
+    """The resource of the one engine of a plan, which is declared so, as JSON."""
+    plan: CompiledAssembly = read(CompiledAssembly, json.loads(declared))
+    (spec,) = plan.engines
 
     def make(_: dg.InitResourceContext) -> Any:
-        # dagster_pyspark imports pyspark: not while definitions load.
-        from dagster_pyspark import LazyPySparkResource
-
+        described = engine_class(spec.type).resource
+        assert described is not None
         try:
-            engine = Runtime(CompiledAssembly(profile="", engines=(spec,)), Path()).engine(spec.name)
+            engine = Runtime(plan, root).engine(spec.name)
         except RivetError as error:
             return _WrongEngine(error)
-        return LazyPySparkResource(spark_config=dict(engine.session_config()))
+        # Imported here, not while definitions load: that of Spark imports pyspark.
+        module, name = described.class_path.split(":")
+        return getattr(import_module(module), name)(**engine.resource_arguments())
 
-    return dg.ResourceDefinition(resource_fn=make, description=f"Spark session of the engine '{spec.name}'")
+    return dg.ResourceDefinition(resource_fn=make, description=f"Connection of the engine '{spec.name}'")

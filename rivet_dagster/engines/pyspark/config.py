@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from rivet_dagster.model import convert
 from rivet_dagster.model.entry_points import is_unexpanded
 from rivet_dagster.model.profile import EngineSpec
+from rivet_dagster.model.session_needs import SessionNeeds, merged, package_name
 
 OPTIONS = frozenset({"master", "remote", "config", "packages", "app_name", "max_fusion_depth"})
 
@@ -35,8 +36,10 @@ _COMPILED = frozenset({"max_fusion_depth"})
 """Options that the compiler needs, which knows no variable's value."""
 
 
-def session_config(spec: EngineSpec) -> dict[str, str]:
-    """Spark's settings for ``spec``; its ``config`` overrides everything else.
+def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict[str, str]:
+    """Return Spark's settings for ``spec`` and what catalogs need; its ``config`` overrides everything else.
+
+    A server has the packages and jars that it was started with, whatever catalogs need. Raises RVT-126.
 
     >>> spec = EngineSpec("spark", "pyspark", options={"master": "local[2]", "config": {"spark.ui.enabled": False}})
     >>> for setting in session_config(spec).items():
@@ -56,9 +59,15 @@ def session_config(spec: EngineSpec) -> dict[str, str]:
     defaults = place | {"spark.app.name": options.get("app_name", "rivet_dagster")} | _DEFAULTS
     if not remote:
         defaults |= _CLASSIC_DEFAULTS
-    if options.get("packages"):
-        defaults["spark.jars.packages"] = ",".join(convert.texts(options["packages"]))
-    return defaults | config
+    packages = convert.texts(options["packages"]) if options.get("packages") else ()
+    wanted = merged(needs, decided={*config, *map(package_name, packages)})
+    if not remote:
+        defaults |= _joined("spark.jars.packages", (*packages, *wanted.packages)) | _joined("spark.jars", wanted.jars)
+    return {**defaults, **wanted.config, **config}
+
+
+def _joined(key: str, values: Sequence[str]) -> dict[str, str]:
+    return {key: ",".join(values)} if values else {}
 
 
 def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:

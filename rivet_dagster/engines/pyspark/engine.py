@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rivet_dagster.engines.contract import Engine
+from rivet_dagster.engines.contract import DagsterResource, Engine
 from rivet_dagster.engines.pyspark.config import OPTIONS, session_config, wrong_options
 from rivet_dagster.engines.pyspark.examining import examine
 from rivet_dagster.model.entry_points import refuse_wrong_options
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.profile import EngineSpec
+from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTable, Kinds
+from rivet_dagster.model.session_needs import SessionNeeds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from rivet_dagster.engines.pyspark.adapter import SparkAdapter
     from rivet_dagster.engines.pyspark.session import PySparkSession
 
 
@@ -29,7 +32,10 @@ class PySparkEngine(Engine):
 
     type: ClassVar[str] = "pyspark"
     options: ClassVar[frozenset[str]] = OPTIONS
-    default_concurrency: ClassVar[int] = 1
+    reads: ClassVar[Kinds] = frozenset({Files, CatalogTable, JdbcTable, ArrowRows})
+    writes: ClassVar[Kinds] = frozenset({Files, CatalogTable, JdbcTable})
+    dialect: ClassVar[str] = "databricks"
+    resource: ClassVar[DagsterResource | None] = DagsterResource("dagster_pyspark:LazyPySparkResource", "spark_session")
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
@@ -45,20 +51,25 @@ class PySparkEngine(Engine):
         self,
         spec: EngineSpec,
         connect: Callable[[], Any] | None = None,
-        heed: Callable[[], None] | None = None,
+        check_interrupt: Callable[[], None] | None = None,
+        needs: Sequence[SessionNeeds] = (),
     ) -> None:
         refuse_wrong_options(PySparkEngine, f"engine '{spec.name}'", spec.options)
         self.name = spec.name
-        self._config = session_config(spec)
+        self._config = session_config(spec, needs)
         self._connect = connect
-        self._heed = heed
-        self._base: SparkSession | None = None
+        self._check_interrupt = check_interrupt
+        self._base: SparkAdapter | None = None
         self._settings: dict[str, str] = {}
         self._lock = Lock()
 
     def session_config(self) -> dict[str, str]:
-        """Spark's settings, as its session builder takes them."""
+        """Return Spark's settings, as its session builder takes them."""
         return dict(self._config)
+
+    def resource_arguments(self) -> Mapping[str, Any]:
+        """Return Spark's settings."""
+        return {"spark_config": self.session_config()}
 
     def examine(self) -> Iterable[Finding]:
         """Java and the driver's memory; of a server that somebody listens there."""
@@ -75,31 +86,28 @@ class PySparkEngine(Engine):
         try:
             with self._lock:
                 base = self._live_base()
-            return PySparkSession(base, self._settings, self._heed)
+            return PySparkSession(base, self._settings, self._check_interrupt)
         except Exception as error:
             translated = spark_error(error)
             if translated is None:
                 raise
             raise translated from error
 
-    def _live_base(self) -> SparkSession:
+    def _live_base(self) -> SparkAdapter:
         from rivet_dagster.engines.pyspark.launch import connected
         from rivet_dagster.engines.pyspark.waiting import wait_for
 
-        if self._base is None or _is_stopped(self._base):
+        if self._base is None or self._base.is_stopped:
             # In a thread of its own Spark does not replace the process's handler of SIGINT, which may be Dagster's.
-            base = wait_for(lambda: connected(self._config, self._connect), lambda: None, grace=0, tick=self._heed)
+            base = wait_for(
+                lambda: connected(self._config, self._connect), lambda: None, grace=0, tick=self._check_interrupt
+            )
             # Another engine's settings may have come first in this application; those of the JVM itself cannot differ.
-            self._settings = {key: value for key, value in self._config.items() if _is_modifiable(base, key)}
+            self._settings = {key: value for key, value in self._config.items() if _is_modifiable(base.spark, key)}
             self._base = base
         return self._base
 
 
-def _is_stopped(spark: Any) -> bool:
-    from rivet_dagster.engines.pyspark.jobs import is_connect
-
-    return bool(spark.is_stopped if is_connect(spark) else spark.sparkContext._jsc is None)
-
-
 def _is_modifiable(spark: SparkSession, key: str) -> bool:
-    return key.startswith("spark.sql.") and spark.conf.isModifiable(key)
+    """Return whether a setting can be a session's own; Spark does not know those of the catalogs that it loads."""
+    return key.startswith("spark.sql.catalog.") or (key.startswith("spark.sql.") and spark.conf.isModifiable(key))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from rivet_dagster.engines.pyspark.adapter import SparkAdapter, adapter_of
 from rivet_dagster.engines.pyspark.java import find_java, prepare_java
 from rivet_dagster.engines.pyspark.messages import summary
 from rivet_dagster.errors import RivetError
@@ -24,13 +25,8 @@ _applications: dict[str, Mapping[str, str]] = {}
 """The settings that the first engine on each Spark application (Connect: session) of this process asked for."""
 
 
-def start(config: Mapping[str, str]) -> SparkSession:
-    """Start Spark, or attach to it, with exactly these settings. Raises as ``connected`` does."""
-    return connected(config, None)
-
-
-def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> SparkSession:
-    """The session that ``connect`` gives (default: one of ``config``), after what Spark needs before it starts.
+def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> SparkAdapter:
+    """Return the session that ``connect`` gives (default: one of ``config``), after what Spark needs before it starts.
 
     Raises RVT-111, RVT-112, RVT-123, RVT-502, RVT-506.
     """
@@ -46,12 +42,12 @@ def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> S
         expect_server(config["spark.remote"], os.environ)
         require_imports(remote=True)
     try:
-        spark: SparkSession = connect() if connect else _build(config)
-        owner = _applications.setdefault(_identity(spark), config)
+        spark = adapter_of(connect() if connect else _build(config))
+        owner = _applications.setdefault(spark.identity, config)
         if "spark.remote" in config and owner.get("spark.remote") != config["spark.remote"]:
             # Spark's builder gives its first Connect session to everybody, whatever server they name.
-            spark = _build(config)
-            _applications[_identity(spark)] = config
+            spark = adapter_of(_build(config))
+            _applications[spark.identity] = config
     except RivetError:
         raise
     except Exception as error:
@@ -146,12 +142,6 @@ def _refuse_another(config: Mapping[str, str], context: Any, building: bool) -> 
 
 def _packages(config: Mapping[str, str]) -> set[str]:
     return {name.strip() for name in config.get("spark.jars.packages", "").split(",")} - {""}
-
-
-def _identity(spark: Any) -> str:
-    from rivet_dagster.engines.pyspark.jobs import is_connect
-
-    return str(spark.session_id if is_connect(spark) else spark.sparkContext.applicationId)
 
 
 def _logging_is_configured(config: Mapping[str, str], environ: Mapping[str, str]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _LATEST = 20
 _SECONDS = 1.0
@@ -40,13 +41,14 @@ def noted(spark: SparkSession, tag: str) -> QueryPlan:
         time.sleep(0.02)
 
 
-def asked(view: str, spark: SparkSession, register: Callable[[], None]) -> Callable[[], QueryPlan]:
-    """Ask for the plan of what ``register`` gives the name ``view``, in a thread beside whatever comes next."""
+def asked(spark: SparkSession, frame: DataFrame) -> Callable[[], QueryPlan]:
+    """Ask for the plan of ``frame`` in a thread beside whatever comes next; calling what this returns waits for it."""
     found: Future[str] = Future()
 
     def work() -> None:
+        view = f"rivet_{uuid.uuid4().hex}"
         try:
-            register()
+            frame.createTempView(view)
             found.set_result(spark.sql(f"EXPLAIN FORMATTED SELECT * FROM {view}").collect()[0][0])
         except Exception as error:
             found.set_exception(error)

@@ -1,14 +1,16 @@
-"""The progress of a write, told while somebody waits for it."""
+"""The progress of a write, reported while somebody waits for it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from rivet_dagster.engines.contract import Progress
-from rivet_dagster.engines.pyspark.jobs import Jobs
-from rivet_dagster.engines.pyspark.stages import Stage
+from rivet_dagster.engines.pyspark.stages import See, Stage
+
+Watch = Callable[[str, See], AbstractContextManager[None]]
+"""``SparkAdapter.watch``."""
 
 
 class Tally:
@@ -39,24 +41,24 @@ class Tally:
 
 
 @contextmanager
-def telling(tell: Callable[[Progress], None], jobs: Jobs, tag: str) -> Iterator[Callable[[], None]]:
-    """Watch the work under ``tag`` that the block waits for; what this gives tells how far it is.
+def reporting(report: Callable[[Progress], None], watch: Watch, tag: str) -> Iterator[Callable[[], None]]:
+    """Watch the work under ``tag`` that the block waits for; calling what this yields reports how far it is.
 
-    If that was ever told, the end of the block tells that everything is done; a block that raises does not.
+    If that was ever reported, the end of the block reports that everything is done; a block that raises does not.
     """
     tally = Tally()
     started = time.monotonic()
-    told = False
+    reported = False
 
     def tick() -> None:
-        nonlocal told
+        nonlocal reported
         progress = tally.progress(time.monotonic() - started)
         if progress:
-            told = True
-            tell(progress)
+            reported = True
+            report(progress)
 
-    with jobs.watch(tag, tally.see):
+    with watch(tag, tally.see):
         yield tick
-    last = tally.progress(time.monotonic() - started) if told else None
+    last = tally.progress(time.monotonic() - started) if reported else None
     if last:
-        tell(Progress(last.stages, last.stages, last.tasks, last.tasks, last.seconds))
+        report(Progress(last.stages, last.stages, last.tasks, last.tasks, last.seconds))

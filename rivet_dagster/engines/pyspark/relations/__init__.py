@@ -1,0 +1,58 @@
+"""Reading and writing relations on Spark: one kind of relation a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rivet_dagster.engines.contract import cannot_read, cannot_write
+from rivet_dagster.engines.pyspark.relations.arrow_rows import read_arrow_rows
+from rivet_dagster.engines.pyspark.relations.catalog_table import read_catalog_table, write_catalog_table
+from rivet_dagster.engines.pyspark.relations.files import read_files, write_files
+from rivet_dagster.engines.pyspark.relations.jdbc_table import read_jdbc_table, write_jdbc_table
+from rivet_dagster.engines.pyspark.relations.projection import projected
+from rivet_dagster.engines.pyspark.relations.storable import refuse_unstorable
+from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTable, Relation
+from rivet_dagster.model.storage import Projection
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from rivet_dagster.engines.pyspark.adapter import SparkAdapter
+    from rivet_dagster.engines.pyspark.spool import Spool
+
+__all__ = ["read", "write"]
+
+
+def read(adapter: SparkAdapter, relation: Relation, projection: Projection | None, spool: Spool) -> DataFrame:
+    """Return a frame that reads ``relation``, with a source's inline transforms. Raises RVT-519."""
+    match relation:
+        case Files():
+            return read_files(adapter.spark, relation, projection)
+        case CatalogTable():
+            frame = read_catalog_table(adapter.spark, relation)
+        case JdbcTable():
+            frame = read_jdbc_table(adapter.spark, relation)
+        case ArrowRows():
+            frame = read_arrow_rows(adapter, relation, spool)
+        case _:
+            raise cannot_read("pyspark", relation)
+    return frame if projection is None else projected(frame, projection)
+
+
+def write(frame: DataFrame, target: Relation, split_by: str | None) -> None:
+    """Run the frame's query and append its rows to ``target``. Raises RVT-316, RVT-503, RVT-519."""
+    refuse_unstorable(frame)
+    match target:
+        case Files():
+            write_files(frame, target, split_by)
+        case CatalogTable(snapshot=None, timestamp=None):
+            write_catalog_table(_without(frame, split_by), target)
+        case JdbcTable():
+            write_jdbc_table(_without(frame, split_by), target)
+        case _:
+            raise cannot_write("pyspark", target)
+
+
+def _without(frame: DataFrame, split_by: str | None) -> DataFrame:
+    """Return the frame without the column that says how files are split: a table is laid out by itself."""
+    return frame if split_by is None else frame.drop(split_by)

@@ -1,0 +1,86 @@
+"""Rows that come through this process, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.engines.arrow_values import arrow_rows
+from rivet_dagster.engines.pyspark.relations.files import readable
+from rivet_dagster.engines.pyspark.relations.projection import quoted
+from rivet_dagster.model.relations import ArrowRows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from rivet_dagster.engines.pyspark.adapter import SparkAdapter
+    from rivet_dagster.engines.pyspark.spool import Spool
+
+CHUNK = 64 * 2**20
+"""How many bytes are in this process's memory at a time; so few rows go to Spark as they are."""
+
+
+def read_arrow_rows(adapter: SparkAdapter, rows: ArrowRows, spool: Spool) -> DataFrame:
+    """Return a frame over the rows, which are read now; a time without a zone is a TIMESTAMP_NTZ."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    reader = arrow_rows(rows.batches())
+    assert reader is not None
+    return frame_of_batches(adapter, reader, from_arrow_schema(reader.schema, prefer_timestamp_ntz=True), spool)
+
+
+def frame_of_batches(
+    adapter: SparkAdapter, reader: pa.RecordBatchReader, schema: StructType, spool: Spool
+) -> DataFrame:
+    """Return a frame over the rows of ``reader``, as columns of these types."""
+    chunks = _chunks(reader)
+    first, second = next(chunks), next(chunks, None)
+    if second is None:
+        return adapter.spark.createDataFrame(first, schema)
+    chunks = chain([first, second], chunks)
+    del first, second
+    if adapter.sees_local_files:
+        return _spooled(adapter, reader.schema, chunks, schema, spool)
+    # Each a view on the server, which leaves nothing of it here.
+    frames = [adapter.analyzed(adapter.spark.createDataFrame(chunk, schema)) for chunk in chunks]
+    return reduce(lambda frame, other: frame.union(other), frames)
+
+
+def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """Yield tables of about CHUNK bytes; one without rows where there are none."""
+    import pyarrow as pa
+
+    batches: list[pa.RecordBatch] = []
+    some, size = False, 0
+    for batch in reader:
+        batches.append(batch)
+        size += batch.nbytes
+        if size >= CHUNK:
+            some = True
+            yield pa.Table.from_batches(batches, reader.schema)
+            batches, size = [], 0
+    if batches or not some:
+        yield pa.Table.from_batches(batches, reader.schema)
+
+
+def _spooled(
+    adapter: SparkAdapter, arrow_schema: pa.Schema, chunks: Iterator[pa.Table], schema: StructType, spool: Spool
+) -> DataFrame:
+    import pyarrow.parquet as pq
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    path = spool.new_file()
+    with pq.ParquetWriter(path, arrow_schema) as writer:
+        for chunk in chunks:
+            writer.write_table(chunk)
+    stored = from_arrow_schema(arrow_schema, prefer_timestamp_ntz=True)
+    frame = adapter.spark.read.schema(stored).parquet(readable(str(path)))
+    return frame if stored == schema else frame.select([_cast(frame, field) for field in schema.fields])
+
+
+def _cast(frame: DataFrame, field: Any) -> Any:
+    return frame[quoted(field.name)].cast(field.dataType).alias(field.name)

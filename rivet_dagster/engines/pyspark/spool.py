@@ -1,0 +1,28 @@
+"""Rows of a session on this machine's disk, until it ends."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+
+class Spool:
+    """A temporary folder that is made when it is first needed."""
+
+    def __init__(self) -> None:
+        self._root: Path | None = None
+        self._files = 0
+
+    def new_file(self) -> Path:
+        """Return a path for a Parquet file that nobody else has."""
+        if self._root is None:
+            self._root = Path(tempfile.mkdtemp(prefix="rivet-spool-"))
+        self._files += 1
+        return self._root / f"{self._files}.parquet"
+
+    def close(self) -> None:
+        """Remove all of it."""
+        if self._root is not None:
+            shutil.rmtree(self._root, ignore_errors=True)
+            self._root = None

@@ -1,0 +1,61 @@
+"""Views in scopes: what an engine's session needs to give names back when a block ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+
+class ScopedViews:
+    """The views of a session by name, in scopes within one another; letter case makes no difference.
+
+    ``bind`` gives a frame a name, whatever the name meant before; ``unbind`` drops a name.
+
+    >>> names = {}
+    >>> views = ScopedViews(names.__setitem__, names.__delitem__)
+    >>> views.register("a", 1)
+    >>> with views.scope():
+    ...     views.register("a", 2)
+    ...     views.register("b", 3)
+    ...     print(names)
+    {'a': 2, 'b': 3}
+    >>> names
+    {'a': 1}
+    """
+
+    def __init__(self, bind: Callable[[str, Any], None], unbind: Callable[[str], None]) -> None:
+        self._bind = bind
+        self._unbind = unbind
+        self._scopes: list[dict[str, tuple[str, Any]]] = [{}]
+
+    def register(self, name: str, frame: Any) -> None:
+        """Give ``frame`` a name until the innermost scope ends."""
+        self._bind(name, frame)
+        self._scopes[-1][name.lower()] = name, frame
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Drop the names registered in the block at its end, and give back those that they stood before."""
+        self._scopes.append({})
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):  # what failed in the block is what the user must see
+                self._end_scope()
+            raise
+        self._end_scope()
+
+    def clear(self) -> None:
+        """Drop all names."""
+        while self._scopes[0]:
+            _, (name, _) = self._scopes[0].popitem()
+            self._unbind(name)
+
+    def _end_scope(self) -> None:
+        for key, (name, _) in self._scopes.pop().items():
+            before = next((scope[key] for scope in reversed(self._scopes) if key in scope), None)
+            if before is None:
+                self._unbind(name)
+            else:
+                self._bind(*before)
