@@ -229,7 +229,7 @@ def same_plans(runtime: Runtime, spark: Any, sources: Mapping[str, Path]) -> str
     group = runtime.assembly.group(GROUP)
     session = runtime.engine(ENGINE).session()
     try:
-        fused_plan = optimized_plan(frames(runtime, render_whole(runtime.assembly, group, GROUP), session, {})[0])
+        fused_plan = optimized_plan(frames(runtime, render_whole(group, GROUP), session, {})[0])
     finally:
         session.close()
     open_sources(spark, sources)

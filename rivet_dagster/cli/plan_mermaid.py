@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rivet_dagster.cli.plan_text import REASONS
+from rivet_dagster.compiler.joints import QueryJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE
 
@@ -50,7 +51,7 @@ def _node(joint: CompiledJoint, ids: dict[str, str]) -> str:
     place = f"{joint.catalog}.{joint.table}" if joint.type in (SOURCE, SINK) else ""
     parts = f"{joint.partitions.type} by {joint.partitions.column}" if joint.partitions else ""
     gate = f"{len(joint.checks)} check{'s' if len(joint.checks) > 1 else ''}" if joint.checks else ""
-    later = "incremental" if joint.sql_incremental is not None else ""
+    later = "incremental" if isinstance(joint, QueryJoint) and joint.sql_incremental is not None else ""
     label = "<br/>".join(_text(line) for line in (joint.name, place, parts, later, gate) if line)
     return f'{ids[joint.name]}{left}"{label}"{right}:::{joint.type}'
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
+from rivet_dagster.compiler.group_query import Incremental
+from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import Partitions
 
@@ -53,9 +54,9 @@ def _group(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:
     if group.inputs:
         lines.append(f"    reads   {', '.join(group.inputs)}")
     lines.append(f"    {'calls ' if exit_joint.type == 'python' else 'fuses '}  {' -> '.join(group.joints)}")
-    later = [name for name in group.joints if assembly.joint(name).sql_incremental is not None]
+    later = [_incremental(cte.joint, cte.incremental) for cte in group.ctes if cte.incremental is not None]
     if later:
-        lines.append(f"    later   incremental: {', '.join(_incremental(assembly.joint(name)) for name in later)}")
+        lines.append(f"    later   incremental: {', '.join(later)}")
     if exit_joint.checks:
         verdicts = [check.name + ("" if check.blocking else " (warns)") for check in exit_joint.checks]
         others = f"  (with {', '.join(group.judged_with)})" if group.judged_with else ""
@@ -75,11 +76,10 @@ def _parts(partitions: Partitions) -> str:
     return f"{partitions} by {partitions.column}"
 
 
-def _incremental(joint: CompiledJoint) -> str:
+def _incremental(joint: str, later: Incremental) -> str:
     """A joint that reads less from the second run on, and what tells it how much less."""
-    assert joint.template is not None
-    uses = ["watermark"] * joint.template.watermark + ["rows"] * joint.template.this
-    return f"{joint.name} (by the {' and '.join(uses)} of {joint.template.sink})" if uses else joint.name
+    uses = ["watermark"] * later.watermark + ["rows"] * later.this
+    return f"{joint} (by the {' and '.join(uses)} of {later.sink})" if uses else joint
 
 
 def _place(assembly: CompiledAssembly, name: str) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.registry import open_catalog
-from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.compiler.joints import SinkJoint
+from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.execution.watermark import watermark_column
 from rivet_dagster.loading import compile_directory
@@ -23,14 +24,15 @@ def watermark_command(options: argparse.Namespace) -> int:
     root = Path(options.project).resolve()
     assembly = compile_directory(root, options.profile).raise_errors()
     specs = {spec.name: spec for spec in assembly.catalogs}
-    sinks = {j.name: j for j in assembly.joints if j.type == SINK and "watermark_column" in j.write_strategy.options}
+    made = [joint for joint in assembly.joints if isinstance(joint, SinkJoint)]
+    sinks = {sink.name: sink for sink in made if sink.write_strategy.watermark_column is not None}
     chosen = sinks if options.sink is None else {options.sink: _sink(options.sink, sinks, assembly)}
-    catalogs = {str(j.catalog): open_catalog(specs[str(j.catalog)], root, os.environ) for j in chosen.values()}
+    catalogs = {j.catalog: open_catalog(specs[j.catalog], root, os.environ) for j in chosen.values()}
     if options.action == "list":
         _list(chosen, catalogs)
     else:
         (sink,) = chosen.values()
-        _override(sink, catalogs[str(sink.catalog)], None if options.action == "reset" else options.value)
+        _override(sink, catalogs[sink.catalog], None if options.action == "reset" else options.value)
     return 0
 
 
@@ -44,7 +46,7 @@ def _check_usage(options: argparse.Namespace) -> None:
         raise RivetError("RVT-110", f"watermark {options.action} takes no VALUE")
 
 
-def _sink(name: str, sinks: dict[str, CompiledJoint], assembly: CompiledAssembly) -> CompiledJoint:
+def _sink(name: str, sinks: dict[str, SinkJoint], assembly: CompiledAssembly) -> SinkJoint:
     if name in sinks:
         return sinks[name]
     types = {joint.name: joint.type for joint in assembly.joints}
@@ -53,14 +55,14 @@ def _sink(name: str, sinks: dict[str, CompiledJoint], assembly: CompiledAssembly
     raise RivetError("RVT-306", f"{why}{nearest(name, sinks)}", remediation="Name a sink with a `watermark_column`.")
 
 
-def _list(sinks: dict[str, CompiledJoint], catalogs: dict[str, Catalog]) -> None:
+def _list(sinks: dict[str, SinkJoint], catalogs: dict[str, Catalog]) -> None:
     """A line for each sink; what is wrong with some is raised when all others have been told."""
     wrong: list[Diagnostic] = []
     if not sinks:
         print("no sink has a `watermark_column`")
     for name, sink in sinks.items():
-        catalog = catalogs[str(sink.catalog)]
-        published = catalog.current(str(sink.table))
+        catalog = catalogs[sink.catalog]
+        published = catalog.current(sink.table)
         try:
             print(_line(sink, catalog, published) if published else f"{name}: nothing is published")
         except RivetError as error:
@@ -69,7 +71,7 @@ def _list(sinks: dict[str, CompiledJoint], catalogs: dict[str, Catalog]) -> None
         raise RivetError.of(wrong)
 
 
-def _line(sink: CompiledJoint, catalog: Catalog, published: Published) -> str:
+def _line(sink: SinkJoint, catalog: Catalog, published: Published) -> str:
     column, type_ = watermark_column(sink, published)
     value, override = catalog.greatest(published, column), catalog.watermark_override(published)
     lookback = sink.write_strategy.options.get("lookback")
@@ -79,9 +81,9 @@ def _line(sink: CompiledJoint, catalog: Catalog, published: Published) -> str:
     return ", ".join(parts)
 
 
-def _override(sink: CompiledJoint, catalog: Catalog, text: str | None) -> None:
+def _override(sink: SinkJoint, catalog: Catalog, text: str | None) -> None:
     """Set what the next run reads from; None is everything. Raises RVT-409."""
-    published = catalog.current(str(sink.table))
+    published = catalog.current(sink.table)
     if published is None:
         remedy = "Run it: a first run reads everything."
         raise _refused(sink, "nothing is published yet, so there is no watermark to replace", remedy)
@@ -95,7 +97,7 @@ def _override(sink: CompiledJoint, catalog: Catalog, text: str | None) -> None:
     print(f"{sink.name}: the next run {reads}; once it has published, the watermark is the target's own again")
 
 
-def _refused(sink: CompiledJoint, message: str, remediation: str | None = None) -> RivetError:
+def _refused(sink: SinkJoint, message: str, remediation: str | None = None) -> RivetError:
     return RivetError("RVT-409", message, joint=sink.name, file=sink.file, line=sink.line, remediation=remediation)
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from rivet_dagster.compiler.plan import TemplateNeeds
+from rivet_dagster.compiler.graph import TemplateNeeds
 from rivet_dagster.model.joint import PYTHON, SINK, Joint
 from rivet_dagster.model.project import PythonFunction
 from rivet_dagster.sql.known_query import KnownQuery

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from types import NoneType
 
 from rivet_dagster.compiler.graph import topological
+from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.joint import SOURCE
 
 OWN, UPSTREAM = "own", "upstream"
 """Why a joint changed: its own logic did, or only that of a joint before it."""
@@ -115,7 +115,7 @@ def _changed(before: dict[str, CompiledJoint], after: dict[str, CompiledJoint]) 
 
 def _logic(joint: CompiledJoint) -> str:
     """What changes the joint's rows without a joint before it changing; of a source also what it reads."""
-    place = (joint.catalog, joint.table, dict(joint.options), joint.landing) if joint.type == SOURCE else ()
+    place = (joint.catalog, joint.table, dict(joint.options), joint.landing) if isinstance(joint, SourceJoint) else ()
     return json.dumps((joint.code_version, place), sort_keys=True, default=str)
 
 

@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from rivet_dagster.compiler.graph import Graph, levels, topological
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
-from rivet_dagster.sql.fuse import fuse, union_by_name
-from rivet_dagster.sql.known_query import KnownQuery
-from rivet_dagster.sql.projection import projection
 
 EAGER = "eager"
 PYTHON_BOUNDARY = "python_boundary"
@@ -52,66 +49,6 @@ def fuse_joints(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str
             joins = len(readers) == 1 and name not in reasons
         groups[name] = targets.pop() if joins else name
     return Fusion(groups, reasons)
-
-
-@dataclass(frozen=True)
-class FusedQuery:
-    """The rows of the joint ``result``; ``ctes`` are the SQL joints it is computed from, with their texts."""
-
-    result: str
-    ctes: tuple[tuple[str, str], ...]
-
-    @property
-    def sql(self) -> str:
-        """The query's text."""
-        return fuse(self.ctes, self.result)
-
-
-def subset_queries(
-    exit_name: str, members: tuple[str, ...], upstream: Mapping[str, tuple[str, ...]], texts: Mapping[str, str]
-) -> tuple[FusedQuery, ...]:
-    """The queries whose union by name is the joint ``exit_name`` of a group.
-
-    ``members`` are the group's joints in order; ``texts`` holds the SQL joints' queries. A sink's queries are those
-    of its upstreams; every other joint has one.
-
-    >>> subset_queries("b", ("a", "b", "c"), {"a": (), "b": ("a",), "c": ("b",)}, {"b": "SELECT * FROM a"})
-    (FusedQuery(result='b', ctes=(('b', 'SELECT * FROM a'),)),)
-    """
-    results = (exit_name,) if exit_name in texts else upstream[exit_name]
-    needed = {result: _needed(result, members, upstream) for result in results}
-    return tuple(FusedQuery(r, tuple((n, texts[n]) for n in needed[r] if n in texts)) for r in results)
-
-
-def group_sql(
-    exit_name: str, members: tuple[str, ...], graph: Graph, later: Mapping[str, KnownQuery] | None = None
-) -> str | None:
-    """The group's query as the plan shows it; ``later`` are the queries of joints that have others than at first."""
-    joint = graph.joints[exit_name]
-    if joint.type == PYTHON:
-        return None
-    if joint.type == SOURCE:
-        return joint_sql(exit_name, graph)
-    queries = {**graph.queries, **(later or {})}
-    texts = {name: queries[name].text for name in members if name in queries}
-    return union_by_name([query.sql for query in subset_queries(exit_name, members, graph.upstream, texts)])
-
-
-def joint_sql(name: str, graph: Graph) -> str | None:
-    """A SQL joint's own query or a source's projection; None for other joints."""
-    joint = graph.joints[name]
-    if joint.type == SOURCE:
-        return projection(joint.name, joint.columns, joint.filter, joint.limit)
-    return graph.queries[name].text if name in graph.queries else None
-
-
-def _needed(name: str, members: tuple[str, ...], upstream: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """Of ``members``, in order, ``name`` and all it reads within them."""
-    needed = {name}
-    for member in reversed(members):
-        if member in needed:
-            needed.update(upstream[member])
-    return tuple(member for member in members if member in needed)
 
 
 def _boundaries(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str, int]) -> dict[str, str]:

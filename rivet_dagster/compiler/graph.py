@@ -7,9 +7,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from rivet_dagster.compiler.plan import TemplateNeeds
-from rivet_dagster.model.joint import Joint
+from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.sql.known_query import KnownQuery
+from rivet_dagster.sql.projection import projection
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateNeeds:
+    """What the texts of a template need of a run.
+
+    ``sink`` is the one whose state decides between the two texts, None where there is one alone; ``watermark`` and
+    ``this`` say whether the incremental text uses that sink's watermark and its published rows, ``run_started_at``
+    whether either text uses the time at which the run began.
+    """
+
+    sink: str | None = None
+    watermark: bool = False
+    this: bool = False
+    run_started_at: bool = False
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,13 @@ class Graph:
         """The queries that a SQL joint may be."""
         later = self.incremental.get(name)
         return (self.queries[name],) if later is None else (self.queries[name], later)
+
+    def sql(self, name: str) -> str | None:
+        """A SQL joint's own query or a source's projection; None for other joints."""
+        joint = self.joints[name]
+        if joint.type == SOURCE:
+            return projection(name, joint.columns, joint.filter, joint.limit)
+        return self.queries[name].text if name in self.queries else None
 
     @cached_property
     def consumers(self) -> dict[str, tuple[str, ...]]:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rivet_dagster.compiler.joints import ColumnReference
 from rivet_dagster.compiler.lineage import JointColumns
-from rivet_dagster.compiler.plan import ColumnReference
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.schema import Field, Schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rivet_dagster.compiler.plan import ColumnLineage, ColumnReference
+from rivet_dagster.compiler.joints import ColumnLineage, ColumnReference
 from rivet_dagster.model.joint import SOURCE, Joint
 
 Sources = frozenset[tuple[str, str]]

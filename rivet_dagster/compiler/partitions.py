@@ -8,12 +8,10 @@ from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.schemas import JointSchema
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
-from rivet_dagster.model.partitions import PARTITION_END, PARTITION_KEYS, PARTITION_START
+from rivet_dagster.model.partitions import PARTITION_PARAMETERS
 from rivet_dagster.model.schema import INFERRED, INTROSPECTED
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.parameters import parameters
-
-_PARAMETERS = (PARTITION_START, PARTITION_END, PARTITION_KEYS)
 
 
 def check_parameters(graph: Graph, found: Diagnostics) -> None:
@@ -23,7 +21,7 @@ def check_parameters(graph: Graph, found: Diagnostics) -> None:
             joint = graph.joints[name]
             allowed = joint.partitions.parameters if joint.partitions is not None else ()
             for parameter, line in parameters(text).items():
-                if parameter in _PARAMETERS and parameter not in allowed:
+                if parameter in PARTITION_PARAMETERS and parameter not in allowed:
                     found.sql_error(joint, "RVT-323", SqlError(_why(joint, parameter), line))
     for joint in graph.joints.values():
         if joint.type == SOURCE:
@@ -34,7 +32,7 @@ def _check_source(joint: Joint, found: Diagnostics) -> None:
     """A source's own transforms are no query of the author's: its `partitions` choose the rows."""
     texts = {"filter": joint.filter or "", "columns": "\n".join(text or "" for _, text in joint.columns)}
     for key, text in texts.items():
-        used = [name for name in _PARAMETERS if f":{name}" in text]
+        used = [name for name in PARTITION_PARAMETERS if f":{name}" in text]
         if used:
             message = f"`{key}` uses :{used[0]}, which only SQL joints may"
             found.error(joint, "RVT-323", message, key, "Give the source `partitions`: a run reads its window alone.")

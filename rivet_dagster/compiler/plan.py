@@ -3,107 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
+from rivet_dagster.compiler.group_query import Cte, GroupQuery
+from rivet_dagster.compiler.joints import CompiledJoint as CompiledJoint
+from rivet_dagster.compiler.joints import ComputedJoint, SourceJoint
 from rivet_dagster.compiler.plan_json import read, write
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.model.check import Check
-from rivet_dagster.model.landing import Landing
-from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 from rivet_dagster.model.project import DagsterSettings
-from rivet_dagster.model.schema import NONE, Field
 from rivet_dagster.model.secret_options import literal_secrets, masked
-from rivet_dagster.model.step_options import StepOptions
 from rivet_dagster.model.target import Target
-from rivet_dagster.model.write_strategy import WriteStrategy
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnReference:
-    """A column of a joint."""
-
-    joint: str
-    column: str
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnLineage:
-    """The columns that an output column is made from: of the direct upstream, and of the sources behind it.
-
-    ``sources`` is None where the way there is not certain. What only filters, joins or groups rows is not listed.
-    """
-
-    column: str
-    upstream: tuple[ColumnReference, ...]
-    sources: tuple[ColumnReference, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateNeeds:
-    """What the texts of a template need of a run.
-
-    ``sink`` is the one whose state decides between the two texts, None where there is one alone; ``watermark`` and
-    ``this`` say whether the incremental text uses that sink's watermark and its published rows, ``run_started_at``
-    whether either text uses the time at which the run began.
-    """
-
-    sink: str | None = None
-    watermark: bool = False
-    this: bool = False
-    run_started_at: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompiledJoint:
-    """One joint, resolved.
-
-    ``sql`` is a SQL joint's own text, which begins on ``sql_line`` of its file, or a source's projection; of a template
-    what a first run gets, and ``sql_incremental`` what later ones do, None where that is the same. ``group`` is
-    its fused group, ``asset_group`` its group in Dagster. ``catalog`` and ``table`` say where a source lies or a stored
-    result goes; both are None for a joint that is not stored. ``options`` are those of its storage, ``step``
-    those of the step that runs its group, ``landing`` those of a source that is a landing zone; ``row_values`` says
-    whether Dagster may keep values of its rows. ``schema`` is None
-    where no column is known; ``lineage`` has no entry for a column whose origin is not certain.
-    """
-
-    name: str
-    type: str
-    engine: str
-    upstream: tuple[str, ...]
-    group: str
-    asset_group: str
-    code_version: str
-    sql: str | None = None
-    sql_incremental: str | None = None
-    template: TemplateNeeds | None = None
-    columns: tuple[tuple[str, str | None], ...] = ()
-    filter: str | None = None
-    limit: int | None = None
-    catalog: str | None = None
-    table: str | None = None
-    function: str | None = None
-    function_file: str | None = None
-    write_strategy: WriteStrategy = WriteStrategy()
-    partitions: Partitions | None = None
-    checks: tuple[Check, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
-    step: StepOptions = StepOptions()
-    landing: Landing | None = None
-    retention: str = "latest"
-    row_values: bool = True
-    schema: tuple[Field, ...] | None = None
-    schema_confidence: str = NONE
-    lineage: tuple[ColumnLineage, ...] = ()
-    tags: Mapping[str, str] = field(default_factory=dict)
-    description: str | None = None
-    owners: tuple[str, ...] = ()
-    file: str | None = None
-    line: int | None = None
-    sql_line: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,8 +22,9 @@ class FusedGroup:
     """Joints that run as one query; ``inputs`` are the joints outside it that it reads.
 
     ``judged_with`` are those that only its checks read; ``target`` is where its exit is published, None of a source
-    that stands alone, which is read in place. ``sql`` is the query without the write; None for a Python
-    joint. ``sql_incremental`` is the query when all its templates are incremental, None where that is the same.
+    that stands alone, which is read in place. ``query`` is what computes the exit, None of such a source and of a
+    Python joint. ``sql`` is that query as text, or the source's projection, and ``sql_incremental`` the text when all
+    its templates are incremental, None where that is the same.
     """
 
     name: str
@@ -122,8 +34,14 @@ class FusedGroup:
     inputs: tuple[str, ...]
     judged_with: tuple[str, ...] = ()
     target: Target | None = None
+    query: GroupQuery | None = None
     sql: str | None
     sql_incremental: str | None = None
+
+    @property
+    def ctes(self) -> tuple[Cte, ...]:
+        """The SQL joints of its query, in order."""
+        return self.query.ctes if self.query is not None else ()
 
     @property
     def before(self) -> tuple[str, ...]:
@@ -185,6 +103,25 @@ class CompiledAssembly:
         if found is None:
             raise RivetError("RVT-306", f"no joint is named '{name}'")
         return found
+
+    def computed(self, name: str) -> ComputedJoint:
+        """The joint of that name, one whose rows a run computes; raises RVT-306."""
+        joint = self.joint(name)
+        if isinstance(joint, SourceJoint):
+            raise RivetError("RVT-306", f"'{name}' is a source, which no run computes")
+        return joint
+
+    def source(self, name: str) -> SourceJoint:
+        """The source of that name; raises RVT-306."""
+        joint = self.joint(name)
+        if not isinstance(joint, SourceJoint):
+            raise RivetError("RVT-306", f"'{name}' is no source")
+        return joint
+
+    def target(self, name: str) -> Target | None:
+        """Where the joint is published; None where it is not: a source, or a joint fused into another's query."""
+        group = self._groups_by_name.get(name)
+        return group.target if group is not None else None
 
     def group(self, name: str) -> FusedGroup:
         """The group of that name; raises KeyError."""

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from json.encoder import encode_basestring
 from operator import attrgetter
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 Reader = Callable[[Any], Any]
 
@@ -78,10 +78,11 @@ def _reader(kind: Any) -> Reader:
 
 
 def _union_reader(kinds: list[Any]) -> Reader:
-    """Dataclasses are told apart by their first field, a Literal of each one's own."""
-    first = fields(kinds[0])[0].name
-    readers = {get_args(get_type_hints(kind)[first])[0]: _reader(kind) for kind in kinds}
-    return lambda data: None if data is None else readers[data[first]](data)
+    """Dataclasses are told apart by a field that is a Literal, of each one's own."""
+    hints = [get_type_hints(kind) for kind in kinds]
+    tag = next(item.name for item in fields(kinds[0]) if get_origin(hints[0][item.name]) is Literal)
+    readers = {get_args(hint[tag])[0]: _reader(kind) for kind, hint in zip(kinds, hints, strict=True)}
+    return lambda data: None if data is None else readers[data[tag]](data)
 
 
 def _dataclass_reader(kind: type) -> Reader:

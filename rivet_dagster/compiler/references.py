@@ -7,8 +7,7 @@ from functools import cache, partial
 from pathlib import PurePosixPath
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.graph import Graph
-from rivet_dagster.compiler.plan import TemplateNeeds
+from rivet_dagster.compiler.graph import Graph, TemplateNeeds
 from rivet_dagster.compiler.templates import Know, Rendered, render_templates
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import PYTHON, SINK, SQL, Joint

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.fusion import Fusion, joint_sql
+from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.compiler.joints import ColumnLineage
 from rivet_dagster.compiler.known_columns import Inferred, Known, KnownColumns, schema_text
 from rivet_dagster.compiler.lineage import JointColumns, trace
-from rivet_dagster.compiler.plan import ColumnLineage
 from rivet_dagster.compiler.unknown_columns import check_checks, check_query, check_source
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
@@ -80,9 +80,7 @@ def _known(
     if joint.type == SINK:
         return _sink(joint, upstream, columns, found)
     query, later = graph.queries.get(joint.name), graph.incremental.get(joint.name)
-    first = columns.of(
-        joint, joint_sql(joint.name, graph), upstream, lambda: _inferred(joint, query, graph, upstream, found)
-    )
+    first = columns.of(joint, graph.sql(joint.name), upstream, lambda: _inferred(joint, query, graph, upstream, found))
     if later is None:
         return first
     incremental = columns.of(joint, later.text, upstream, lambda: _inferred(joint, later, graph, upstream, found))
@@ -102,7 +100,7 @@ def _inferred(
         table = _table(joint, upstream[joint.name])
         if check_source(joint, table, found):
             return None
-        return _source_schema(joint, joint_sql(joint.name, graph), table), (), None
+        return _source_schema(joint, graph.sql(joint.name), table), (), None
     tree = query.tree if query is not None else None
     if query is None or tree is None:
         return None, (), None

@@ -8,8 +8,7 @@ from functools import partial
 from itertools import product
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.graph import invert
-from rivet_dagster.compiler.plan import TemplateNeeds
+from rivet_dagster.compiler.graph import TemplateNeeds, invert
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
 from rivet_dagster.model.near_names import NearNames
 from rivet_dagster.model.project import Project

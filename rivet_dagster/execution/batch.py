@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
@@ -25,7 +25,7 @@ _CAME, _BEFORE, _CHANGES = "rivet_came", "rivet_before", "rivet_changes"
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 
 
-def fitted(joint: CompiledJoint, session: EngineSession, frame: Frame, base: Base | None) -> Frame:
+def fitted(joint: ComputedJoint, session: EngineSession, frame: Frame, base: Base | None) -> Frame:
     """``frame`` with the columns that the table will have. Raises RVT-513, RVT-514."""
     found = session.columns(frame)
     _refuse_unknown_columns(joint.write_strategy, found)
@@ -37,7 +37,7 @@ def fitted(joint: CompiledJoint, session: EngineSession, frame: Frame, base: Bas
 
 
 def incoming(
-    joint: CompiledJoint,
+    joint: ComputedJoint,
     session: EngineSession,
     batch: Relation,
     base: Base | None,
@@ -72,7 +72,7 @@ def incoming(
     return _newer(strategy, session, columns)
 
 
-def _merged(joint: CompiledJoint, session: EngineSession, columns: Columns) -> Frame:
+def _merged(joint: ComputedJoint, session: EngineSession, columns: Columns) -> Frame:
     strategy = joint.write_strategy
     keys, order = strategy.key_columns, strategy.order_by
     if session.rows(repeats(BATCH, keys)):
@@ -92,7 +92,7 @@ def _newer(strategy: WriteStrategy, session: EngineSession, columns: Columns) ->
     return session.query(newer(columns, strategy.watermark_column))
 
 
-def _versions(joint: CompiledJoint, session: EngineSession, columns: Columns, started: datetime) -> Frame:
+def _versions(joint: ComputedJoint, session: EngineSession, columns: Columns, started: datetime) -> Frame:
     strategy = joint.write_strategy
     names = [name for name, _ in columns]
     unplaced = scd2.unplaced(strategy.options)
@@ -133,7 +133,7 @@ def _table_columns(strategy: WriteStrategy, before: Columns, found: Columns) -> 
         raise RivetError("RVT-514", f"the batch does not fit the table: {change}") from None
 
 
-def _refuse_repeated(keys: Sequence[Mapping[str, Any]], joint: CompiledJoint) -> None:
+def _refuse_repeated(keys: Sequence[Mapping[str, Any]], joint: ComputedJoint) -> None:
     if not keys:
         return
     order_by = joint.write_strategy.order_by

@@ -16,14 +16,13 @@ def evict(runtime: Runtime, group_name: str, is_newer: Callable[[str, str], bool
     assembly = runtime.assembly
     evicted = []
     for stored in assembly.materializations:
-        joint = assembly.joint(stored.joint)
-        if joint.retention != "run" or group_name not in stored.evict_after:
+        target = assembly.target(stored.joint)
+        if target is None or target.retention != "run" or group_name not in stored.evict_after:
             continue
-        if all(is_newer(assembly.group(reader).exit, joint.name) for reader in stored.evict_after):
-            assert joint.catalog is not None
-            catalog = runtime.catalog(joint.catalog)
-            published = catalog.current(joint.table or joint.name)
+        if all(is_newer(assembly.group(reader).exit, stored.joint) for reader in stored.evict_after):
+            catalog = runtime.catalog(target.catalog)
+            published = catalog.current(target.table)
             if published is not None:
                 catalog.evict(published)
-                evicted.append(joint.name)
+                evicted.append(stored.joint)
     return tuple(evicted)

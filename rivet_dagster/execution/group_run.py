@@ -85,8 +85,8 @@ def reads(assembly: CompiledAssembly, group: FusedGroup, names: Iterable[str]) -
 
 def _plans_hold_values(assembly: CompiledAssembly, group: FusedGroup) -> bool:
     """Whether plans would show a value that may not be shown: the watermark that is bound in a query."""
-    templates = (assembly.joint(name).template for name in group.joints)
-    return not assembly.shows_row_values(group.name) and any(one and one.watermark for one in templates)
+    later = (cte.incremental for cte in group.ctes)
+    return not assembly.shows_row_values(group.name) and any(one and one.watermark for one in later)
 
 
 def _count_inner(run: ThisRun, exit_name: str) -> int:

@@ -21,7 +21,7 @@ from rivet_dagster.model.storage import Published, Statistics
 
 def check_source(runtime: Runtime, name: str, checks: Container[str] | None = None) -> tuple[CheckResult, ...]:
     """Judge a gated source in place by those of its checks (default: all)."""
-    joint = runtime.assembly.joint(name)
+    joint = runtime.assembly.source(name)
     session = runtime.engine(joint.engine).session()
     try:
         session.register(name, source_frame(runtime, joint, session))
@@ -39,7 +39,7 @@ def check_published(
     Where a batch is only a part of the table it is gone, and so are its assertions. Raises RVT-401 where nothing is
     published.
     """
-    joint = runtime.assembly.joint(name)
+    joint = runtime.assembly.computed(name)
     whole = joint.write_strategy.replaces_all and joint.partitions is None
     there = [check for check in joint.checks if whole or check.phase == AUDIT]
     wanted = [check for check in there if checks is None or check.name in checks]

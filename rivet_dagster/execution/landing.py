@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rivet_dagster.catalogs.contract import LandingZone
-from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
+from rivet_dagster.compiler.joints import CompiledJoint, SourceJoint
+from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.relations import Files
@@ -17,13 +18,12 @@ NOTHING_READ = Reading()
 """What somebody has read who has never read."""
 
 
-def landing_zone(runtime: Runtime, source: CompiledJoint) -> LandingZone:
+def landing_zone(runtime: Runtime, source: SourceJoint) -> LandingZone:
     """The zone of a source that is one."""
-    assert source.catalog is not None and source.table is not None
     return runtime.catalog(source.catalog).landing_zone(source.table, source.options)
 
 
-def all_files(runtime: Runtime, source: CompiledJoint) -> Files:
+def all_files(runtime: Runtime, source: SourceJoint) -> Files:
     """All files that are there now, read or not; no rows of the columns last read where there is none.
 
     Raises RVT-321, RVT-403.
@@ -42,13 +42,14 @@ def version_of(files: Sequence[LandedFile]) -> str:
     return hashlib.sha256(repr(files).encode()).hexdigest()[:16]
 
 
-def landing_sources(assembly: CompiledAssembly, group: FusedGroup) -> list[CompiledJoint]:
+def landing_sources(assembly: CompiledAssembly, group: FusedGroup) -> list[SourceJoint]:
     """The landing zones that the group's query reads, by name."""
     upstream = {name for joint in group.joints for name in assembly.joint(joint).upstream}
-    return [joint for name in sorted(upstream) if (joint := assembly.joint(name)).landing is not None]
+    read = [assembly.joint(name) for name in sorted(upstream)]
+    return [joint for joint in read if isinstance(joint, SourceJoint) and joint.landing is not None]
 
 
-def readings(runtime: Runtime, source: CompiledJoint) -> list[Reading]:
+def readings(runtime: Runtime, source: SourceJoint) -> list[Reading]:
     """What each of the readers has read, as its published version tells."""
     exits = {runtime.assembly.joint(reader).group for reader in runtime.assembly.consumers(source.name)}
     versions = [last_version(runtime, runtime.assembly.joint(name)) for name in sorted(exits)]
@@ -57,11 +58,11 @@ def readings(runtime: Runtime, source: CompiledJoint) -> list[Reading]:
 
 def last_version(runtime: Runtime, joint: CompiledJoint) -> Published | None:
     """What is published of a stored joint."""
-    assert joint.catalog is not None and joint.table is not None
-    return runtime.catalog(joint.catalog).current(joint.table)
+    target = runtime.assembly.target(joint.name)
+    return runtime.catalog(target.catalog).current(target.table) if target is not None else None
 
 
-def with_schema(relation: Files, schema: str | None, source: CompiledJoint) -> Files:
+def with_schema(relation: Files, schema: str | None, source: SourceJoint) -> Files:
     """The relation with that option. Raises RVT-403 where there is no ``schema``."""
     if schema is None:
         message = f"{source.catalog}.{source.table} holds no file, and nothing tells its columns yet"

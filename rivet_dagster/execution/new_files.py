@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
+from rivet_dagster.compiler.joints import SourceJoint
+from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.execution.landing import (
     NOTHING_READ,
@@ -25,7 +26,7 @@ class NewFiles:
     """The files of one zone that a reader reads in one attempt; ``schema`` is known when they have been looked into."""
 
     runtime: Runtime
-    source: CompiledJoint
+    source: SourceJoint
     files: tuple[LandedFile, ...]
     earlier: tuple[LandedFile, ...]
     schema: str | None
@@ -77,7 +78,7 @@ def read_of(found: Sequence[NewFiles]) -> Mapping[str, Reading]:
     return {one.source.name: one.reading() for one in found}
 
 
-def _new_files(runtime: Runtime, source: CompiledJoint, last: Reading) -> NewFiles:
+def _new_files(runtime: Runtime, source: SourceJoint, last: Reading) -> NewFiles:
     with placed(source):
         present = landing_zone(runtime, source).files()
     known = last.known

@@ -8,15 +8,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.compiler.joints import FunctionJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.refs import MaterializedRef
 
 
-def load_function(joint: CompiledJoint, root: Path) -> Callable[..., Any]:
+def load_function(joint: FunctionJoint, root: Path) -> Callable[..., Any]:
     """The joint's function; its file is executed with the project's root on sys.path. Raises RVT-504."""
-    assert joint.function is not None and joint.function_file is not None
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     path = root / joint.function_file
@@ -37,7 +36,7 @@ def load_function(joint: CompiledJoint, root: Path) -> Callable[..., Any]:
 
 
 def call(
-    joint: CompiledJoint, function: Callable[..., Any], upstream: Mapping[str, MaterializedRef], session: EngineSession
+    joint: FunctionJoint, function: Callable[..., Any], upstream: Mapping[str, MaterializedRef], session: EngineSession
 ) -> Frame:
     """The frame of what the function returned for handles on its upstream. Raises RVT-504, RVT-505."""
     try:
@@ -55,11 +54,11 @@ def call(
     return frame
 
 
-def _failed(joint: CompiledJoint, what: str, error: BaseException) -> RivetError:
+def _failed(joint: FunctionJoint, what: str, error: BaseException) -> RivetError:
     file, line = joint.function_file, joint.line
     trace = error.__traceback__
     while trace is not None:  # the deepest place inside the joint's own file
-        if trace.tb_frame.f_code.co_filename.endswith(str(joint.function_file)):
+        if trace.tb_frame.f_code.co_filename.endswith(joint.function_file):
             line = trace.tb_lineno
         trace = trace.tb_next
     message = f"{joint.function} {what}: {type(error).__name__}: {error}"

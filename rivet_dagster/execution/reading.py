@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from rivet_dagster.compiler.fusion import FusedQuery
-from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.compiler.group_query import FusedQuery
+from rivet_dagster.compiler.joints import CompiledJoint, ComputedJoint, QueryJoint, SourceJoint
+from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, is_configuration
 from rivet_dagster.execution.landing import all_files, landing_zone, version_of
@@ -14,7 +15,6 @@ from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.rendering import Rendered, render_whole
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.windows import bound, within
-from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.kept import DAGSTER
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import LandedFile, Projection, Published
@@ -29,7 +29,7 @@ def reference(runtime: Runtime, name: str, window: Window | None = None) -> Mate
     What is not there is missed when it is used (RVT-401, RVT-403).
     """
     joint = runtime.assembly.joint(name)
-    if joint.type != SOURCE and joint.catalog is None:
+    if not isinstance(joint, SourceJoint) and runtime.assembly.target(name) is None:
         engine = runtime.engine(joint.engine)
         return MaterializedRef(name, engine.session, lambda session: _view(runtime, joint, session, window))
     return within(_whole(runtime, joint, window), joint, window)
@@ -38,12 +38,12 @@ def reference(runtime: Runtime, name: str, window: Window | None = None) -> Mate
 def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> MaterializedRef:
     """All rows of the joint; of a kept asset only those of partitions that it has in common with ``window``."""
     engine = runtime.engine(joint.engine)
-    if joint.type == SOURCE:
+    if isinstance(joint, SourceJoint):
         return MaterializedRef(
             joint.name, engine.session, lambda session: source_frame(runtime, joint, session, window)
         )
-    assert joint.catalog is not None
-    published = runtime.catalog(joint.catalog).current(joint.table or joint.name)
+    target = runtime.assembly.target(joint.name)
+    published = runtime.catalog(target.catalog).current(target.table) if target is not None else None
     if published is None:
         return MaterializedRef(joint.name, engine.session, lambda session: _not_there(joint))
     return published_reference(runtime, joint.name, published)
@@ -61,12 +61,11 @@ def published_reference(runtime: Runtime, name: str, published: Published) -> Ma
     )
 
 
-def source_frame(runtime: Runtime, joint: CompiledJoint, session: EngineSession, window: Window | None = None) -> Frame:
+def source_frame(runtime: Runtime, joint: SourceJoint, session: EngineSession, window: Window | None = None) -> Frame:
     """The source's rows, in place, with its inline transforms; of a landing zone those of all files.
 
     Of a kept asset with the partitions of ``window`` only these, unless the source has partitions of its own.
     """
-    assert joint.catalog is not None and joint.table is not None
     try:
         if joint.catalog == DAGSTER:
             own = window if joint.partitions is None else None
@@ -80,9 +79,8 @@ def source_frame(runtime: Runtime, joint: CompiledJoint, session: EngineSession,
         raise at_joint(error, joint) from error.__cause__
 
 
-def data_version(runtime: Runtime, joint: CompiledJoint) -> str:
+def data_version(runtime: Runtime, joint: SourceJoint) -> str:
     """A short text that changes when the source's data does; no engine takes part. Raises RVT-403."""
-    assert joint.catalog is not None and joint.table is not None
     try:
         if joint.catalog == DAGSTER:
             return runtime.kept.data_version(joint.table, joint.options)
@@ -115,8 +113,9 @@ def frames(
 
     ``given`` are handles on joints outside the group; ``window`` is what a run of partitions covers.
     """
-    values = bound(runtime.assembly, [cte for query in rendered.queries for cte in query.ctes], window)
-    for name, ref in inputs(runtime, _outside(runtime.assembly, rendered.queries), given, window).items():
+    values = bound(runtime.assembly, rendered.of_partitions, window)
+    outside = sorted({name for query in rendered.queries for name in query.inputs})
+    for name, ref in inputs(runtime, outside, given, window).items():
         session.register(name, ref.frame_in(session))
     for name, published in rendered.targets.items():
         session.register(name, session.load(runtime.catalog(published.catalog).read(published)))
@@ -136,7 +135,8 @@ def at_line(error: RivetError, query: FusedQuery, assembly: CompiledAssembly) ->
     if place is None:
         return at_joint(error, assembly.joint(query.result))
     joint = assembly.joint(place[0])
-    line = joint.sql_line + place[1] - 1 if joint.sql_line is not None else joint.line
+    text = joint.sql_line if isinstance(joint, QueryJoint) else None
+    line = text + place[1] - 1 if text is not None else joint.line
     return RivetError(
         first.code, first.message, joint=joint.name, file=joint.file, line=line, remediation=first.remediation
     )
@@ -152,9 +152,8 @@ def at_joint(error: RivetError, joint: CompiledJoint) -> RivetError:
     )
 
 
-def source_files(runtime: Runtime, joint: CompiledJoint) -> tuple[LandedFile, ...]:
+def source_files(runtime: Runtime, joint: SourceJoint) -> tuple[LandedFile, ...]:
     """The files that the source is read from now; no engine takes part. Raises RVT-321, RVT-403."""
-    assert joint.catalog is not None and joint.table is not None
     with placed(joint):
         if joint.landing:
             return landing_zone(runtime, joint).files()
@@ -170,19 +169,12 @@ def placed(joint: CompiledJoint) -> Iterator[None]:
         raise at_joint(error, joint) from error.__cause__
 
 
-def _outside(assembly: CompiledAssembly, queries: Iterable[FusedQuery]) -> list[str]:
-    """What the queries name without computing it: sources and joints of other groups, each once."""
-    computed = {name for query in queries for name, _ in query.ctes}
-    named = [u for name in computed for u in assembly.joint(name).upstream] + [query.result for query in queries]
-    return sorted(set(named) - computed)
-
-
 def _view(runtime: Runtime, joint: CompiledJoint, session: EngineSession, window: Window | None) -> Frame:
     group = runtime.assembly.group(joint.group)
-    return frames(runtime, render_whole(runtime.assembly, group, joint.name), session, {}, window)[0]
+    return frames(runtime, render_whole(group, joint.name), session, {}, window)[0]
 
 
-def _not_there(joint: CompiledJoint) -> Frame:
+def _not_there(joint: ComputedJoint) -> Frame:
     why = "has never been materialized"
     if joint.retention == "run":
         why += ", or has been evicted after its last reader (`retention: run`)"

@@ -2,76 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from rivet_dagster.compiler.fusion import FusedQuery, subset_queries
-from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
+from rivet_dagster.compiler.group_query import FusedQuery, GroupQuery
+from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Typed
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.watermark import watermark
-from rivet_dagster.model.joint import SQL
+from rivet_dagster.model.partitions import PARTITION_PARAMETERS
 from rivet_dagster.model.storage import Published
 from rivet_dagster.sql.target import RUN_STARTED_AT, target_view, watermark_of
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """The queries whose union by name is one joint of a group, the values of their parameters by name, and the
-    published versions that they name besides the joints."""
+    """The queries whose union by name is one joint of a group, and what they need of a run.
+
+    ``parameters`` are values by name; ``of_partitions`` names the parameters, by joint, that take theirs from the run's
+    partitions. ``targets`` are the published versions that the queries name besides the joints.
+    """
 
     queries: tuple[FusedQuery, ...]
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    of_partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     targets: Mapping[str, Published] = field(default_factory=dict)
 
 
 def render_for_run(
     runtime: Runtime, group: FusedGroup, exit_name: str, started: datetime, session: EngineSession
 ) -> Rendered:
-    """What a run that began at ``started`` asks.
+    """Return what a run that began at ``started`` asks.
 
     A template is incremental where its sink has been published, and has a watermark if the template uses one.
     ``session`` finds watermarks that storage does not tell. Raises RVT-511.
     """
-    rendered = render_whole(runtime.assembly, group, exit_name, started)
-    parameters, targets = dict(rendered.parameters), {}
-    incremental: dict[str, str] = {}
-    for name in sorted({name for query in rendered.queries for name, _ in query.ctes}):
-        joint = runtime.assembly.joint(name)
-        needs = joint.template
-        if needs is None or needs.sink is None or joint.sql_incremental is None:
+    query = _query(group, exit_name)
+    parameters: dict[str, Any] = {}
+    targets: dict[str, Published] = {}
+    incremental = set()
+    for cte in query.ctes:
+        later = cte.incremental
+        if later is None:
             continue
-        sink = runtime.assembly.joint(needs.sink)
-        assert sink.catalog is not None and sink.table is not None
-        published = runtime.catalog(sink.catalog).current(sink.table)
+        target = runtime.assembly.target(later.sink)
+        published = runtime.catalog(target.catalog).current(target.table) if target is not None else None
         if published is None:
             continue
-        if needs.watermark:
-            value = watermark(runtime, sink, published, session)
+        if later.watermark:
+            value = watermark(runtime, runtime.assembly.computed(later.sink), published, session)
             if value is None:
                 continue
-            parameters[watermark_of(sink.name)] = value
-        if needs.this:
-            targets[target_view(sink.name)] = published
-        incremental[name] = joint.sql_incremental
-    queries = tuple(_with_texts(query, incremental) for query in rendered.queries)
-    return Rendered(queries, parameters, targets)
+            parameters[watermark_of(later.sink)] = value
+        if later.this:
+            targets[target_view(later.sink)] = published
+        incremental.add(cte.joint)
+    return _rendered(query, started, incremental, parameters, targets)
 
 
-def render_whole(
-    assembly: CompiledAssembly, group: FusedGroup, exit_name: str, started: datetime | None = None
+def render_whole(group: FusedGroup, exit_name: str, started: datetime | None = None) -> Rendered:
+    """Return what a first run asks; by default one that begins now."""
+    return _rendered(_query(group, exit_name), started or datetime.now(UTC))
+
+
+def _query(group: FusedGroup, exit_name: str) -> GroupQuery:
+    """Return what computes a joint of the group; there is nothing to ask for what a Python function gives."""
+    query = group.query or GroupQuery((), ())
+    return query if exit_name == group.exit else query.of(exit_name)
+
+
+def _rendered(
+    query: GroupQuery,
+    started: datetime,
+    incremental: Collection[str] = (),
+    parameters: Mapping[str, Any] | None = None,
+    targets: Mapping[str, Published] | None = None,
 ) -> Rendered:
-    """What a first run asks, put together from the plan's texts; by default one that begins now."""
-    joints = [assembly.joint(name) for name in group.joints]
-    texts = {joint.name: joint.sql for joint in joints if joint.type == SQL and joint.sql is not None}
-    queries = subset_queries(exit_name, group.joints, {joint.name: joint.upstream for joint in joints}, texts)
-    needs = [assembly.joint(name).template for query in queries for name, _ in query.ctes]
-    starts = any(one is not None and one.run_started_at for one in needs)
-    start = Typed(started or datetime.now(UTC), "timestamp")
-    return Rendered(queries, {RUN_STARTED_AT: start} if starts else {})
-
-
-def _with_texts(query: FusedQuery, texts: Mapping[str, str]) -> FusedQuery:
-    return replace(query, ctes=tuple((name, texts.get(name, text)) for name, text in query.ctes))
+    used = {cte.joint: cte.parameters_for(cte.joint in incremental) for cte in query.ctes}
+    start = (
+        {RUN_STARTED_AT: Typed(started, "timestamp")} if any(RUN_STARTED_AT in names for names in used.values()) else {}
+    )
+    windows = {joint: tuple(name for name in names if name in PARTITION_PARAMETERS) for joint, names in used.items()}
+    return Rendered(
+        query.fused(incremental),
+        {**start, **(parameters or {})},
+        {joint: names for joint, names in windows.items() if names},
+        targets or {},
+    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.execution.batch import fitted, incoming
 from rivet_dagster.execution.heartbeat import kept_alive
@@ -35,7 +35,7 @@ class ExitWrite:
     """One attempt of a run to write its group's exit: ``staged`` is the version that it becomes."""
 
     run: ThisRun
-    joint: CompiledJoint
+    joint: ComputedJoint
     staged: Staged
 
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.heartbeat import kept_alive
 from rivet_dagster.execution.judging import check_published, check_staged
@@ -40,16 +40,16 @@ def publish_exit(run: ThisRun, identity: str) -> GroupResult:
     last version back. Raises RVT-405 then, and RivetErrors of storage, engine and joints; nothing is left of them.
     """
     runtime, group, clock = run.runtime, run.group, run.clock
-    joint = runtime.assembly.joint(group.exit)
-    assert joint.catalog is not None and joint.table is not None
-    catalog = runtime.catalog(joint.catalog)
+    joint, target = runtime.assembly.computed(group.exit), group.target
+    assert target is not None
+    catalog = runtime.catalog(target.catalog)
     for pause in (*PAUSES, None):
-        done = catalog.published_by(joint.table, identity)
+        done = catalog.published_by(target.table, identity)
         if done is not None:
             return _published_before(run, joint, catalog, done)
         try:
             with clock.phase(BRANCH):
-                staged = catalog.stage(joint.table, joint.options)
+                staged = catalog.stage(target.table, target.options)
             return _attempt(ExitWrite(run, joint, staged), catalog, identity)
         except _Overtaken as overtaken:
             if pause is None and overtaken.complete:
@@ -63,7 +63,7 @@ def publish_exit(run: ThisRun, identity: str) -> GroupResult:
     raise AssertionError("the last attempt returns or raises")
 
 
-def _published_before(run: ThisRun, joint: CompiledJoint, catalog: Catalog, done: Published) -> GroupResult:
+def _published_before(run: ThisRun, joint: ComputedJoint, catalog: Catalog, done: Published) -> GroupResult:
     """Report a retry; where its version has expired, the published version is judged and counted."""
     there = _readable(catalog, done)
     checks = check_published(run.runtime, joint.name, version=there)
@@ -134,7 +134,7 @@ def _published(catalog: Catalog, staged: Staged, identity: str, record: Record |
         raise
 
 
-def _kept_back(overtaken: _Overtaken, joint: CompiledJoint) -> RivetError:
+def _kept_back(overtaken: _Overtaken, joint: ComputedJoint) -> RivetError:
     version = overtaken.staged.version
     message = f"{overtaken.error.diagnostics[0].message}; the last of {len(PAUSES) + 1} attempts is kept as {version}"
     command = "rivet-dagster versions {} " + f"{joint.name} {version}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.engines.contract import EngineSession, Typed
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.runtime import Runtime
@@ -11,7 +11,7 @@ from rivet_dagster.model.watermark import Value, earlier, is_watermark_type, par
 from rivet_dagster.sql.target import greatest_query, target_view
 
 
-def watermark(runtime: Runtime, sink: CompiledJoint, published: Published, session: EngineSession) -> Typed | None:
+def watermark(runtime: Runtime, sink: ComputedJoint, published: Published, session: EngineSession) -> Typed | None:
     """Where reading goes on; None where everything is to be read. Raises RVT-511.
 
     What a person set counts as it is; a value of the target goes back by the sink's ``lookback``.
@@ -28,10 +28,11 @@ def watermark(runtime: Runtime, sink: CompiledJoint, published: Published, sessi
     return Typed(_moved_back(value, type_, sink), type_)
 
 
-def watermark_column(sink: CompiledJoint, published: Published) -> tuple[str, str]:
+def watermark_column(sink: ComputedJoint, published: Published) -> tuple[str, str]:
     """The watermark column's name and type, as the published rows have them. Raises RVT-511."""
     wanted = sink.write_strategy.watermark_column
-    assert wanted is not None
+    if wanted is None:
+        raise wrong_watermark(sink, "it has no `watermark_column`")
     columns = {name.lower(): (name, type_) for name, type_ in published.statistics.columns}
     found = columns.get(wanted.lower())
     if found is None:
@@ -42,13 +43,13 @@ def watermark_column(sink: CompiledJoint, published: Published) -> tuple[str, st
     return found
 
 
-def wrong_watermark(sink: CompiledJoint, message: str, remediation: str | None = None) -> RivetError:
+def wrong_watermark(sink: ComputedJoint, message: str, remediation: str | None = None) -> RivetError:
     """RVT-511 at the sink."""
     return RivetError("RVT-511", message, joint=sink.name, file=sink.file, line=sink.line, remediation=remediation)
 
 
 def _greatest(
-    runtime: Runtime, sink: CompiledJoint, published: Published, column: str, session: EngineSession
+    runtime: Runtime, sink: ComputedJoint, published: Published, column: str, session: EngineSession
 ) -> Value | None:
     catalog = runtime.catalog(published.catalog)
     statistics = catalog.statistics(published)
@@ -62,7 +63,7 @@ def _greatest(
     return found
 
 
-def _moved_back(value: Value, type_: str, sink: CompiledJoint) -> Value:
+def _moved_back(value: Value, type_: str, sink: ComputedJoint) -> Value:
     lookback = sink.write_strategy.options.get("lookback")
     if lookback is None:
         return value
@@ -72,7 +73,7 @@ def _moved_back(value: Value, type_: str, sink: CompiledJoint) -> Value:
         raise wrong_watermark(sink, f"`lookback` does not fit the watermark: {error}") from None
 
 
-def _parsed(text: str, type_: str, sink: CompiledJoint) -> Value:
+def _parsed(text: str, type_: str, sink: ComputedJoint) -> Value:
     try:
         return parse(text, type_)
     except ValueError as error:

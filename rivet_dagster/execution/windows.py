@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
@@ -10,8 +10,8 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.model.partitions import Window
-from rivet_dagster.sql.parameters import parameters
 from rivet_dagster.sql.partition_filter import rows_in_window
+from rivet_dagster.sql.target import parameter
 
 
 def within(ref: MaterializedRef, joint: CompiledJoint, window: Window | None) -> MaterializedRef:
@@ -36,22 +36,23 @@ def within(ref: MaterializedRef, joint: CompiledJoint, window: Window | None) ->
     return ref.with_rows(narrowed)
 
 
-def bound(assembly: CompiledAssembly, texts: Iterable[tuple[str, str]], window: Window | None) -> Mapping[str, Any]:
-    """The values of the parameters of partitions that the SQL joints ``texts`` (name, text) use.
+def bound(
+    assembly: CompiledAssembly, needed: Mapping[str, tuple[str, ...]], window: Window | None
+) -> Mapping[str, Any]:
+    """The values of the parameters of partitions; ``needed`` names those that the query uses, by joint.
 
     Raises RVT-323 where there is no window to take them from.
     """
-    for name, text in texts:
+    if window is not None:
+        return window.parameters
+    for name, used in needed.items():
         joint = assembly.joint(name)
-        if window is None and joint.partitions is not None and ":partition_" in text:
-            used = [f":{parameter}" for parameter in joint.partitions.parameters if parameter in parameters(text)]
-            if used:
-                raise RivetError(
-                    "RVT-323",
-                    f"'{name}' is not stored, and only a run of its partitions knows {', '.join(used)}",
-                    joint=name,
-                    file=joint.file,
-                    line=joint.line,
-                    remediation="Store it with `eager: true`, or give what reads it the same partitions.",
-                )
-    return window.parameters if window is not None else {}
+        raise RivetError(
+            "RVT-323",
+            f"'{name}' is not stored, and only a run of its partitions knows {', '.join(map(parameter, used))}",
+            joint=name,
+            file=joint.file,
+            line=joint.line,
+            remediation="Store it with `eager: true`, or give what reads it the same partitions.",
+        )
+    return {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rivet_dagster.compiler.joints import FunctionJoint
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.phases import CONFIG, WRITE
@@ -12,7 +13,6 @@ from rivet_dagster.execution.reading import at_line, frames, inputs
 from rivet_dagster.execution.rendering import Rendered, render_for_run
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.this_run import ThisRun
-from rivet_dagster.model.joint import PYTHON
 from rivet_dagster.model.storage import Staged
 from rivet_dagster.sql.write_strategies.layout import nothing_of
 
@@ -65,7 +65,7 @@ def _write_frame(
         write_rows(runtime, exit_name, session, frame, staged, split_by)
     except RivetError as error:
         queries = rendered.queries
-        if len(queries) == 1 and runtime.assembly.joint(exit_name).type != PYTHON:
+        if len(queries) == 1 and not isinstance(runtime.assembly.joint(exit_name), FunctionJoint):
             raise at_line(error, queries[0], runtime.assembly) from error.__cause__
         raise
 
@@ -87,7 +87,7 @@ _RESULT = "rivet_result"
 def _result(run: ThisRun, exit_name: str, rendered: Rendered, session: EngineSession) -> Frame:
     runtime, given, window = run.runtime, run.given, run.window
     joint = runtime.assembly.joint(exit_name)
-    if joint.type == PYTHON:
+    if isinstance(joint, FunctionJoint):
         found = inputs(runtime, joint.upstream, given, window)
         handles = {name: ref.bound_to(session) for name, ref in found.items()}
         try:

@@ -14,6 +14,7 @@ HOURLY, DAILY, WEEKLY, MONTHLY, STATIC = "hourly", "daily", "weekly", "monthly",
 TYPES = (DAILY, HOURLY, WEEKLY, MONTHLY, STATIC)
 
 PARTITION_START, PARTITION_END, PARTITION_KEYS = "partition_start", "partition_end", "partition_keys"
+PARTITION_PARAMETERS = (PARTITION_START, PARTITION_END, PARTITION_KEYS)
 """The parameters of an author's SQL: the window's bounds as TIMESTAMPs, and its keys as ARRAY<STRING>."""
 
 _TIMES = frozenset({"timestamp", "timestamp_ntz"})
@@ -56,7 +57,7 @@ class Partitions:
     @property
     def parameters(self) -> tuple[str, ...]:
         """The parameters that a joint's SQL may use."""
-        return (PARTITION_START, PARTITION_END, PARTITION_KEYS) if self.of_time else (PARTITION_KEYS,)
+        return PARTITION_PARAMETERS if self.of_time else (PARTITION_KEYS,)
 
     @property
     def keys(self) -> tuple[str | tuple[str, ...] | None, ...]:

@@ -77,7 +77,7 @@ def test_the_joints_are_one_query_with_the_rows_and_the_plan_of_the_hand_written
     runtime = both.runtime(plan)
     session = runtime.engine("spark").session()
     handles = {table: handle(table, data) for table in TABLES}
-    (fused,) = frames(runtime, render_whole(plan, plan.group(query.result), query.result), session, handles)
+    (fused,) = frames(runtime, render_whole(plan.group(query.result), query.result), session, handles)
     for table in TABLES:
         session.register(table, session.spark.read.parquet(f"{data}/{table}.parquet"))
     plain = session.query(query.plain)

@@ -108,7 +108,7 @@ class Both:
             session = runtime.engine(group.engine).session()
             outside = {*group.inputs, *(n for n in group.joints if plan.joint(n).type == SOURCE)}
             handles = {name: _handle(name, stored[name]) for name in outside}
-            found = frames(runtime, render_whole(runtime.assembly, group, group.exit), session, handles)
+            found = frames(runtime, render_whole(group, group.exit), session, handles)
             stored[group.exit] = Table.of(found[0] if len(found) == 1 else session.union_by_name(found))
             session.close()
         return stored

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.checks.check_results import asset_check_result
 from rivet_dagster.definitions.project import RivetProject
@@ -16,7 +16,6 @@ from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.execution.judging import check_source
 from rivet_dagster.execution.reading import data_version
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.kept import is_kept
 
 
@@ -25,10 +24,10 @@ def source_assets(project: RivetProject) -> list[dg.AssetsDefinition]:
 
     Another Dagster asset that is read as a source tells of itself.
     """
-    by_catalog: dict[str, list[CompiledJoint]] = {}
+    by_catalog: dict[str, list[SourceJoint]] = {}
     for joint in project.assembly.joints:
-        if joint.type == SOURCE and not is_kept(joint):
-            by_catalog.setdefault(str(joint.catalog), []).append(joint)
+        if isinstance(joint, SourceJoint) and not is_kept(joint):
+            by_catalog.setdefault(joint.catalog, []).append(joint)
     with beta_accepted():
         return [
             _observation(project, _observation_name(project, name, sources), chosen)
@@ -39,7 +38,7 @@ def source_assets(project: RivetProject) -> list[dg.AssetsDefinition]:
 
 def source_checks(project: RivetProject) -> list[dg.AssetChecksDefinition]:
     """A step for each gated source, before all that read it."""
-    gated = (joint for joint in project.assembly.joints if joint.type == SOURCE and joint.checks)
+    gated = (joint for joint in project.assembly.joints if isinstance(joint, SourceJoint) and joint.checks)
     return [_gate(project, joint) for joint in gated if _belongs_here(project, joint.name)]
 
 
@@ -49,13 +48,13 @@ def _belongs_here(project: RivetProject, source: str) -> bool:
     return project.selected.issuperset(first)
 
 
-def _observation_name(project: RivetProject, catalog: str, sources: list[CompiledJoint]) -> str:
+def _observation_name(project: RivetProject, catalog: str, sources: list[SourceJoint]) -> str:
     """The catalog's; where others may observe the rest of it, with the first source that is observed here."""
     chosen = [joint.name for joint in sources if joint.name in project.selected]
     return step_name(project.assembly, "observe", catalog, *(chosen[:1] if len(chosen) < len(sources) else []))
 
 
-def _observation(project: RivetProject, name: str, sources: list[CompiledJoint]) -> dg.AssetsDefinition:
+def _observation(project: RivetProject, name: str, sources: list[SourceJoint]) -> dg.AssetsDefinition:
     by_key = {project.key(joint.name): joint for joint in sources}
 
     @dg.multi_observable_source_asset(  # type: ignore[untyped-decorator]
@@ -74,7 +73,7 @@ def _observation(project: RivetProject, name: str, sources: list[CompiledJoint])
     return observe
 
 
-def _gate(project: RivetProject, joint: CompiledJoint) -> dg.AssetChecksDefinition:
+def _gate(project: RivetProject, joint: SourceJoint) -> dg.AssetChecksDefinition:
     keys = {check.name: project.check_key(check, joint.name) for check in joint.checks}
 
     @dg.multi_asset_check(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
-from rivet_dagster.compiler.plan import ColumnLineage, ColumnReference
+from rivet_dagster.compiler.joints import ColumnLineage, ColumnReference
 
 
 def column_lineage(lineage: Sequence[ColumnLineage], keys: Mapping[str, dg.AssetKey]) -> dg.TableColumnLineage:

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 import dagster as dg
 
-from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.compiler.joints import CompiledJoint, SourceJoint
 from rivet_dagster.model.check import AUDIT, Check
-from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.schema import Schema
 
 
@@ -41,8 +40,9 @@ def column_schema(columns: Schema, joint: CompiledJoint | None = None) -> dg.Tab
 
 def _judges_all_rows(check: Check, joint: CompiledJoint) -> bool:
     """An assertion knows nothing of the rows that were there before its batch came."""
-    whole = joint.write_strategy.replaces_all and joint.partitions is None
-    return check.phase == AUDIT or joint.type == SOURCE or whole
+    if check.phase == AUDIT or isinstance(joint, SourceJoint):
+        return True
+    return joint.write_strategy.replaces_all and joint.partitions is None
 
 
 def _lower(names: Iterable[str]) -> set[str]:

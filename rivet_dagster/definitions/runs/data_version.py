@@ -24,12 +24,12 @@ def data_version(
 
     None where there is none, which leaves Dagster its own.
     """
-    assert joint.catalog is not None and joint.table is not None
     if result.published is not None:
         return dg.DataVersion(result.published.version)
     if window is not None and (told := _told(instance, key, window)) is not None:
         return dg.DataVersion(told)
-    current = runtime.catalog(joint.catalog).current(joint.table)
+    target = runtime.assembly.target(joint.name)
+    current = runtime.catalog(target.catalog).current(target.table) if target is not None else None
     return dg.DataVersion(current.version) if current is not None else None
 
 

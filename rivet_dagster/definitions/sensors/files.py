@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.catalogs.registry import catalog_class
-from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.sensors import BY_VERSION, not_listed
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.failure import secrets_kept
@@ -89,10 +89,10 @@ def build_files_sensor(
     return look
 
 
-def _listed_source(project: RivetProject, name: str) -> CompiledJoint:
+def _listed_source(project: RivetProject, name: str) -> SourceJoint:
     joint = find_source(project, name)
     spec = next(spec for spec in project.assembly.catalogs if spec.name == joint.catalog)
-    why = catalog_class(spec.type).refuses_listing(spec.options, joint.table or "")
+    why = catalog_class(spec.type).refuses_listing(spec.options, joint.table)
     if why is not None:
         raise RivetError("RVT-104", not_listed(name, why), remediation=BY_VERSION)
     return joint

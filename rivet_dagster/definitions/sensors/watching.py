@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.sensors import wrong_source
 from rivet_dagster.definitions.jobs.target import Target, find_target
 from rivet_dagster.definitions.project import RivetProject
@@ -14,12 +14,12 @@ DATA_VERSION = "dagster/data_version"
 """The tag by which Dagster knows the data version that an event tells."""
 
 
-def find_source(project: RivetProject, name: str) -> CompiledJoint:
+def find_source(project: RivetProject, name: str) -> SourceJoint:
     """The source of that name. Raises RVT-117."""
     why = wrong_source(name, {joint.name: joint for joint in project.assembly.joints})
     if why is not None:
         raise RivetError("RVT-117", why)
-    return project.assembly.joint(name)
+    return project.assembly.source(name)
 
 
 def find_whole_target(project: RivetProject, text: str) -> Target:

@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 
+from rivet_dagster.compiler.joints import FunctionJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.metadata.code_block import code_block
@@ -103,7 +104,7 @@ def _kinds(joint: CompiledJoint, assembly: CompiledAssembly) -> set[str]:
 def _metadata(joint: CompiledJoint, assembly: CompiledAssembly, project_dir: Path) -> Mapping[str, Any]:
     group = assembly.group(joint.group)
     found: dict[str, Any] = {"rivet/joint": joint.name, "rivet/fused_group": joint.group}
-    own = {"rivet/sql": joint.sql, "rivet/sql_incremental": joint.sql_incremental}
+    own = _own_sql(joint)
     fused = {"rivet/fused_sql": group.sql, "rivet/fused_sql_incremental": group.sql_incremental}
     for key, sql in {**own, **fused}.items():
         if sql is not None and (key in own or len(sql) <= FUSED_SQL_LIMIT or joint.name == group.exit):
@@ -118,13 +119,20 @@ def _metadata(joint: CompiledJoint, assembly: CompiledAssembly, project_dir: Pat
     return found
 
 
+def _own_sql(joint: CompiledJoint) -> dict[str, str | None]:
+    """Return a SQL joint's own texts, or a source's projection."""
+    if isinstance(joint, QueryJoint):
+        return {"rivet/sql": joint.sql, "rivet/sql_incremental": joint.sql_incremental}
+    return {"rivet/sql": joint.sql} if isinstance(joint, SourceJoint) else {}
+
+
 def _catalog_type(joint: CompiledJoint, assembly: CompiledAssembly) -> str:
     return next(catalog.type for catalog in assembly.catalogs if catalog.name == joint.catalog)
 
 
 def _code_references(joint: CompiledJoint, project_dir: Path) -> dg.CodeReferencesMetadataValue:
     """Where the joint is declared, and where its function is if that is another file."""
-    places = [(joint.file, joint.line or 1), (joint.function_file, 1)]
+    places = [(joint.file, joint.line or 1), (joint.function_file if isinstance(joint, FunctionJoint) else None, 1)]
     files = {file: line for file, line in reversed(places) if file is not None}
     with beta_accepted():
         return dg.CodeReferencesMetadataValue(

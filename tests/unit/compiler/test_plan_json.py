@@ -128,7 +128,7 @@ def test_a_plan_of_every_feature_survives_json(tmp_path):
     plan = ProjectFolder(tmp_path, FILES).assembly
     assert set(STRATEGIES) == set(MODES)
     assert plan.joint("orders").landing is not None
-    assert plan.joint("paid").template is not None
+    assert [cte.incremental.sink for cte in plan.group("paid").ctes] == ["merge_table"]
     assert plan.joint("daily").partitions is not None
     assert all([plan.materializations, plan.joint("paid").lineage, plan.joint("rare").step != StepOptions()])
     for whole in (plan.dagster, plan.dagster.sensors):

@@ -4,7 +4,8 @@ import pytest
 from support.projects import compile_joints, groups, python, reasons, sink, source, sql
 
 from rivet_dagster.compiler.diff import diff_plans
-from rivet_dagster.compiler.plan import CompiledAssembly, TemplateNeeds
+from rivet_dagster.compiler.group_query import Cte, Incremental
+from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.origin import Origin
 
@@ -29,12 +30,19 @@ def texts(plan: CompiledAssembly, joint: str = "rows") -> tuple[str | None, str 
     return found.sql, found.sql_incremental
 
 
+def cte(plan: CompiledAssembly, joint: str = "rows") -> Cte:
+    """The joint as a part of its group's query."""
+    (found,) = (cte for group in plan.raise_errors().fused_groups for cte in group.ctes if cte.joint == joint)
+    return found
+
+
 def test_both_texts_stand_in_the_plan():
     plan = template(NEW)
     first, later = texts(plan)
     assert first == "SELECT id, at FROM raw"
     assert later == "SELECT id, at FROM raw\n\nWHERE at > :watermark_of_out"
-    assert plan.joint("rows").template == TemplateNeeds("out", watermark=True)
+    assert cte(plan) == Cte("rows", first, ("raw",), (), Incremental(later, "out", ("watermark_of_out",)))
+    assert cte(plan).incremental.watermark
     (group,) = plan.fused_groups
     assert group.sql == "WITH rows AS (\nSELECT id, at FROM raw\n)\nSELECT * FROM rows".replace("rows", "`rows`")
     assert group.sql_incremental == group.sql.replace(first, later)
@@ -45,7 +53,7 @@ def test_both_texts_stand_in_the_plan():
 def test_a_plain_project_has_the_new_fields_alone():
     plan = template("SELECT '{' || id AS id FROM raw -- { { }")
     assert texts(plan) == ("SELECT '{' || id AS id FROM raw -- { { }", None)
-    assert plan.joint("rows").template is None
+    assert cte(plan) == Cte("rows", texts(plan)[0], ("raw",))
     assert plan.fused_groups[0].sql_incremental is None
 
 
@@ -61,7 +69,7 @@ def test_a_landing_zone_is_named_like_a_joint():
 def test_one_text_where_both_are_the_same():
     plan = template("SELECT *, {{ run_started_at }} AS seen FROM {{ ref('raw') }} {# {{ all }} #}")
     assert texts(plan) == ("SELECT *, :run_started_at AS seen FROM raw", None)
-    assert plan.joint("rows").template == TemplateNeeds(run_started_at=True)
+    assert cte(plan) == Cte("rows", texts(plan)[0], ("raw",), ("run_started_at",))
     assert plan.joint("rows").upstream == ("raw",)
 
 
@@ -122,7 +130,7 @@ def test_the_sink_is_found_through_stored_joints_and_python():
     plan = compile_joints(
         RAW, sql("rows", NEW), scores, sink("out", "scores", write_strategy=MERGE), functions=functions
     )  # fmt: skip
-    assert plan.raise_errors().joint("rows").template == TemplateNeeds("out", watermark=True)
+    assert cte(plan).incremental == Incremental(texts(plan)[1], "out", ("watermark_of_out",))
     assert plan.group("rows").sql_incremental is not None
     assert plan.group("out").sql_incremental is None
 
@@ -131,7 +139,7 @@ def test_a_sink_is_named_where_there_are_several():
     named = NEW.replace("()", "('b')").replace("watermark_value", "watermark_value('b')")
     sinks = [sink("a", "rows", write_strategy="append"), sink("b", "rows", write_strategy=MERGE)]
     plan = compile_joints(RAW, sql("rows", named), *sinks)
-    assert plan.joint("rows").template == TemplateNeeds("b", watermark=True)
+    assert cte(plan).incremental == Incremental(texts(plan)[1], "b", ("watermark_of_b",))
     assert ":watermark_of_b" in texts(plan)[1]
     assert compile_joints(RAW, sql("rows", named), *reversed(sinks)).to_json() == plan.to_json()
 
@@ -142,7 +150,7 @@ def test_this_is_the_target_and_no_joint():
     )
     assert texts(plan)[1].endswith("WHERE id < (SELECT max(id) FROM _rivet_this_out)")
     assert plan.joint("rows").upstream == ("raw",)
-    assert plan.joint("rows").template.this
+    assert cte(plan).incremental == Incremental(texts(plan)[1], "out", this=True)
     assert not plan.warnings
 
 

@@ -1,0 +1,118 @@
+"""A group's query as data, and the one place where its text is put together, for whoever reads it and for Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from rivet_dagster.sql.fuse import fuse, union_by_name
+from rivet_dagster.sql.target import watermark_of
+
+
+@dataclass(frozen=True, slots=True)
+class Incremental:
+    """What a template gives in runs that find ``sink`` published.
+
+    ``parameters`` are those that its ``text`` binds; ``this`` says that the text reads the sink's published rows.
+    """
+
+    text: str
+    sink: str
+    parameters: tuple[str, ...] = ()
+    this: bool = False
+
+    @property
+    def watermark(self) -> bool:
+        """Whether the text binds the watermark of the sink."""
+        return watermark_of(self.sink) in self.parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Cte:
+    """A SQL joint as a part of its group's query: its ``text``, and the ``parameters`` that this binds.
+
+    ``incremental`` is what later runs ask in its place, None where that is the same; ``upstream`` are the joints that
+    it reads.
+    """
+
+    joint: str
+    text: str
+    upstream: tuple[str, ...]
+    parameters: tuple[str, ...] = ()
+    incremental: Incremental | None = None
+
+    def text_for(self, incremental: bool) -> str:
+        """Return the text of an incremental run, or of a first one."""
+        return self.incremental.text if incremental and self.incremental is not None else self.text
+
+    def parameters_for(self, incremental: bool) -> tuple[str, ...]:
+        """Return the parameters of that text."""
+        return self.incremental.parameters if incremental and self.incremental is not None else self.parameters
+
+
+@dataclass(frozen=True)
+class FusedQuery:
+    """The rows of the joint ``result``: its CTEs with their texts, and the ``inputs`` that it reads besides."""
+
+    result: str
+    ctes: tuple[tuple[str, str], ...]
+    inputs: tuple[str, ...]
+
+    @property
+    def sql(self) -> str:
+        """The text that an engine gets."""
+        return fuse(self.ctes, self.result)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupQuery:
+    """The union by name of ``results``, each of them one of ``ctes`` or a joint outside of the group.
+
+    ``ctes`` stand in an order in which each reads only those before it.
+    """
+
+    results: tuple[str, ...]
+    ctes: tuple[Cte, ...]
+
+    def of(self, joint: str) -> GroupQuery:
+        """Return the query of one joint among the CTEs, which reads no more of them than it needs.
+
+        >>> a, b = Cte("a", "SELECT 1", ()), Cte("b", "SELECT * FROM a", ("a",))
+        >>> GroupQuery(("b",), (a, b)).of("a") == GroupQuery(("a",), (a,))
+        True
+        """
+        return GroupQuery((joint,), tuple(self._needed(joint)))
+
+    def fused(self, incremental: Collection[str] = ()) -> tuple[FusedQuery, ...]:
+        """Return a query for each result; the joints named ``incremental`` have their incremental text in them.
+
+        >>> a, b = Cte("a", "SELECT * FROM t", ("t",)), Cte("b", "SELECT * FROM a", ("a",))
+        >>> GroupQuery(("b",), (a, b)).fused()
+        (FusedQuery(result='b', ctes=(('a', 'SELECT * FROM t'), ('b', 'SELECT * FROM a')), inputs=('t',)),)
+        """
+        return tuple(_fused(result, self._needed(result), incremental) for result in self.results)
+
+    def text(self, *, incremental: bool = False) -> str:
+        """Return the whole query as a person reads it: of a first run, or of one in which all CTEs are incremental."""
+        return union_by_name([query.sql for query in self.fused(self.incremental_joints if incremental else ())])
+
+    @property
+    def incremental_joints(self) -> tuple[str, ...]:
+        """The joints that have an incremental text."""
+        return tuple(cte.joint for cte in self.ctes if cte.incremental is not None)
+
+    def _needed(self, result: str) -> list[Cte]:
+        """Return what it takes to compute ``result``, in order."""
+        needed, names = [], {result}
+        for cte in reversed(self.ctes):
+            if cte.joint in names:
+                needed.append(cte)
+                names.update(cte.upstream)
+        return needed[::-1]
+
+
+def _fused(result: str, ctes: Collection[Cte], incremental: Collection[str]) -> FusedQuery:
+    computed = {cte.joint for cte in ctes}
+    read = {result, *(name for cte in ctes for name in cte.upstream)}
+    texts = tuple((cte.joint, cte.text_for(cte.joint in incremental)) for cte in ctes)
+    return FusedQuery(result, texts, tuple(sorted(read - computed)))

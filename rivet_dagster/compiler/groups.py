@@ -1,0 +1,74 @@
+"""The groups of the plan: what each reads, asks and publishes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rivet_dagster.compiler.fusion import Fusion
+from rivet_dagster.compiler.graph import Graph, TemplateNeeds
+from rivet_dagster.compiler.group_query import Cte, GroupQuery, Incremental
+from rivet_dagster.compiler.plan import FusedGroup
+from rivet_dagster.compiler.targets import target_of
+from rivet_dagster.model.joint import PYTHON, SOURCE, SQL
+from rivet_dagster.model.partitions import Partitions
+from rivet_dagster.model.step_options import step_options
+from rivet_dagster.model.target import Target
+from rivet_dagster.sql.parameters import parameters
+from rivet_dagster.sql.target import RUN_STARTED_AT, parameter, watermark_of
+
+
+def targets_of(graph: Graph, fusion: Fusion, workspace: str) -> dict[str, Target]:
+    """Return where each stored joint is published: the exit of a group, unless it is a source."""
+    stored = [name for name, group in fusion.groups.items() if name == group and graph.joints[name].type != SOURCE]
+    return {
+        name: target_of(graph.joints[name], workspace, step_options(graph.joints[name].options)[1]) for name in stored
+    }
+
+
+def fused_group(
+    name: str, members: tuple[str, ...], graph: Graph, engines: Mapping[str, str], target: Target | None
+) -> FusedGroup:
+    """Return the group of the exit ``name``."""
+    inside = set(members)
+    inputs = {u for member in members for u in graph.upstream[member]} - inside
+    judged_with = {read for member in members for read in graph.judged_with.get(member, ())} - inputs - inside
+    exit_joint = graph.joints[name]
+    query = group_query(name, members, graph) if exit_joint.type not in (SOURCE, PYTHON) else None
+    return FusedGroup(
+        name=name,
+        engine=engines[name],
+        joints=members,
+        exit=name,
+        inputs=tuple(sorted(inputs)),
+        judged_with=tuple(sorted(judged_with)),
+        target=target,
+        query=query,
+        sql=query.text() if query is not None else graph.sql(name),
+        sql_incremental=query.text(incremental=True) if query is not None and query.incremental_joints else None,
+    )
+
+
+def group_query(name: str, members: tuple[str, ...], graph: Graph) -> GroupQuery:
+    """Return what computes the exit ``name``, a SQL joint or a sink."""
+    results = (name,) if graph.joints[name].type == SQL else graph.upstream[name]
+    return GroupQuery(results, tuple(_cte(member, graph) for member in members if member in graph.queries))
+
+
+def _cte(name: str, graph: Graph) -> Cte:
+    full, later, needs = graph.queries[name], graph.incremental.get(name), graph.templates.get(name) or TemplateNeeds()
+    partitions = graph.joints[name].partitions
+    incremental = None
+    if later is not None and needs.sink is not None:
+        watermark = (watermark_of(needs.sink),) if needs.watermark else ()
+        bound = watermark + _parameters(later.text, needs, partitions)
+        incremental = Incremental(later.text, needs.sink, bound, needs.this)
+    return Cte(name, full.text, graph.upstream[name], _parameters(full.text, needs, partitions), incremental)
+
+
+def _parameters(text: str, needs: TemplateNeeds, partitions: Partitions | None) -> tuple[str, ...]:
+    """Return the parameters that every run knows, or those of partitions, which the text uses."""
+    start = (RUN_STARTED_AT,) if needs.run_started_at and parameter(RUN_STARTED_AT) in text else ()
+    if partitions is None or not any(parameter(name) in text for name in partitions.parameters):
+        return start
+    used = parameters(text)
+    return start + tuple(name for name in partitions.parameters if name in used)

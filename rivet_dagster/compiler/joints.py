@@ -1,0 +1,135 @@
+"""The joints of a plan: each of one type, with the fields that this type has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rivet_dagster.model.check import Check
+from rivet_dagster.model.landing import Landing
+from rivet_dagster.model.partitions import Partitions
+from rivet_dagster.model.schema import NONE, Field
+from rivet_dagster.model.step_options import StepOptions
+from rivet_dagster.model.write_strategy import WriteStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnReference:
+    """A column of a joint."""
+
+    joint: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnLineage:
+    """The columns that an output column is made from: of the direct upstream, and of the sources behind it.
+
+    ``sources`` is None where the way there is not certain. What only filters, joins or groups rows is not listed.
+    """
+
+    column: str
+    upstream: tuple[ColumnReference, ...]
+    sources: tuple[ColumnReference, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Joint:
+    """What joints of every type have.
+
+    ``group`` is its fused group, ``asset_group`` its group in Dagster. ``catalog`` and ``table`` say where a source is
+    read or a joint is published: both are None for a joint that is not stored, and those of its group's target for one
+    that is. ``options`` are those of that table's storage, ``step`` those of the step that runs the group;
+    ``row_values`` says whether Dagster may show values of its rows. ``schema`` is None where no column is known;
+    ``lineage`` has no entry for a column whose origin is not certain.
+    """
+
+    name: str
+    type: str
+    engine: str
+    upstream: tuple[str, ...]
+    group: str
+    asset_group: str
+    code_version: str
+    catalog: str | None = None
+    table: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    partitions: Partitions | None = None
+    checks: tuple[Check, ...] = ()
+    step: StepOptions = StepOptions()
+    row_values: bool = True
+    schema: tuple[Field, ...] | None = None
+    schema_confidence: str = NONE
+    lineage: tuple[ColumnLineage, ...] = ()
+    tags: Mapping[str, str] = field(default_factory=dict)
+    description: str | None = None
+    owners: tuple[str, ...] = ()
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SourceJoint(_Joint):
+    """A table that the project reads.
+
+    ``sql`` is its projection: ``columns``, ``filter`` and ``limit``. ``landing`` is there where it is a landing zone.
+    """
+
+    type: Literal["source"] = "source"
+    catalog: str
+    table: str
+    sql: str
+    columns: tuple[tuple[str, str | None], ...] = ()
+    filter: str | None = None
+    limit: int | None = None
+    landing: Landing | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Computed(_Joint):
+    """What computed joints have: where they are stored, their rows are written as ``write_strategy`` says."""
+
+    write_strategy: WriteStrategy = WriteStrategy()
+    retention: str = "latest"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QueryJoint(_Computed):
+    """A query: ``sql`` is its author's text, which begins on ``sql_line`` of its file.
+
+    Of a template ``sql`` is what a first run gets and ``sql_incremental`` what later ones do, None where that is the
+    same.
+    """
+
+    type: Literal["sql"] = "sql"
+    sql: str
+    sql_incremental: str | None = None
+    sql_line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FunctionJoint(_Computed):
+    """A Python function, named as ``module:function``, and the file that holds it; always stored."""
+
+    type: Literal["python"] = "python"
+    catalog: str
+    table: str
+    function: str
+    function_file: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SinkJoint(_Computed):
+    """The union by name of its upstream, published as a table of its own."""
+
+    type: Literal["sink"] = "sink"
+    catalog: str
+    table: str
+
+
+ComputedJoint = QueryJoint | FunctionJoint | SinkJoint
+"""A joint whose rows a run computes."""
+
+CompiledJoint = SourceJoint | ComputedJoint
+"""A joint of the plan, resolved."""

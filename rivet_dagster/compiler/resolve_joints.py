@@ -1,0 +1,107 @@
+"""The joints of the plan, made from the declared ones and from what the compiler found out about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rivet_dagster.compiler.code_version import code_version
+from rivet_dagster.compiler.fusion import Fusion
+from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.compiler.joints import CompiledJoint, FunctionJoint, QueryJoint, SinkJoint, SourceJoint
+from rivet_dagster.compiler.schemas import JointSchema
+from rivet_dagster.model.check import Check
+from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, Joint
+from rivet_dagster.model.landing import landing_options
+from rivet_dagster.model.project import Project
+from rivet_dagster.model.step_options import step_options
+from rivet_dagster.model.target import Target
+
+
+def resolve_joints(
+    project: Project,
+    graph: Graph,
+    engines: Mapping[str, str],
+    fusion: Fusion,
+    schemas: Mapping[str, JointSchema],
+    targets: Mapping[str, Target],
+) -> tuple[CompiledJoint, ...]:
+    """Return the joints of the plan by name; ``targets`` are those of the joints that are stored."""
+    resolved: list[CompiledJoint] = []
+    for name in sorted(graph.joints):
+        joint = graph.joints[name]
+        step, options = step_options(joint.options)
+        shows_values = project.profile.row_values if joint.row_values is None else joint.row_values
+        common: dict[str, Any] = {
+            "name": name,
+            "engine": engines[name],
+            "upstream": graph.upstream[name],
+            "group": fusion.groups[name],
+            "asset_group": joint.group or project.asset_groups.get(name, "default"),
+            "code_version": _code_version(joint, graph, project),
+            "options": options,
+            "partitions": joint.partitions,
+            "checks": _checks(joint, shows_values),
+            "step": step,
+            "row_values": shows_values,
+            "schema": schemas[name].schema,
+            "schema_confidence": schemas[name].confidence,
+            "lineage": schemas[name].lineage,
+            "tags": joint.tags,
+            "description": joint.description,
+            "owners": joint.owners,
+            "file": joint.origin.file,
+            "line": joint.origin.line,
+        }
+        if joint.type == SOURCE:
+            resolved.append(_source(joint, common, graph))
+        else:
+            resolved.append(_computed(joint, common, graph, project, targets.get(name)))
+    return tuple(resolved)
+
+
+def _source(joint: Joint, common: dict[str, Any], graph: Graph) -> SourceJoint:
+    landing, options = landing_options(common["options"])
+    return SourceJoint(
+        **common | {"options": options},
+        catalog=str(joint.catalog),
+        table=str(joint.table),
+        sql=str(graph.sql(joint.name)),
+        columns=joint.columns,
+        filter=joint.filter,
+        limit=joint.limit,
+        landing=landing,
+    )
+
+
+def _computed(
+    joint: Joint, common: dict[str, Any], graph: Graph, project: Project, target: Target | None
+) -> QueryJoint | FunctionJoint | SinkJoint:
+    common = common | {"write_strategy": joint.write_strategy, "retention": joint.retention}
+    if target is not None:
+        common |= {"catalog": target.catalog, "table": target.table}
+    if joint.type == SINK:
+        return SinkJoint(**common)
+    if joint.type == PYTHON:
+        return FunctionJoint(**common, function=str(joint.function), function_file=project.functions[joint.name].file)
+    later = graph.incremental.get(joint.name)
+    return QueryJoint(
+        **common,
+        sql=graph.queries[joint.name].text,
+        sql_incremental=later.text if later is not None else None,
+        sql_line=joint.origin.lines.get("sql"),
+    )
+
+
+def _code_version(joint: Joint, graph: Graph, project: Project) -> str:
+    name = joint.name
+    query, later, template = graph.queries.get(name), graph.incremental.get(name), graph.templates.get(name)
+    return code_version(joint, graph.upstream[name], query, project.functions.get(name), later, template)
+
+
+def _checks(joint: Joint, shows_values: bool) -> tuple[Check, ...]:
+    """The checks of a joint; the samples of a schema check are no rows."""
+    if shows_values:
+        return joint.quality
+    return tuple(check if check.kind == "schema" else replace(check, samples=0) for check in joint.quality)
