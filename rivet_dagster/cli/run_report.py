@@ -13,7 +13,7 @@ from rivet_dagster.definitions.metadata.materialization_metadata import ROW_COUN
 from rivet_dagster.definitions.runs.failure import DIAGNOSTICS
 from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.model.check import Check
+from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.joint import SOURCE
 
 SUCCESS, FAILED, SKIPPED, CANCELED = "success", "failed", "skipped", "canceled"
@@ -147,7 +147,7 @@ def _group(name: str, status: str, metadata: Mapping[str, Any]) -> GroupReport:
 def _check(event: dg.DagsterEvent, assembly: CompiledAssembly) -> CheckReport:
     evaluation = event.asset_check_evaluation_data
     joint = assembly.joint(_joint_name(evaluation.asset_key))
-    declared: Check = next(check for check in joint.checks if check.name == evaluation.check_name)
+    declared: CompiledCheck = next(check for check in joint.checks if check.name == evaluation.check_name)
     found: dict[str, Any] = {key: value.value for key, value in evaluation.metadata.items()}
     table = evaluation.metadata.get("rivet/samples")
     samples = [dict(record.data) for record in table.records] if isinstance(table, dg.TableMetadataValue) else []

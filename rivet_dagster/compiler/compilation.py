@@ -14,7 +14,7 @@ from rivet_dagster.compiler.materialization import engine_boundaries, materializ
 from rivet_dagster.compiler.partitions import check_parameters, check_partition_columns
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.plugin_options import check_declared_tables, check_plugins
-from rivet_dagster.compiler.quality import resolve_checks
+from rivet_dagster.compiler.quality import compile_checks
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.resolve_joints import resolve_joints
 from rivet_dagster.compiler.schemas import infer_schemas
@@ -48,7 +48,7 @@ def compile_project(
     introspection = introspection or Introspection()
     found = Diagnostics(list(project.errors), list(introspection.warnings))
     check_plugins(project.profile, plugins, found)
-    project = resolve_checks(project, found, memo)
+    project, checks = compile_checks(project, found, memo)
     graph = build_graph(project, found, memo)
     check_assembly(graph, found, memo)
     check_declared_tables(graph, project.profile, plugins, found)
@@ -77,7 +77,7 @@ def compile_project(
     targets = targets_of(graph, fusion, project.profile.workspace)
     return CompiledAssembly(
         profile=project.profile.name,
-        joints=resolve_joints(project, graph, engines, fusion, schemas, targets),
+        joints=resolve_joints(project, graph, engines, fusion, schemas, targets, checks),
         fused_groups=tuple(fused_group(name, members[name], graph, engines, targets.get(name)) for name in order),
         execution_order=order,
         waves=waves,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rivet_dagster.model.check import Check
+from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.landing import Landing
 from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.schema import NONE, Field
@@ -56,7 +56,7 @@ class _Joint:
     table: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     partitions: Partitions | None = None
-    checks: tuple[Check, ...] = ()
+    checks: tuple[CompiledCheck, ...] = ()
     step: StepOptions = StepOptions()
     row_values: bool = True
     schema: tuple[Field, ...] | None = None

@@ -1,39 +1,57 @@
-"""What can be said of the joints' checks before they run, and which joints they read."""
+"""The joints' checks, compiled: what can be said of them before they run, which joints they read, and their queries."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
+from rivet_dagster.checks.contract import CheckKind, Problem, Reading
+from rivet_dagster.checks.registry import kind_of
 from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.plan_json import read
 from rivet_dagster.compiler.references import broken_names
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.check import Check
+from rivet_dagster.model.check_plan import CheckQueries, CompiledCheck
 from rivet_dagster.model.joint import SINK, Joint
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.near_names import NearNames
 from rivet_dagster.model.project import Project
-from rivet_dagster.sql.check_query import tables_of_check
-from rivet_dagster.sql.check_schema import spark_type
-from rivet_dagster.sql.dialect import SqlError, parse_expression
-from rivet_dagster.sql.error import Unreadable
 
-_TYPES = "Write types as Spark's SQL does: BIGINT, STRING, DECIMAL(10, 2), ARRAY<DATE>, ..."
-_SQL = "Correct the check's SQL."
+CompiledChecks = Mapping[str, tuple[CompiledCheck, ...]]
+"""The checks of each joint, in order."""
 
 
-def resolve_checks(project: Project, found: Diagnostics, memo: Memo) -> Project:
-    """``project``, whose checks tell which other joints they read.
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """What a kind says of a check of a joint; there are no queries where there is a problem that is certain."""
+
+    reading: Reading
+    queries: CheckQueries | None
+
+
+def compile_checks(project: Project, found: Diagnostics, memo: Memo) -> tuple[Project, CompiledChecks]:
+    """``project``, whose checks tell which other joints they read, and the checks of its joints as a run needs them.
 
     RVT-209 for SQL that is no query and types that are none, RVT-302 and RVT-307 for joints that no check can read.
     What only the parser here cannot read is a warning: the engine may.
     """
     joints = {joint.name: joint for joint in project.joints}
-    judge = _Resolver(joints, NearNames(joints), broken_names(project), found, memo)
-    return replace(project, joints=tuple(judge.joint(joint) if joint.quality else joint for joint in project.joints))
+    judge = _Compiler(joints, NearNames(joints), broken_names(project), found, memo)
+    compiled: dict[str, tuple[CompiledCheck, ...]] = {}
+    resolved = []
+    for joint in project.joints:
+        shows_values = project.profile.row_values if joint.row_values is None else joint.row_values
+        checks = [judge.check(joint.name, check, n, shows_values) for n, check in enumerate(joint.quality)]
+        compiled[joint.name] = tuple(plan for _, plan in checks if plan is not None)
+        reads_others = any(check.reads for check, _ in checks)
+        resolved.append(replace(joint, quality=tuple(check for check, _ in checks)) if reads_others else joint)
+    return replace(project, joints=tuple(resolved)), compiled
 
 
-class _Resolver:
+class _Compiler:
     def __init__(
         self, joints: Mapping[str, Joint], near: NearNames, broken: Collection[str], found: Diagnostics, memo: Memo
     ) -> None:
@@ -43,104 +61,75 @@ class _Resolver:
         self._found = found
         self._memo = memo
 
-    def joint(self, joint: Joint) -> Joint:
-        """The joint, whose checks tell what they read; itself where they read no other."""
-        checks = tuple(self._check(joint.name, check) for check in joint.quality)
-        return replace(joint, quality=checks) if checks != joint.quality else joint
+    def check(self, joint: str, check: Check, number: int, shows_values: bool) -> tuple[Check, CompiledCheck | None]:
+        """The check, which tells what it reads, and as a run needs it; None where something is wrong with it."""
+        kind = kind_of(check)
+        samples = check.samples if shows_values or not kind.samples_are_rows else 0
+        compiled = self._compiled(joint, kind, check, number, samples)
+        for problem in compiled.reading.problems:
+            diagnostic = _of_problem(joint, check, problem)
+            (self._found.errors if problem.certain else self._found.warnings).append(diagnostic)
+        check = replace(check, reads=self._others(joint, check, compiled.reading))
+        if compiled.queries is None:
+            return check, None
+        fields = vars(check) | {"samples": samples, "options": _as_json(check.options), "queries": compiled.queries}
+        return check, CompiledCheck(**fields)
 
-    def _check(self, joint: str, check: Check) -> Check:
-        read: Collection[str] = ()
-        if check.kind == "expression":
-            self._judge_expression(joint, check)
-        elif check.kind == "schema":
-            self._judge_types(joint, check)
-        elif check.kind == "custom":
-            read = self._read_by_query(joint, check)
-        elif check.kind == "relationship":
-            read = self._read_by_relationship(joint, check)
-        others = sorted(set(read) - {joint})
+    def _compiled(self, joint: str, kind: CheckKind, check: Check, number: int, samples: int) -> _Compiled:
+        """The same as before where a kind of our own was asked the same already."""
+        asked = json.dumps((joint, check.kind, number, samples, check.options))
+        is_own = type(kind).__module__.startswith("rivet_dagster.")
+        known = self._memo.recall("check", asked) if is_own else None
+        if known is not None:
+            recalled: _Compiled = read(_Compiled, known)
+            return recalled
+        compiled = _compile(joint, kind, number, samples)
+        if is_own and not compiled.reading.problems:
+            self._memo.keep("check", asked, asdict(compiled))
+        return compiled
+
+    def _others(self, joint: str, check: Check, reading: Reading) -> tuple[str, ...]:
+        """The other joints that a check reads."""
+        for option, name in reading.joints.items():
+            if name not in self._joints and name not in self._broken:
+                message = f"`{option}` names '{name}', which is no joint{self._near.hint(name)}"
+                self._found.errors.append(_diagnostic("RVT-302", joint, check, message))
+        named = {*reading.tables, *reading.joints.values()} & self._joints.keys()
+        others = sorted(named - {joint})
         sinks = [name for name in others if self._joints[name].type == SINK]
         for name in sinks:
             message = f"it reads the sink '{name}', which has no downstream"
-            self._error("RVT-307", joint, check, message, remediation=None)
-        return replace(check, reads=tuple(others)) if others and not sinks else check
+            self._found.errors.append(_diagnostic("RVT-307", joint, check, message))
+        return () if sinks else tuple(others)
 
-    def _judge_expression(self, joint: str, check: Check) -> None:
-        assert check.sql is not None
-        if self._memo.recall("check_expression", check.sql) is not None:
-            return
-        try:
-            parse_expression(check.sql)
-        except Unreadable as error:
-            self._found.warnings.append(_diagnostic("RVT-209", joint, check, f"`{check.sql}` {error}"))
-        except SqlError as error:
-            self._error("RVT-209", joint, check, f"`{check.sql}` {error}")
-        else:
-            self._memo.keep("check_expression", check.sql, True)
 
-    def _judge_types(self, joint: str, check: Check) -> None:
-        unknown = [f"{name}: {type_}" for name, type_ in check.types if spark_type(type_) is None]
-        if unknown:
-            self._error("RVT-209", joint, check, f"no type of Spark's: {', '.join(unknown)}", remediation=_TYPES)
+def _compile(joint: str, kind: CheckKind, number: int, samples: int) -> _Compiled:
+    reading = kind.reading(joint)
+    if any(problem.certain for problem in reading.problems):
+        return _Compiled(reading, None)
+    sampled = kind.samples(joint, samples) if samples else None
+    queries = CheckQueries(
+        counting=kind.counting(joint, number), shown=kind.shown(joint), samples=sampled, proof=kind.proof()
+    )
+    return _Compiled(reading, queries)
 
-    def _read_by_relationship(self, joint: str, check: Check) -> Collection[str]:
-        assert check.to is not None
-        name = check.to[0]
-        if name in self._joints:
-            return (name,)
-        if name not in self._broken:
-            message = f"`to` names '{name}', which is no joint{self._near.hint(name)}"
-            self._error("RVT-302", joint, check, message, remediation=None)
-        return ()
 
-    def _read_by_query(self, joint: str, check: Check) -> Collection[str]:
-        read = self._tables(joint, check)
-        if read is None:
-            return ()
-        if joint not in read:
-            message = f"its SQL does not read the rows it judges, '{joint}' or {{{{ this }}}}"
-            self._error("RVT-209", joint, check, message)
-        return [name for name in read if name in self._joints]
+def _as_json(value: Any) -> Any:
+    """A value as the plan's JSON gives it back."""
+    if isinstance(value, Mapping):
+        return {key: _as_json(item) for key, item in value.items()}
+    return [_as_json(item) for item in value] if isinstance(value, tuple) else value
 
-    def _tables(self, joint: str, check: Check) -> Collection[str] | None:
-        """The tables that a check's query reads; None where that cannot be told, which is then reported."""
-        assert check.sql is not None
-        text = f"{joint}\n{check.sql}"
-        read: Collection[str] | None = self._memo.recall("check_query", text)
-        if read is not None:
-            return read
-        try:
-            read = tables_of_check(check.sql, joint)
-        except Unreadable as error:
-            self._found.warnings.append(_diagnostic("RVT-209", joint, check, f"its SQL {error}", error))
-            return None
-        except SqlError as error:
-            self._error("RVT-209", joint, check, f"its SQL {error}", error)
-            return None
-        self._memo.keep("check_query", text, read)
-        return read
 
-    def _error(
-        self,
-        code: str,
-        joint: str,
-        check: Check,
-        message: str,
-        error: SqlError | None = None,
-        remediation: str | None = _SQL,
-    ) -> None:
-        self._found.errors.append(_diagnostic(code, joint, check, message, error, remediation))
+def _of_problem(joint: str, check: Check, problem: Problem) -> Diagnostic:
+    line = check.line
+    if check.sql_line is not None and problem.line is not None:
+        line = check.sql_line + problem.line - 1
+    return _diagnostic("RVT-209", joint, check, problem.message, line, problem.remediation)
 
 
 def _diagnostic(
-    code: str,
-    joint: str,
-    check: Check,
-    message: str,
-    error: SqlError | None = None,
-    remediation: str | None = _SQL,
+    code: str, joint: str, check: Check, message: str, line: int | None = None, remediation: str | None = None
 ) -> Diagnostic:
-    line = check.line
-    if check.sql_line is not None and error is not None and error.line is not None:
-        line = check.sql_line + error.line - 1
-    return Diagnostic(code, f"check {check.name}: {message}", joint, check.file, line, remediation)
+    place = check.line if line is None else line
+    return Diagnostic(code, f"check {check.name}: {message}", joint, check.file, place, remediation)

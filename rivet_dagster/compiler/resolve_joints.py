@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from rivet_dagster.compiler.code_version import code_version
 from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.joints import CompiledJoint, FunctionJoint, QueryJoint, SinkJoint, SourceJoint
+from rivet_dagster.compiler.quality import CompiledChecks
 from rivet_dagster.compiler.schemas import JointSchema
-from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, Joint
 from rivet_dagster.model.landing import landing_options
 from rivet_dagster.model.project import Project
@@ -26,8 +25,9 @@ def resolve_joints(
     fusion: Fusion,
     schemas: Mapping[str, JointSchema],
     targets: Mapping[str, Target],
+    checks: CompiledChecks,
 ) -> tuple[CompiledJoint, ...]:
-    """Return the joints of the plan by name; ``targets`` are those of the joints that are stored."""
+    """Return the joints of the plan by name; ``targets`` are of those that are stored, ``checks`` of all."""
     resolved: list[CompiledJoint] = []
     for name in sorted(graph.joints):
         joint = graph.joints[name]
@@ -42,7 +42,7 @@ def resolve_joints(
             "code_version": _code_version(joint, graph, project),
             "options": options,
             "partitions": joint.partitions,
-            "checks": _checks(joint, shows_values),
+            "checks": checks[name],
             "step": step,
             "row_values": shows_values,
             "schema": schemas[name].schema,
@@ -98,10 +98,3 @@ def _code_version(joint: Joint, graph: Graph, project: Project) -> str:
     name = joint.name
     query, later, template = graph.queries.get(name), graph.incremental.get(name), graph.templates.get(name)
     return code_version(joint, graph.upstream[name], query, project.functions.get(name), later, template)
-
-
-def _checks(joint: Joint, shows_values: bool) -> tuple[Check, ...]:
-    """The checks of a joint; the samples of a schema check are no rows."""
-    if shows_values:
-        return joint.quality
-    return tuple(check if check.kind == "schema" else replace(check, samples=0) for check in joint.quality)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 
+from rivet_dagster.checks.registry import kind_of
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.check import AUDIT, Check
 from rivet_dagster.model.joint import SINK, Joint
 from rivet_dagster.model.schema import Field, Schema
-from rivet_dagster.sql.balance import in_parentheses
-from rivet_dagster.sql.check_query import read_check
-from rivet_dagster.sql.checks import names_of_a_pass
-from rivet_dagster.sql.dialect import SqlError, quoted, read_query
+from rivet_dagster.sql.dialect import SqlError, read_query
 from rivet_dagster.sql.from_clause import Columns
 from rivet_dagster.sql.known_query import KnownQuery
 from rivet_dagster.sql.projection import projection
-from rivet_dagster.sql.unknown_columns import UnknownColumn, judged_columns, unknown_column, unknown_columns
+from rivet_dagster.sql.unknown_columns import UnknownColumn, judged_columns, unknown_columns
 
 _CODE = "RVT-327"
 
@@ -52,7 +50,7 @@ def check_checks(graph: Graph, schemas: Mapping[str, Schema | None], found: Diag
         for check in joint.quality:
             tables = {name: schemas.get(name) for name in check.reads} | {joint.name: _judged(joint, check, schemas)}
             doubtful = bool(found.doubtful.intersection((joint.name, *check.reads)))
-            for one in _unknown(joint.name, check, tables):
+            for one in kind_of(check).unknown_columns(joint.name, tables):
                 line = check.line
                 if one.line is not None and check.sql_line is not None:
                     line = check.sql_line + one.line - 1
@@ -68,27 +66,6 @@ def _judged(joint: Joint, check: Check, schemas: Mapping[str, Schema | None]) ->
     if strategy.on_schema_change != "fail":
         return None
     return (*schema, *(Field(column) for _, column in strategy.validity))
-
-
-def _unknown(joint: str, check: Check, tables: Mapping[str, Schema | None]) -> Iterator[UnknownColumn]:
-    if check.kind == "expression":
-        assert check.sql is not None
-        text = f"SELECT * FROM {quoted(joint)} WHERE {in_parentheses(check.sql)}"
-        for one in _in_text(text, tables):
-            if not names_of_a_pass(one.name):
-                yield UnknownColumn(one.name, one.line - 1 if one.line is not None else None, one.hint)
-    elif check.kind == "custom":
-        assert check.sql is not None
-        with suppress(SqlError):  # an error already, or Spark's to judge
-            query = read_check(check.sql, joint)
-            yield from unknown_columns(query.text, query.tree, tables) if query.tree is not None else ()
-    else:
-        named = [(joint, column) for column in check.columns] + ([check.to] if check.to is not None else [])
-        for relation, column in named:
-            schema = tables.get(relation)
-            missing = unknown_column(column, relation, schema) if schema is not None else None
-            if missing is not None:
-                yield missing
 
 
 def _in_text(sql: str, tables: Mapping[str, Schema | None]) -> tuple[UnknownColumn, ...]:

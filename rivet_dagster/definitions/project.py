@@ -15,7 +15,7 @@ from rivet_dagster.definitions.automation.rules import watched_sources, with_gat
 from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.loading import compile_directory
-from rivet_dagster.model.check import Check
+from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.kept import is_kept, key_path
 
@@ -162,12 +162,12 @@ class RivetProject:
         """The asset keys of joints, in their order. Raises RVT-306."""
         return [self.key(joint) for joint in joints]
 
-    def check_spec(self, check: Check, joint: str) -> dg.AssetCheckSpec:
+    def check_spec(self, check: CompiledCheck, joint: str) -> dg.AssetCheckSpec:
         """How a check of a joint looks in Dagster."""
         spec = self.translator.get_asset_check_spec(check, self.assembly.joint(joint), self)
         return with_gate_condition(spec) if joint in self._watched else spec
 
-    def check_key(self, check: Check, joint: str) -> dg.AssetCheckKey:
+    def check_key(self, check: CompiledCheck, joint: str) -> dg.AssetCheckKey:
         """The key of a joint's check."""
         return self.check_spec(check, joint).key
 

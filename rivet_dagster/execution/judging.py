@@ -14,7 +14,8 @@ from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.execution.row_values import text_without_values
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.strategy import Written
-from rivet_dagster.model.check import ASSERTION, AUDIT, Check
+from rivet_dagster.model.check import ASSERTION, AUDIT
+from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Published, Statistics
 
@@ -76,7 +77,7 @@ def check_staged(
 def _judge_stored(
     runtime: Runtime,
     joint: CompiledJoint,
-    checks: tuple[Check, ...],
+    checks: tuple[CompiledCheck, ...],
     relation: Relation,
     statistics: Statistics,
     given: Mapping[str, MaterializedRef],

@@ -1,38 +1,30 @@
-"""The gate: a joint's checks on one relation, the row-level ones in one pass."""
+"""The gate: a joint's checks on one relation, those that aggregates count in one pass. Nothing is parsed here."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.columns_that_differ import columns_that_differ
 from rivet_dagster.execution.results import CheckResult
-from rivet_dagster.model.check import Check
+from rivet_dagster.model.check_plan import ByColumns, ByQuery, CompiledCheck, InOnePass, one_pass
+from rivet_dagster.model.proof import proven_violations
 from rivet_dagster.model.storage import Statistics
-from rivet_dagster.sql.check_schema import differences
-from rivet_dagster.sql.checks import (
-    CheckQuery,
-    alone,
-    one_pass,
-    shares_a_pass,
-    shown,
-    violating_rows,
-    violations_of_pass,
-)
-from rivet_dagster.sql.proven import proven_violations
 
 
-def proven(joint: str, checks: Sequence[Check], known: Statistics) -> tuple[CheckResult, ...] | None:
+def proven(joint: str, checks: Sequence[CompiledCheck], known: Statistics) -> tuple[CheckResult, ...] | None:
     """The verdicts where storage's statistics prove that all ``checks`` pass; None where rows must be read."""
-    if any(proven_violations(check, known) != 0 for check in checks):
+    if any(proven_violations(check.queries.proof, known) != 0 for check in checks):
         return None
-    return tuple(CheckResult(joint, check, True, 0, shown(joint, check).sql, 0.0) for check in checks)
+    return tuple(_result(joint, check, 0) for check in checks)
 
 
 def judge(
     joint: str,
-    checks: Sequence[Check],
+    checks: Sequence[CompiledCheck],
     session: EngineSession,
     known: Statistics | None,
     other: Callable[[str], Frame],
@@ -43,75 +35,92 @@ def judge(
     joints that checks read. None hides another: where the one pass fails, each of its checks runs by itself, and only
     those that cannot run have failed.
     """
-    verdicts: dict[int, CheckResult] = {}
-    together: list[tuple[int, Check]] = []
-    for position, check in enumerate(checks):
-        proven = proven_violations(check, known) if known is not None else None
-        if proven is not None:
-            verdicts[position] = _verdict(joint, check, proven, session, 0.0)
-        elif check.kind == "schema":
-            verdicts[position] = _schema(joint, check, session)
-        elif shares_a_pass(check) and check.timeout is None:
-            together.append((position, check))
-        else:
-            verdicts[position] = _alone(joint, check, session, other)
-    verdicts |= _pass(joint, together, session, other)
-    return tuple(verdicts[position] for position in range(len(checks)))
+    gate = _Gate(joint, session, other)
+    proofs = {c.name: proven_violations(c.queries.proof, known) if known is not None else None for c in checks}
+    shared = [c for c in checks if proofs[c.name] is None and c.timeout is None and _aggregate(c) is not None]
+    passed = gate.in_one_pass(shared)
+
+    def verdict(check: CompiledCheck) -> CheckResult:
+        violations = proofs[check.name]
+        return gate.with_samples(check, violations) if violations is not None else gate.by_itself(check)
+
+    return tuple(passed.get(check.name) or verdict(check) for check in checks)
 
 
-def _pass(
-    joint: str, checks: Sequence[tuple[int, Check]], session: EngineSession, other: Callable[[str], Frame]
-) -> dict[int, CheckResult]:
-    if not checks:
-        return {}
-    started = time.perf_counter()
-    query = one_pass(joint, [check for _, check in checks])
-    try:
-        row = session.rows(query.sql, query.parameters)[0]
-    except RivetError:
-        return {position: _alone(joint, check, session, other) for position, check in checks}
-    seconds = time.perf_counter() - started
-    return {
-        position: _verdict(joint, check, violations_of_pass(check, number, row), session, seconds)
-        for number, (position, check) in enumerate(checks)
-    }
+class _Gate:
+    """What judging the checks of one joint needs."""
 
+    def __init__(self, joint: str, session: EngineSession, other: Callable[[str], Frame]) -> None:
+        self._joint = joint
+        self._session = session
+        self._other = other
 
-def _alone(joint: str, check: Check, session: EngineSession, other: Callable[[str], Frame]) -> CheckResult:
-    started = time.perf_counter()
-    query = one_pass(joint, [check]) if shares_a_pass(check) else alone(joint, check)
-    try:
-        for name in check.reads:
-            session.register(name, other(name))
-        row = session.rows(query.sql, query.parameters, check.timeout)[0]
-    except (RivetError, TimeoutError) as error:
-        reason = error.diagnostics[0].message if isinstance(error, RivetError) else str(error)
-        seconds = time.perf_counter() - started
-        return CheckResult(joint, check, False, None, shown(joint, check).sql, seconds, error=reason)
-    violations = violations_of_pass(check, 0, row) if shares_a_pass(check) else int(row["violations"])
-    return _verdict(joint, check, violations, session, time.perf_counter() - started)
-
-
-def _schema(joint: str, check: Check, session: EngineSession) -> CheckResult:
-    """Each column that is missing, of another type or not among those of the check is a violation; no row is read."""
-    started = time.perf_counter()
-    query = shown(joint, check).sql
-    found = session.columns(session.query(query))
-    differing = differences(check.types, found)
-    seconds = time.perf_counter() - started
-    return CheckResult(joint, check, not differing, len(differing), query, seconds, differing[: check.samples])
-
-
-def _verdict(joint: str, check: Check, violations: int, session: EngineSession, seconds: float) -> CheckResult:
-    started = time.perf_counter()
-    samples: list[dict[str, object]] = []
-    error = None
-    query: CheckQuery | None = violating_rows(joint, check, check.samples) if violations and check.samples else None
-    if query is not None:
+    def in_one_pass(self, checks: Sequence[CompiledCheck]) -> dict[str, CheckResult]:
+        """The verdicts by name; none where the pass cannot run."""
+        if not checks:
+            return {}
+        clock = _Clock()
+        aggregates = {check.name: found for check in checks if (found := _aggregate(check)) is not None}
+        query = one_pass(f"`{self._joint}`", aggregates.values())
         try:
-            samples = session.rows(query.sql, query.parameters, check.timeout)
+            row = self._session.rows(query.sql, query.parameters)[0]
+        except RivetError:
+            return {}
+        counts = {name: int(row[aggregate.name]) for name, aggregate in aggregates.items()}
+        seconds = clock.seconds
+        return {check.name: self.with_samples(check, counts[check.name], seconds) for check in checks}
+
+    def by_itself(self, check: CompiledCheck) -> CheckResult:
+        """The verdict of a query of its own."""
+        clock = _Clock()
+        try:
+            for name in check.reads:
+                self._session.register(name, self._other(name))
+            match check.queries.counting:
+                case ByColumns(expected=expected):
+                    found = self._session.columns(self._session.query(check.queries.shown))
+                    differing = columns_that_differ(expected, found)
+                    result = _result(self._joint, check, len(differing), clock.seconds)
+                    return replace(result, samples=differing[: check.samples])
+                case InOnePass() as aggregate:
+                    query, answer = one_pass(f"`{self._joint}`", [aggregate]), aggregate.name
+                case ByQuery(query=query):
+                    answer = "violations"
+            row = self._session.rows(query.sql, query.parameters, check.timeout)[0]
+        except (RivetError, TimeoutError) as error:
+            reason = error.diagnostics[0].message if isinstance(error, RivetError) else str(error)
+            return replace(_result(self._joint, check, None, clock.seconds), error=reason)
+        return self.with_samples(check, int(row[answer]), clock.seconds)
+
+    def with_samples(self, check: CompiledCheck, violations: int, seconds: float = 0.0) -> CheckResult:
+        """The verdict, with some of the violating rows where there are any."""
+        result = _result(self._joint, check, violations, seconds)
+        query = check.queries.samples
+        if not violations or query is None:
+            return result
+        clock = _Clock()
+        try:
+            samples = self._session.rows(query.sql, query.parameters, check.timeout)
         except (RivetError, TimeoutError) as failure:
             error = f"its samples could not be read: {failure}"
-    seconds += time.perf_counter() - started
-    sql = shown(joint, check).sql
-    return CheckResult(joint, check, violations == 0, violations, sql, seconds, tuple(samples), error)
+            return replace(result, error=error, seconds=seconds + clock.seconds)
+        return replace(result, samples=tuple(samples), seconds=seconds + clock.seconds)
+
+
+class _Clock:
+    """The seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._started
+
+
+def _aggregate(check: CompiledCheck) -> InOnePass | None:
+    return check.queries.counting if isinstance(check.queries.counting, InOnePass) else None
+
+
+def _result(joint: str, check: CompiledCheck, violations: int | None, seconds: float = 0.0) -> CheckResult:
+    return CheckResult(joint, check, violations == 0, violations, check.queries.shown, seconds)

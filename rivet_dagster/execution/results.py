@@ -8,7 +8,7 @@ from typing import Any
 
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.check import Check
+from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.storage import ColumnStatistics, Published
 
 
@@ -21,7 +21,7 @@ class CheckResult:
     """
 
     joint: str
-    check: Check
+    check: CompiledCheck
     passed: bool
     violations: int | None
     sql: str

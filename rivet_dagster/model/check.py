@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rivet_dagster.errors import Diagnostic, nearest
+from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model import convert
+from rivet_dagster.model.entry_points import CHECKS, check_kind, plugins
 from rivet_dagster.model.origin import Origin
 
 ASSERTION, AUDIT = "assertion", "audit"
@@ -17,30 +17,14 @@ ERROR, WARN = "error", "warn"
 
 MOST_SAMPLES = 100
 
-KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "not_null": (("columns",), ()),
-    "unique": (("columns",), ()),
-    "row_count": ((), ("min", "max")),
-    "accepted_values": (("column", "values"), ()),
-    "expression": (("sql",), ()),
-    "custom": (("sql",), ()),
-    "schema": (("columns",), ()),
-    "freshness": (("column", "max_age"), ()),
-    "relationship": (("column", "to"), ()),
-}
-"""Each kind with its required and its optional options."""
-
-_COMMON = ("type", "name", "severity", "timeout", "samples", "description", "tags", "remediation")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
     """One rule on a joint's rows.
 
-    ``types`` are the columns of a schema check with their Spark types, in any order. ``max_age`` and ``timeout`` are in
-    seconds; ``samples``, 0 to 100, is how many violating rows a result shows. ``sql`` begins on ``sql_line`` of the
-    file. ``to`` is the joint and the column that a relationship leads to; ``reads`` are the joints besides its own that
-    the check reads, known once it is compiled.
+    ``options`` are what its kind takes, plain data by name, and ``columns`` those that it names. ``timeout`` is in
+    seconds; ``samples``, 0 to 100, is how many violating rows a result shows. ``sql`` of the options begins on
+    ``sql_line`` of the file. ``reads`` are the joints besides its own that the check reads, known once it is compiled.
     """
 
     kind: str
@@ -48,13 +32,7 @@ class Check:
     phase: str
     severity: str = ERROR
     columns: tuple[str, ...] = ()
-    sql: str | None = None
-    values: tuple[Any, ...] = ()
-    min: int | None = None
-    max: int | None = None
-    types: tuple[tuple[str, str], ...] = ()
-    max_age: float | None = None
-    to: tuple[str, str] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     reads: tuple[str, ...] = ()
     timeout: float | None = None
     samples: int = 10
@@ -64,11 +42,6 @@ class Check:
     file: str | None = None
     line: int | None = None
     sql_line: int | None = None
-
-    @property
-    def blocking(self) -> bool:
-        """Whether its failure keeps the data from being published."""
-        return self.severity == ERROR
 
 
 def parse_check(raw: Any, phase: str, origin: Origin, joint: str | None) -> tuple[Check | None, list[Diagnostic]]:
@@ -81,39 +54,45 @@ def parse_check(raw: Any, phase: str, origin: Origin, joint: str | None) -> tupl
     if not isinstance(raw, Mapping):
         wrong("RVT-209", f"a check must be a mapping with `type`, not {convert.show(raw)}")
         return None, found
-    kind = raw.get("type")
-    if not isinstance(kind, str) or kind not in KINDS:
-        wrong("RVT-209", f"no check is of kind {convert.show(kind)}{nearest(str(kind), KINDS)}", "type")
+    name = raw.get("type")
+    try:
+        kind = check_kind(name) if isinstance(name, str) else None
+    except RivetError as error:
+        wrong(error.code, error.diagnostics[0].message, "type")
         return None, found
-    required, optional = KINDS[kind]
-    known = (*_COMMON, *required, *optional)
+    if kind is None or not isinstance(name, str):
+        wrong("RVT-209", f"no check is of kind {convert.show(name)}{nearest(str(name), plugins(CHECKS))}", "type")
+        return None, found
+    converters = {**_COMMON, **kind.options}
     for key in raw:
-        if key not in known:
-            wrong("RVT-203", f"unknown key '{key}' in a {kind} check{nearest(str(key), known)}", str(key))
-    for key in required:
-        if key not in raw:
-            wrong("RVT-205", f"a {kind} check needs `{key}`")
-    if kind == "row_count" and not {"min", "max"} & set(raw):
-        wrong("RVT-205", "a row_count check needs `min` or `max`")
+        if key not in converters and key != "type":
+            wrong(
+                "RVT-203", f"unknown key '{key}' in a {name} check{nearest(str(key), ('type', *converters))}", str(key)
+            )
+    for sentence in kind.missing(raw):
+        wrong("RVT-205", f"a {name} check needs {sentence}")
 
-    fields: dict[str, Any] = {}
-    for key in (k for k in raw if k in known and k != "type"):
+    given: dict[str, Any] = {}
+    for key in (key for key in raw if key in converters):
         try:
-            fields[key] = (_types if (kind, key) == ("schema", "columns") else _CONVERTERS[key])(raw[key])
+            given[key] = converters[key](raw[key])
         except ValueError as error:
             wrong("RVT-204", f"`{key}` {error}", key)
-    if fields.get("min") is not None and fields.get("max") is not None and fields["min"] > fields["max"]:
-        wrong("RVT-204", f"`min` ({fields['min']}) is greater than `max` ({fields['max']})", "min")
+    options = {key: value for key, value in given.items() if key in kind.options}
+    rule = None
+    try:
+        rule = kind(**options) if options.keys() >= kind.options.keys() - kind.optional else None
+    except convert.WrongKeyError as error:
+        wrong("RVT-204", f"`{error.key}` {error}", error.key)
     if found:
         return None, found
-    if "column" in fields:
-        fields["columns"] = (fields.pop("column"),)
-    if kind == "schema":
-        fields["types"] = fields.pop("columns")
-    fields.setdefault("name", default_name(kind, phase, fields.get("columns", ())))
+    assert rule is not None
+    columns = rule.columns_named
+    fields = {key: value for key, value in given.items() if key in _COMMON}
+    fields.setdefault("name", default_name(name, phase, columns))
     fields["name"] = re.sub(r"[^A-Za-z0-9_]", "_", fields["name"])
     fields |= {"file": origin.file, "line": origin.line, "sql_line": origin.lines.get("sql")}
-    return Check(kind=kind, phase=phase, **fields), found
+    return Check(kind=name, phase=phase, columns=columns, options=options, **fields), found
 
 
 def default_name(kind: str, phase: str, columns: tuple[str, ...]) -> str:
@@ -139,33 +118,7 @@ def with_distinct_names(checks: tuple[Check, ...]) -> tuple[Check, ...]:
     return tuple(result)
 
 
-def _values(value: Any) -> tuple[Any, ...]:
-    scalars = str, int, float, bool
-    if not isinstance(value, list | tuple) or not value or not all(isinstance(v, scalars) for v in value):
-        raise ValueError(f"must be a list of texts, numbers or booleans, not {convert.show(value)}")
-    if len({bool if isinstance(v, bool) else str if isinstance(v, str) else float for v in value}) > 1:
-        raise ValueError("must hold values of one type")
-    return tuple(value)
-
-
-def _types(value: Any) -> tuple[tuple[str, str], ...]:
-    columns = convert.mapping(value)
-    if not columns:
-        raise ValueError("must name at least one column")
-    repeated = [name for name, times in Counter(name.lower() for name in columns).items() if times > 1]
-    if repeated:
-        raise ValueError(f"names {', '.join(repeated)} more than once")
-    return tuple((name, convert.text(kind)) for name, kind in columns.items())
-
-
-def _target(value: Any) -> tuple[str, str]:
-    joint, _, column = convert.text(value).partition(".")
-    if not joint or not column:
-        raise ValueError(f"must be `joint.column`, not {convert.show(value)}")
-    return joint.lower(), column
-
-
-_CONVERTERS: dict[str, Any] = {
+_COMMON: dict[str, Any] = {
     "name": convert.text,
     "severity": convert.one_of(ERROR, WARN),
     "timeout": convert.seconds,
@@ -173,12 +126,5 @@ _CONVERTERS: dict[str, Any] = {
     "description": convert.text,
     "tags": convert.tags,
     "remediation": convert.text,
-    "columns": convert.column_names,
-    "column": convert.text,
-    "values": _values,
-    "sql": convert.text,
-    "min": convert.whole(0),
-    "max": convert.whole(0),
-    "max_age": convert.seconds,
-    "to": _target,
 }
+"""The options of every kind, with what converts their values."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Protocol
 
@@ -10,10 +11,23 @@ from rivet_dagster.errors import Diagnostic, RivetError, nearest
 
 CATALOGS = "rivet_dagster.catalogs"
 ENGINES = "rivet_dagster.engines"
+CHECKS = "rivet_dagster.checks"
 
+_WORDS = {CATALOGS: "catalog", ENGINES: "engine", CHECKS: "check"}
 _BUILT_IN = {
     CATALOGS: {"filesystem": "rivet_dagster.catalogs.filesystem:FilesystemCatalog"},
     ENGINES: {"pyspark": "rivet_dagster.engines.pyspark:PySparkEngine"},
+    CHECKS: {
+        "not_null": "rivet_dagster.checks.not_null:NotNull",
+        "unique": "rivet_dagster.checks.unique:Unique",
+        "row_count": "rivet_dagster.checks.row_count:RowCount",
+        "accepted_values": "rivet_dagster.checks.accepted_values:AcceptedValues",
+        "expression": "rivet_dagster.checks.expression:Expression",
+        "custom": "rivet_dagster.checks.custom:Custom",
+        "schema": "rivet_dagster.checks.schema:SchemaCheck",
+        "freshness": "rivet_dagster.checks.freshness:Freshness",
+        "relationship": "rivet_dagster.checks.relationship:Relationship",
+    },
 }
 """Also found where the package runs from its source tree, without an installed distribution."""
 
@@ -40,14 +54,30 @@ def plugins(group: str) -> dict[str, EntryPoint]:
 
 def plugin_class(group: str, type_: str) -> Any:
     """The class of the plugin ``type_``. Raises RVT-109 where there is none or it cannot be imported."""
-    kind = "catalog" if group == CATALOGS else "engine"
     known = plugins(group)
     if type_ not in known:
-        raise RivetError("RVT-109", f"no {kind} is of type '{type_}'{nearest(type_, known)}")
+        raise RivetError("RVT-109", f"no {_WORDS[group]} is of type '{type_}'{nearest(type_, known)}")
+    return _loaded(known[type_])
+
+
+@cache
+def check_kind(name: str) -> Any:
+    """Return the class of a kind of checks, None where there is none. Raises RVT-109 where it cannot be imported.
+
+    A kind of our own is found without a look at what is installed, which takes long.
+    """
+    built_in = _BUILT_IN[CHECKS].get(name)
+    if built_in is not None:
+        return _loaded(EntryPoint(name, built_in, CHECKS))
+    found = plugins(CHECKS).get(name)
+    return None if found is None else _loaded(found)
+
+
+def _loaded(plugin: EntryPoint) -> Any:
     try:
-        return known[type_].load()
+        return plugin.load()
     except (ImportError, AttributeError) as error:
-        message = f"the {kind} type '{type_}' ({known[type_].value}) cannot be imported: {error}"
+        message = f"the {_WORDS[plugin.group]} type '{plugin.name}' ({plugin.value}) cannot be imported: {error}"
         raise RivetError("RVT-109", message) from error
 
 

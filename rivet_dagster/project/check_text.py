@@ -6,21 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from rivet_dagster.model.check import KINDS
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.entry_points import check_kind
 from rivet_dagster.project.annotation_value import annotation_value
 from rivet_dagster.project.yaml_text import Located
 
 _KIND = re.compile(r"([A-Za-z_]\w*)\s*")
 _KEYED = re.compile(r"([A-Za-z_]\w*)\s*=(?![=>])\s*(.*)", re.DOTALL)
-_POSITIONAL = {
-    "not_null": "columns",
-    "unique": "columns",
-    "accepted_values": "column",
-    "expression": "sql",
-    "custom": "sql",
-    "freshness": "column",
-    "relationship": "column",
-}
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -47,20 +39,31 @@ def check_text(text: str, line: int) -> Any:
             raise ValueError(f"`{keyed[1]}` is given twice")
         else:
             check[keyed[1]] = annotation_value(keyed[2], line, comments=False)
-    if positional and kind in KINDS:
+    if positional:
         _add_positional(check, kind, positional)
     return check
 
 
-def _add_positional(check: Located, kind: str, values: list[Any]) -> None:
-    key = _POSITIONAL.get(kind)
+def _add_positional(check: Located, name: str, values: list[Any]) -> None:
+    kind = _kind(name)
+    if kind is None:
+        return
+    key = kind.positional
     if key is None:
-        raise ValueError(f"the arguments of {kind} have names, like `{kind}({KINDS[kind][1][0]}=1)`")
+        raise ValueError(f"the arguments of {name} have names, like `{name}({next(iter(kind.options))}=1)`")
     if key in check:
         raise ValueError(f"`{key}` is given twice")
     if key != "columns" and len(values) > 1:
-        raise ValueError(f"{kind} takes one argument without a name, its `{key}`; put a text with commas in quotes")
+        raise ValueError(f"{name} takes one argument without a name, its `{key}`; put a text with commas in quotes")
     check[key] = values if key == "columns" else values[0]
+
+
+def _kind(name: str) -> Any:
+    """The class of a kind of checks; None where there is none, which is told when the check is parsed."""
+    try:
+        return check_kind(name)
+    except RivetError:
+        return None
 
 
 def _arguments(text: str) -> Iterator[str]:

@@ -50,8 +50,11 @@ def _checks(plain: Iterable[dict[str, Any]]) -> tuple[Check, ...]:
 
 
 def _check(fields: dict[str, Any]) -> Check:
-    return Check(**{name: _tuple(value) for name, value in fields.items()})
+    return Check(**_tuples(fields))
 
 
-def _tuple(value: Any) -> Any:
-    return tuple(map(_tuple, value)) if isinstance(value, list) else value
+def _tuples(value: Any) -> Any:
+    """``value`` as JSON gives it, with tuples in place of lists."""
+    if isinstance(value, dict):
+        return {name: _tuples(item) for name, item in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

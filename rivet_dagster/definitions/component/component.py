@@ -34,7 +34,7 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.errors import RivetError
 from rivet_dagster.loading import compile_directory, without_collector
-from rivet_dagster.model.check import Check
+from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.project.profiles import chosen_profile
 
 
@@ -204,7 +204,9 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
         """How a joint looks in Dagster, before ``translation``."""
         return self._translator.get_asset_spec(joint, project)
 
-    def get_asset_check_spec(self, check: Check, joint: CompiledJoint, project: RivetProject) -> dg.AssetCheckSpec:
+    def get_asset_check_spec(
+        self, check: CompiledCheck, joint: CompiledJoint, project: RivetProject
+    ) -> dg.AssetCheckSpec:
         """How a check of a joint looks in Dagster."""
         return self._translator.get_asset_check_spec(check, joint, project)
 
@@ -248,5 +250,7 @@ class _ComponentTranslator(DagsterRivetTranslator):
         translation = self._component.translation
         return spec if translation is None else translation(spec, joint)
 
-    def get_asset_check_spec(self, check: Check, joint: CompiledJoint, project: RivetProject) -> dg.AssetCheckSpec:
+    def get_asset_check_spec(
+        self, check: CompiledCheck, joint: CompiledJoint, project: RivetProject
+    ) -> dg.AssetCheckSpec:
         return self._component.get_asset_check_spec(check, joint, project)

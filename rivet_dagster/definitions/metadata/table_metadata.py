@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import dagster as dg
 
 from rivet_dagster.compiler.joints import CompiledJoint, SourceJoint
-from rivet_dagster.model.check import AUDIT, Check
+from rivet_dagster.model.check import AUDIT
+from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.schema import Schema
 
 
@@ -38,7 +39,7 @@ def column_schema(columns: Schema, joint: CompiledJoint | None = None) -> dg.Tab
     )
 
 
-def _judges_all_rows(check: Check, joint: CompiledJoint) -> bool:
+def _judges_all_rows(check: CompiledCheck, joint: CompiledJoint) -> bool:
     """An assertion knows nothing of the rows that were there before its batch came."""
     if check.phase == AUDIT or isinstance(joint, SourceJoint):
         return True

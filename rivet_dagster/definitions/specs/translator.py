@@ -17,7 +17,7 @@ from rivet_dagster.definitions.metadata.lineage import column_lineage, lineage_t
 from rivet_dagster.definitions.metadata.table_metadata import column_schema, table_name
 from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.model.check import Check
+from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.joint import SOURCE
 
 FUSED_SQL_LIMIT = 20_000
@@ -51,7 +51,9 @@ class DagsterRivetTranslator:
             metadata={**_metadata(joint, assembly, project.root), **_lineage(joint, project)},
         )
 
-    def get_asset_check_spec(self, check: Check, joint: CompiledJoint, project: RivetProject) -> dg.AssetCheckSpec:
+    def get_asset_check_spec(
+        self, check: CompiledCheck, joint: CompiledJoint, project: RivetProject
+    ) -> dg.AssetCheckSpec:
         """One check; severity error blocks publishing and whatever reads the joint."""
         metadata = {"rivet/kind": check.kind, "rivet/phase": check.phase, "rivet/severity": check.severity}
         return dg.AssetCheckSpec(

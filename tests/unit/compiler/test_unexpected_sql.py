@@ -30,8 +30,8 @@ def checked(name: str, *checks: Check) -> Joint:
     return sql(name, "SELECT * FROM raw", quality=checks, origin=at(f"{name}.sql"))
 
 
-def check(kind: str, **fields: object) -> Check:
-    return Check(**{"kind": kind, "name": kind, "phase": "assertion", "file": "q.yaml", "line": 7, **fields})
+def check(kind: str, **options: object) -> Check:
+    return Check(kind=kind, name=kind, phase="assertion", options=options, file="q.yaml", line=7)
 
 
 def told(plan: CompiledAssembly) -> list[tuple[str, str | None, str | None, int | None]]:
@@ -63,7 +63,7 @@ def test_sources_and_checks() -> None:
         source("filtered", filter="MAP(", origin=at("filtered.yaml", filter=4)),
         source("mapped", columns=(("x", "map('a', 1, 'b')"),), origin=at("mapped.yaml", columns=5)),
         source("typed", options={"schema": "x OUT bigint"}),
-        checked("a", check("schema", types=(("id", "OUT bigint"), ("net", "bigint) USING csv --")))),
+        checked("a", check("schema", columns=(("id", "OUT bigint"), ("net", "bigint) USING csv --")))),
         checked("b", check("expression", sql="date_trunc() > 1")),
         checked("c", check("custom", sql="SELECT map('a', 1, 'b') FROM c")),
     )
@@ -100,7 +100,7 @@ def test_texts_with_tokens_gone_doubled_or_exchanged() -> None:
 def everywhere(text: str) -> None:
     """Compile ``text`` wherever a user may write it."""
     text = text if text.strip() else "-- nothing"
-    checks = (check("expression", sql=text), check("custom", sql=text), check("schema", types=(("id", text),)))
+    checks = (check("expression", sql=text), check("custom", sql=text), check("schema", columns=(("id", text),)))
     plan = compile_joints(
         ROWS,
         source("filtered", filter=text),

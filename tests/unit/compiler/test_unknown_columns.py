@@ -85,7 +85,7 @@ def test_checks():
         {"type": "accepted_values", "column": "nett", "values": [1]},
         {"type": "freshness", "column": "dat", "max_age": "1d"},
         {"type": "relationship", "column": "idd", "to": "days.weak", "name": "rel"},
-        {"type": "expression", "sql": "nett > 0 AND row_count > 1", "name": "expr"},
+        {"type": "expression", "sql": "nett > 0 AND check_1 > 1", "name": "expr"},
         {"type": "custom", "sql": "SELECT * FROM {{ this }} r\nJOIN days ON r.idd = days.week", "name": "own"},
         {"type": "schema", "columns": {"gone": "INT"}},
     )

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from support.hostile_sql import BALANCED, PIECES, UNBALANCED
 from support.projects import codes, compile_joints, sink, source, sql
 
+from rivet_dagster.checks.custom import Custom
+from rivet_dagster.checks.expression import Expression
 from rivet_dagster.model.check import Check
+from rivet_dagster.model.check_plan import one_pass
 from rivet_dagster.sql.agreement import same_quotes
 from rivet_dagster.sql.balance import in_parentheses, refuse_unbalanced
-from rivet_dagster.sql.checks import alone, one_pass, shown, violating_rows
 from rivet_dagster.sql.dialect import SqlError, parse_expression, read_query, tokenize
 from rivet_dagster.sql.fuse import fuse
 from rivet_dagster.sql.lexer import without_comments
@@ -23,7 +25,7 @@ RAW = source("raw", options={"schema": "id BIGINT, name STRING"})
 
 
 def check(kind: str, text: str) -> Check:
-    return Check(kind=kind, name=kind, phase="assertion", sql=text)
+    return Check(kind=kind, name=kind, phase="assertion", options={"sql": text})
 
 
 @pytest.mark.parametrize("text", UNBALANCED)
@@ -98,9 +100,11 @@ BUILT = {
     "joints": lambda text: fuse([("a", text), ("b", "SELECT (1)")], "b"),
     "columns": lambda text: projection("t", [("x", text), ("y", "(1)")], "id > 0", 9),
     "filter": lambda text: projection("t", [("y", "(1)")], text, 9),
-    "checks": lambda text: one_pass("t", [check("expression", text), check("expression", "(true)")]).sql,
-    "samples": lambda text: violating_rows("t", check("expression", text), 5).sql,
-    "one check": lambda text: shown("t", check("expression", text)).sql,
+    "checks": lambda text: (
+        one_pass("`t`", [Expression(sql).counting("t", n) for n, sql in enumerate((text, "(true)"))]).sql
+    ),
+    "samples": lambda text: Expression(text).samples("t", 5).sql,
+    "one check": lambda text: Expression(text).shown("t"),
 }
 
 
@@ -119,6 +123,6 @@ def test_a_text_is_refused_or_takes_nothing_of_what_stands_around_it(text: str) 
         assert without_comments(whole).endswith(behind)
     with suppress(SqlError):
         query = read_query(f"SELECT * FROM t WHERE {text}").text
-        whole = alone("t", check("custom", query)).sql
+        whole = Custom(query).violations("t")
         refuse_unbalanced(whole)
         assert without_comments(whole).endswith("\n) AS `violation`")

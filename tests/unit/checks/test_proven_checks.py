@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rivet_dagster.catalogs.filesystem.footers import read_statistics
+from rivet_dagster.checks.registry import kind_of
+from rivet_dagster.model import proof
 from rivet_dagster.model.check import Check
-from rivet_dagster.model.storage import ColumnStatistics
-from rivet_dagster.sql.proven import proven_violations
+from rivet_dagster.model.storage import ColumnStatistics, Statistics
 
 COLUMNS = {"n": pa.int32(), "Big": pa.int64(), "x": pa.float64(), "s": pa.string()}
 CELLS = {
@@ -33,8 +34,12 @@ BOUNDS = {
 }
 
 
-def check(kind: str, **fields: Any) -> Check:
-    return Check(kind=kind, name="c", phase="assertion", **fields)
+def check(kind: str, **options: Any) -> Check:
+    return Check(kind=kind, name="c", phase="assertion", options=options)
+
+
+def proven_violations(judged: Check, known: Statistics) -> int | None:
+    return proof.proven_violations(kind_of(judged).proof(), known)
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

@@ -1,0 +1,1 @@
+"""The kinds of quality checks, one a file."""

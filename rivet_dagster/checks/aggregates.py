@@ -1,0 +1,58 @@
+"""Kinds whose violations an aggregate over the rows counts, so that several share one pass over them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from rivet_dagster.checks.contract import CheckKind
+from rivet_dagster.model.check_plan import BoundQuery, InOnePass
+from rivet_dagster.sql import trees
+
+Bound = tuple[exp.Expr, Mapping[str, Any]]
+"""A tree and the values of its named parameters."""
+
+PREFIX = "check_"
+"""What the names of aggregates in a pass begin with."""
+
+
+class AggregateCheck(CheckKind):
+    """A kind whose violations one aggregate counts."""
+
+    @abstractmethod
+    def aggregate(self, prefix: str) -> Bound:
+        """Return what gives the number of violations; the names of its parameters begin with ``prefix``."""
+
+    def counting(self, joint: str, number: int) -> InOnePass:
+        name = f"{PREFIX}{number}"
+        counted, values = self.aggregate(f"{name}_")
+        return InOnePass(item=trees.text(trees.named(counted, name)), name=name, parameters=values)
+
+    def shown(self, joint: str) -> str:
+        counted, _ = self.aggregate("")
+        return trees.text(trees.select(trees.named(counted, trees.VIOLATIONS), of=trees.relation(joint)))
+
+
+class RowCheck(AggregateCheck):
+    """A kind whose violations are rows that meet a condition of their own columns."""
+
+    @abstractmethod
+    def broken(self, prefix: str) -> Bound:
+        """Return the condition under which a row is a violation: true, never NULL, counts."""
+
+    def aggregate(self, prefix: str) -> Bound:
+        condition, values = self.broken(prefix)
+        return exp.CountIf(this=condition), values
+
+    def samples(self, joint: str, limit: int) -> BoundQuery:
+        condition, values = self.broken("")
+        rows = trees.where(trees.select(of=trees.relation(joint)), condition).limit(limit)
+        return BoundQuery(trees.text(rows), values)
+
+
+def names_an_aggregate(column: str) -> bool:
+    """Whether a pass has a column of that name, which an expression in it may mean."""
+    return column.lower().startswith(PREFIX)

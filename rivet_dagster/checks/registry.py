@@ -1,0 +1,22 @@
+"""The kinds of checks by name."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from rivet_dagster.checks.contract import CheckKind
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.check import Check
+from rivet_dagster.model.entry_points import check_kind
+
+
+def kind_of(check: Check) -> CheckKind:
+    """Return the kind of a check with what the check was given. Raises RVT-109.
+
+    >>> kind_of(Check(kind="not_null", name="n", phase="audit", options={"columns": ("id",)}))
+    NotNull(columns=('id',))
+    """
+    found = check_kind(check.kind)
+    if found is None:
+        raise RivetError("RVT-109", f"no check is of kind '{check.kind}'")
+    return cast("CheckKind", found(**check.options))

@@ -1,0 +1,49 @@
+"""unique: no combination of the columns' values occurs twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sqlglot import exp
+
+from rivet_dagster.checks.contract import QueryCheck
+from rivet_dagster.model import convert
+from rivet_dagster.model.check_plan import BoundQuery
+from rivet_dagster.sql import trees
+
+COPIES = "rows_of_this_key"
+"""The column of the samples that says how often a duplicate key occurs."""
+
+
+@dataclass(frozen=True)
+class Unique(QueryCheck):
+    """Violations are surplus rows: of three rows of one key, two. A key with a NULL in it repeats nothing."""
+
+    columns: tuple[str, ...]
+
+    options: ClassVar = {"columns": convert.column_names}
+    positional: ClassVar = "columns"
+
+    @property
+    def columns_named(self) -> tuple[str, ...]:
+        return self.columns
+
+    def violations(self, joint: str) -> str:
+        surplus = exp.Sub(this=trees.column(COPIES), expression=trees.number(1))
+        total = exp.Coalesce(this=exp.Sum(this=surplus), expressions=[trees.number(0)])
+        groups = self._duplicates(joint).subquery("duplicate")
+        return trees.text(trees.select(trees.named(total, trees.VIOLATIONS), of=groups))
+
+    def samples(self, joint: str, limit: int) -> BoundQuery:
+        keys = map(trees.column, self.columns)
+        most_first = exp.Ordered(this=trees.column(COPIES), desc=True)
+        return BoundQuery(trees.text(self._duplicates(joint).select(*keys).order_by(most_first).limit(limit)))
+
+    def _duplicates(self, joint: str) -> exp.Select:
+        """How often each key occurs that does so more than once."""
+        keys = [trees.column(name) for name in self.columns]
+        rows = trees.select(trees.named(trees.number_of_rows(), COPIES), of=trees.relation(joint))
+        present = exp.and_(*[trees.is_not_null(key.copy()) for key in keys])
+        repeated = exp.GT(this=trees.number_of_rows(), expression=trees.number(1))
+        return rows.where(present).group_by(*keys).having(repeated)

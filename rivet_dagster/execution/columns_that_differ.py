@@ -1,0 +1,25 @@
+"""The columns of a relation that are not as they were said to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def columns_that_differ(
+    expected: Iterable[tuple[str, str]], found: Iterable[tuple[str, str]]
+) -> tuple[Mapping[str, Any], ...]:
+    """Return one row for each column that differs; letter case and order are no difference.
+
+    >>> columns_that_differ([("id", "bigint"), ("net", "double")], [("ID", "bigint"), ("net", "string"), ("x", "int")])
+    ({'column': 'net', 'expected': 'double', 'found': 'string'}, {'column': 'x', 'expected': None, 'found': 'int'})
+    """
+    wanted = {name.lower(): (name, type_) for name, type_ in expected}
+    there = {name.lower(): (name, type_.lower()) for name, type_ in found}
+    rows = []
+    for key in (*wanted, *(key for key in there if key not in wanted)):
+        name = wanted.get(key, there.get(key, ("", "")))[0]
+        types = {"expected": wanted.get(key, (name, None))[1], "found": there.get(key, (name, None))[1]}
+        if types["expected"] != types["found"]:
+            rows.append({"column": name, **types})
+    return tuple(rows)
