@@ -54,19 +54,19 @@ def write_down(root: Path) -> None:
     """All that Dagster is told of a project as plain values: what ``bare`` makes definitions of."""
     plan = compile_directory(root).raise_errors()
     write_state(root / STATE, plan)
-    project = RivetProject(plan, root, DagsterRivetTranslator())
+    project = RivetProject.of(plan, root, DagsterRivetTranslator())
     steps = []
     for group in plan.fused_groups:
         made = [plan.joint(name) for name in group.joints if plan.joint(name).type != SOURCE]
         steps.append(
             {
                 "name": group.name,
-                "specs": [_plain_spec(project.kept_spec(joint.name)) for joint in made],
+                "specs": [_plain_spec(project.asset_spec(joint.name)) for joint in made],
                 "checks": [_plain_check(project.check_spec(c, joint.name)) for joint in made for c in joint.checks],
                 "inputs": [name for name in group.before if plan.joint(name).type != SOURCE],
             }
         )
-    sources = [_plain_spec(project.kept_spec(joint.name)) for joint in plan.joints if joint.type == SOURCE]
+    sources = [_plain_spec(project.asset_spec(joint.name)) for joint in plan.joints if joint.type == SOURCE]
     written = {"groups": [step for step in steps if step["specs"]], "sources": sources}
     (root / WRITTEN).write_bytes(pickle.dumps(written))
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rivet_dagster.definitions.sensors.files import build_files_sensor
     from rivet_dagster.definitions.sensors.source_changed import build_source_changed_sensor
     from rivet_dagster.definitions.sensors.sweep import build_sweep_sensors
+    from rivet_dagster.definitions.specs.context import TranslationContext
     from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
     from rivet_dagster.errors import RivetError
     from rivet_dagster.execution.refs import MaterializedRef
@@ -39,6 +40,7 @@ _HOMES = {
     "RivetGroupRun": "rivet_dagster.definitions.assets.groups",
     "RivetProject": "rivet_dagster.definitions.project",
     "RivetProjectComponent": "rivet_dagster.definitions.component.component",
+    "TranslationContext": "rivet_dagster.definitions.specs.context",
     "automation_condition": "rivet_dagster.definitions.automation.conditions",
     "build_after_success_sensor": "rivet_dagster.definitions.sensors.after_success",
     "build_files_sensor": "rivet_dagster.definitions.sensors.files",
@@ -64,6 +66,7 @@ __all__ = [
     "RivetGroupRun",
     "RivetProject",
     "RivetProjectComponent",
+    "TranslationContext",
     "automation_condition",
     "build_after_success_sensor",
     "build_files_sensor",

@@ -44,7 +44,8 @@ def source_checks(project: RivetProject) -> list[dg.AssetChecksDefinition]:
 
 def _belongs_here(project: RivetProject, source: str) -> bool:
     """Whether the source is selected; of one that is another Dagster asset the first joint that reads it."""
-    first = project.assembly.consumers(source)[:1] if source in project.kept else (source,)
+    external = is_kept(project.assembly.joint(source))
+    first = project.assembly.consumers(source)[:1] if external else (source,)
     return project.selected.issuperset(first)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import dagster as dg
 
-from rivet_dagster.definitions.specs.translator import sql_markdown
+from rivet_dagster.definitions.metadata.code_block import sql_markdown
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.model.convert import shortened
 from rivet_dagster.redaction import redacted

@@ -31,6 +31,7 @@ from rivet_dagster.definitions.block import refuse_problems
 from rivet_dagster.definitions.component.state import read_state, write_state
 from rivet_dagster.definitions.load import GENERATED, build_definitions
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.specs.context import TranslationContext
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.errors import RivetError
 from rivet_dagster.loading import compile_directory, without_collector
@@ -200,12 +201,12 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
                 automation=self.automation,
             )
 
-    def get_asset_spec(self, joint: CompiledJoint, project: RivetProject) -> dg.AssetSpec:
+    def get_asset_spec(self, joint: CompiledJoint, project: TranslationContext) -> dg.AssetSpec:
         """How a joint looks in Dagster, before ``translation``."""
         return self._translator.get_asset_spec(joint, project)
 
     def get_asset_check_spec(
-        self, check: CompiledCheck, joint: CompiledJoint, project: RivetProject
+        self, check: CompiledCheck, joint: CompiledJoint, project: TranslationContext
     ) -> dg.AssetCheckSpec:
         """How a check of a joint looks in Dagster."""
         return self._translator.get_asset_check_spec(check, joint, project)
@@ -245,12 +246,12 @@ class _ComponentTranslator(DagsterRivetTranslator):
     def __init__(self, component: RivetProjectComponent) -> None:
         self._component = component
 
-    def get_asset_spec(self, joint: CompiledJoint, project: RivetProject) -> dg.AssetSpec:
+    def get_asset_spec(self, joint: CompiledJoint, project: TranslationContext) -> dg.AssetSpec:
         spec = self._component.get_asset_spec(joint, project)
         translation = self._component.translation
         return spec if translation is None else translation(spec, joint)
 
     def get_asset_check_spec(
-        self, check: CompiledCheck, joint: CompiledJoint, project: RivetProject
+        self, check: CompiledCheck, joint: CompiledJoint, project: TranslationContext
     ) -> dg.AssetCheckSpec:
         return self._component.get_asset_check_spec(check, joint, project)

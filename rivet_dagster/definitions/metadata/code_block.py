@@ -17,3 +17,8 @@ def code_block(text: str, language: str = "") -> dg.MarkdownMetadataValue:
     """
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
     return dg.MetadataValue.md(f"{fence}{language}\n{text}\n{fence}")
+
+
+def sql_markdown(sql: str) -> dg.MarkdownMetadataValue:
+    """Return SQL as the UI shows it: a block of code."""
+    return code_block(sql, "sql")

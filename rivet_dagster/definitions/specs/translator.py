@@ -12,11 +12,11 @@ import dagster as dg
 from rivet_dagster.compiler.joints import FunctionJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
-from rivet_dagster.definitions.metadata.code_block import code_block
+from rivet_dagster.definitions.metadata.code_block import sql_markdown
 from rivet_dagster.definitions.metadata.lineage import column_lineage, lineage_table
 from rivet_dagster.definitions.metadata.table_metadata import column_schema, table_name
 from rivet_dagster.definitions.partitions import partitions_definition
-from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.specs.context import TranslationContext
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.joint import SOURCE
 
@@ -35,7 +35,7 @@ class DagsterRivetTranslator:
     ...         return spec.merge_attributes(tags={"loud": ""})
     """
 
-    def get_asset_spec(self, joint: CompiledJoint, project: RivetProject) -> dg.AssetSpec:
+    def get_asset_spec(self, joint: CompiledJoint, project: TranslationContext) -> dg.AssetSpec:
         """Everything that Dagster shows of a joint before it ever ran; its key is ``key_prefix`` and its name."""
         assembly = project.assembly
         return dg.AssetSpec(
@@ -52,7 +52,7 @@ class DagsterRivetTranslator:
         )
 
     def get_asset_check_spec(
-        self, check: CompiledCheck, joint: CompiledJoint, project: RivetProject
+        self, check: CompiledCheck, joint: CompiledJoint, project: TranslationContext
     ) -> dg.AssetCheckSpec:
         """One check; severity error blocks publishing and whatever reads the joint."""
         metadata = {"rivet/kind": check.kind, "rivet/phase": check.phase, "rivet/severity": check.severity}
@@ -66,7 +66,7 @@ class DagsterRivetTranslator:
         )
 
 
-def _lineage(joint: CompiledJoint, project: RivetProject) -> dict[str, Any]:
+def _lineage(joint: CompiledJoint, project: TranslationContext) -> dict[str, Any]:
     if not joint.lineage:
         return {}
     keys = {name: project.key(name) for name in joint.upstream}
@@ -81,7 +81,7 @@ def _partitions(joint: CompiledJoint) -> dg.PartitionsDefinition[str] | None:
     return partitions_definition(joint.partitions) if joint.partitions and joint.type != SOURCE else None
 
 
-def _deps(joint: CompiledJoint, project: RivetProject) -> list[dg.AssetDep]:
+def _deps(joint: CompiledJoint, project: TranslationContext) -> list[dg.AssetDep]:
     """What an asset waits for, each once: two sources may stand for one Dagster asset."""
     return [dg.AssetDep(key) for key in dict.fromkeys(project.keys(_before(joint)))]
 
@@ -90,11 +90,6 @@ def _before(joint: CompiledJoint) -> tuple[str, ...]:
     """What an asset waits for: its upstream, and what its gate reads. A source's gate is a step of its own."""
     judged_with = [name for check in joint.checks for name in check.reads] if joint.type != SOURCE else []
     return tuple(dict.fromkeys((*joint.upstream, *judged_with)))
-
-
-def sql_markdown(sql: str) -> dg.MetadataValue:
-    """SQL that the UI shows as a block of code."""
-    return code_block(sql, "sql")
 
 
 def _kinds(joint: CompiledJoint, assembly: CompiledAssembly) -> set[str]:

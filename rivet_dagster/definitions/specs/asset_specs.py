@@ -1,0 +1,61 @@
+"""The specs of all assets and checks of a plan, made by a translator in one pass over the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import dagster as dg
+
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.definitions.specs.context import TranslationContext
+from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
+from rivet_dagster.model.kept import is_kept, key_path
+
+
+@dataclass(frozen=True, eq=False)
+class AssetSpecs:
+    """How a plan looks in Dagster.
+
+    ``keys`` are the asset keys of all joints. ``joints`` are the specs of those that are assets of the project, each
+    after the joints that it reads: all but the sources that are external assets. ``checks`` are the specs of all
+    checks, by the names of joint and check.
+    """
+
+    keys: Mapping[str, dg.AssetKey]
+    joints: Mapping[str, dg.AssetSpec]
+    checks: Mapping[tuple[str, str], dg.AssetCheckSpec]
+
+    @cached_property
+    def joints_by_key(self) -> Mapping[dg.AssetKey, str]:
+        """The names of the joints that are assets of the project, each after those that it reads."""
+        return {spec.key: name for name, spec in self.joints.items()}
+
+
+def asset_specs(assembly: CompiledAssembly, root: Path, translator: DagsterRivetTranslator) -> AssetSpecs:
+    """Return the specs that ``translator`` gives the joints and checks of a plan; ``root`` is the project's directory.
+
+    A joint is translated after all that it reads, so that it finds their keys.
+    """
+    ordered = list(_in_order(assembly))
+    keys = {joint.name: dg.AssetKey(key_path(str(joint.table))) for joint in ordered if is_kept(joint)}
+    context = TranslationContext(assembly, root, keys)
+    joints: dict[str, dg.AssetSpec] = {}
+    for joint in ordered:
+        if not is_kept(joint):
+            joints[joint.name] = translator.get_asset_spec(joint, context)
+            keys[joint.name] = joints[joint.name].key
+    checks = {
+        (joint.name, check.name): translator.get_asset_check_spec(check, joint, context)
+        for joint in ordered
+        for check in joint.checks
+    }
+    return AssetSpecs(keys, joints, checks)
+
+
+def _in_order(assembly: CompiledAssembly) -> Iterator[CompiledJoint]:
+    """Give each joint after those that it reads."""
+    for group in assembly.execution_order:
+        yield from map(assembly.joint, assembly.group(group).joints)

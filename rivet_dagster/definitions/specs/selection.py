@@ -1,0 +1,50 @@
+"""Selections of joints in Dagster's syntax."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import dagster as dg
+
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.definitions.beta import beta_accepted
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.joint import SOURCE
+
+
+@dataclass(frozen=True, eq=False)
+class Selector:
+    """Finds what a selection names among ``specs``, those of joints, each after those that it reads."""
+
+    specs: Mapping[str, dg.AssetSpec]
+
+    def select(self, text: str) -> tuple[str, ...]:
+        """Return the joints that ``text`` names, sources too, in topological order. Raises RVT-115."""
+        try:
+            with beta_accepted():
+                keys = dg.AssetSelection.from_string(text).resolve(self._graph)
+        except dg.DagsterError as error:
+            raise RivetError("RVT-115", f"{text!r} is no asset selection: {error}") from error
+        return tuple(name for name, spec in self.specs.items() if spec.key in keys)
+
+    @cached_property
+    def _graph(self) -> Any:
+        # A selection finds nothing but what can be made, so here all of it is, sources too. Without partitions: a step
+        # has one definition of them.
+        @dg.multi_asset(specs=[spec.replace_attributes(partitions_def=None) for spec in self.specs.values()])
+        def everything():  # type: ignore[no-untyped-def]  # Dagster takes an annotation for the outputs' type
+            ...
+
+        return dg.Definitions(assets=[everything]).resolve_asset_graph()
+
+
+def without_sources(assembly: CompiledAssembly, text: str, selected: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the joints ``selected`` by ``text`` that can be made. Raises RVT-115 where there are none."""
+    joints = tuple(name for name in selected if assembly.joint(name).type != SOURCE)
+    if not joints:
+        what = f"only {', '.join(selected)}, which can only be read" if selected else "nothing of this project"
+        raise RivetError("RVT-115", f"{text!r} selects {what}")
+    return joints
