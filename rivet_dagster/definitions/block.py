@@ -11,13 +11,14 @@ import dagster as dg
 
 from rivet_dagster.definitions.automation.problems import Problems
 from rivet_dagster.definitions.jobs.jobs import jobs_over_everything
-from rivet_dagster.definitions.jobs.sweeping import sweep_job, sweep_schedules
+from rivet_dagster.definitions.jobs.sweeping import sweep_job
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.schedules.observation import build_observation_schedule
 from rivet_dagster.definitions.schedules.schedules import build_schedule_from_rivet_selection
+from rivet_dagster.definitions.schedules.sweeping import sweep_schedule
 from rivet_dagster.definitions.sensors.declared import declared_sensor
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.automation import ObservationSchedule, TargetSchedule
+from rivet_dagster.model.automation import ObservationSchedule, SweepSchedule, TargetSchedule
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.sensors import TargetSensor
 
@@ -27,7 +28,7 @@ Job: TypeAlias = "dg.JobDefinition | dg.UnresolvedAssetJobDefinition"
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the block: ``place`` names it in messages, ``make`` builds what it asks for or raises RivetError."""
+    """An entry of the block: ``place`` names it in messages, ``make`` builds what it asks for or raises RivetError."""
 
     place: str
     origin: Origin
@@ -35,7 +36,7 @@ class Entry:
 
 
 def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definitions:
-    """The schedules and sensors of the block, and the job of the sweeps; ``jobs`` are the project's others.
+    """Return the schedules and sensors of the block, and the job that sweeps; ``jobs`` are the project's others.
 
     Raises one RivetError that holds everything wrong with the block, its rules too.
     """
@@ -70,28 +71,28 @@ def refuse_problems(project: RivetProject) -> None:
 
 
 def _entries(project: RivetProject, sweeps: Sequence[dg.JobDefinition]) -> list[Entry]:
-    """What the block asks for; of a part of a project what makes or observes something of it."""
+    """Return the entries of the block; of a part of a project those that make or observe something of it."""
     settings = project.assembly.dagster
     return [
         *(
-            Entry(f"schedule '{one.name}'", one.origin, partial(_schedule, project, one))
-            for one in settings.schedules
-            if _is_here(project, one.target)
+            Entry(f"schedule '{declared.name}'", declared.origin, partial(_schedule, project, declared))
+            for declared in settings.schedules
+            if _is_here(project, declared.target)
         ),
         *(
-            Entry(f"observation '{one.name}'", one.origin, partial(_observe, project, one, sources))
-            for one in settings.observe
-            if (sources := _sources_here(project, one.sources)) or not one.sources
+            Entry(f"observation '{declared.name}'", declared.origin, partial(_observe, project, declared, sources))
+            for declared in settings.observe
+            if (sources := _sources_here(project, declared.sources)) or not declared.sources
         ),
         *(
-            Entry(f"schedule '{one.name}'", one.origin, partial(sweep_schedules, one, job))
+            Entry(f"schedule '{declared.name}'", declared.origin, partial(_sweep, declared, job))
             for job in sweeps
-            for one in settings.sweeps
+            for declared in settings.sweeps
         ),
         *(
-            Entry(f"sensor '{one.name}'", one.origin, partial(declared_sensor, project, one))
-            for one in settings.sensors
-            if not isinstance(one, TargetSensor) or _is_here(project, one.target)
+            Entry(f"sensor '{declared.name}'", declared.origin, partial(declared_sensor, project, declared))
+            for declared in settings.sensors
+            if not isinstance(declared, TargetSensor) or _is_here(project, declared.target)
         ),
     ]
 
@@ -105,7 +106,7 @@ def _is_here(project: RivetProject, target: str) -> bool:
 
 
 def _sources_here(project: RivetProject, names: Sequence[str]) -> list[str]:
-    """Without those that are assets elsewhere."""
+    """Return the names but those of assets elsewhere."""
     return [name for name in names if name in project.selected or name not in project.whole.selected]
 
 
@@ -136,6 +137,10 @@ def _observe(
             default_status=dg.DefaultScheduleStatus[declared.default_status],
         )
     ]
+
+
+def _sweep(declared: SweepSchedule, job: dg.JobDefinition) -> list[dg.ScheduleDefinition]:
+    return [sweep_schedule(declared, job)]
 
 
 def _jobs(trigger: Trigger) -> Sequence[Job]:

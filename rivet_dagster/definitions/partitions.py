@@ -29,9 +29,8 @@ def partitions_definition(partitions: Partitions) -> dg.PartitionsDefinition[str
     >>> partitions_definition(Partitions("monthly", "day", "2024-01-15", "2024-04-01")).get_partition_keys()
     ['2024-02-01', '2024-03-01']
     """
-    if not partitions.of_time:
+    if partitions.start is None:
         return dg.StaticPartitionsDefinition(list(partitions.values))
-    assert partitions.start is not None
     end = datetime.fromisoformat(partitions.end) if partitions.end is not None else None
     definition: dg.PartitionsDefinition[str] = _OF_TIME[partitions.type](
         start_date=datetime.fromisoformat(partitions.start), end_date=end, timezone=partitions.timezone

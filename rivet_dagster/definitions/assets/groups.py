@@ -149,13 +149,14 @@ def _materialization(
     window: Window | None,
 ) -> dg.MaterializeResult[Any]:
     joint, key = project.assembly.joint(name), project.key(name)
+    target = project.assembly.group(joint.group).target if name == joint.group else None
     version = None
     with rivet_failures():
-        if name != joint.group:
+        if target is None:
             metadata = inner_metadata(joint, result, window)
         else:
             metadata = exit_metadata(joint, result)
-            version = data_version(context.instance, runtime, joint, key, result, window)
+            version = data_version(context.instance, runtime, target, key, result, window)
         value = reference(runtime, name)
     return dg.MaterializeResult(asset_key=key, value=value, metadata=metadata, data_version=version)
 

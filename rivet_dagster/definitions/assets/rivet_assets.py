@@ -11,7 +11,8 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
 from rivet_dagster.definitions.assets.groups import RivetGroupRun, group_step_name
-from rivet_dagster.definitions.assets.sources import source_assets, source_checks
+from rivet_dagster.definitions.assets.sources import source_assets
+from rivet_dagster.definitions.checks.source_checks import source_checks
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_keys, engine_pool
 from rivet_dagster.definitions.runs.failure import failure

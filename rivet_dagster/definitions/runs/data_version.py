@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dagster as dg
 
-from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.partitions import Window
+from rivet_dagster.model.target import Target
 
 _TAG = "dagster/data_version"
 
@@ -15,26 +15,25 @@ _TAG = "dagster/data_version"
 def data_version(
     instance: dg.DagsterInstance,
     runtime: Runtime,
-    joint: CompiledJoint,
+    target: Target,
     key: dg.AssetKey,
     result: GroupResult,
     window: Window | None,
 ) -> dg.DataVersion | None:
-    """The published version; where an empty batch was skipped the one that was told before.
+    """Return the published version; where an empty batch was skipped, that of the last materialization.
 
-    None where there is none, which leaves Dagster its own.
+    None where ``target`` has none, which leaves Dagster its own.
     """
     if result.published is not None:
         return dg.DataVersion(result.published.version)
-    if window is not None and (told := _told(instance, key, window)) is not None:
-        return dg.DataVersion(told)
-    target = runtime.assembly.target(joint.name)
-    current = runtime.catalog(target.catalog).current(target.table) if target is not None else None
+    if window is not None and (last := _last(instance, key, window)) is not None:
+        return dg.DataVersion(last)
+    current = runtime.catalog(target.catalog).current(target.table)
     return dg.DataVersion(current.version) if current is not None else None
 
 
-def _told(instance: dg.DagsterInstance, key: dg.AssetKey, window: Window) -> str | None:
-    """What the event log has of the partitions last; None where they differ, since one step tells one for all."""
+def _last(instance: dg.DagsterInstance, key: dg.AssetKey, window: Window) -> str | None:
+    """Return the last data version of the partitions; None where theirs differ, since a step has one for all."""
     versions = set()
     for partition in window.keys:
         filter = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition])

@@ -51,17 +51,16 @@ def build_after_success_sensor(
     'after'
     """
     mistakes = Mistakes(name, origin)
-    made = watched = None
     with mistakes.of("monitored"):
         # A part of the project may wait for another part.
         watched = find_target(project.whole, monitored)
     with mistakes.of("target"):
         made = find_target(project, target)
-        if watched is not None:
-            _refuse_circle(made, watched)
-            _refuse_other_partitions(project, made, watched)
     mistakes.raise_all()
-    assert made is not None and watched is not None
+    with mistakes.of("target"):
+        _refuse_circle(made, watched)
+        _refuse_other_partitions(project, made, watched)
+    mistakes.raise_all()
     keys = {key.to_user_string(): key for key in project.keys(watched.joints)}
     partitions = partitions_definition(made.partitions) if made.partitions is not None else None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 import dagster as dg
 
@@ -41,7 +42,7 @@ def asset_specs(assembly: CompiledAssembly, root: Path, translator: DagsterRivet
     """
     ordered = list(_in_order(assembly))
     keys = {joint.name: dg.AssetKey(key_path(str(joint.table))) for joint in ordered if is_kept(joint)}
-    context = TranslationContext(assembly, root, keys)
+    context = TranslationContext(assembly, root, MappingProxyType(keys))
     joints: dict[str, dg.AssetSpec] = {}
     for joint in ordered:
         if not is_kept(joint):

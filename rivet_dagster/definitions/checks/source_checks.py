@@ -1,0 +1,49 @@
+"""Checks of gated sources: steps of their own, which judge a source in place before all that read it."""
+
+# No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from rivet_dagster.compiler.joints import SourceJoint
+from rivet_dagster.definitions.checks.check_results import asset_check_result
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_keys, engine_pool, open_runtime
+from rivet_dagster.definitions.runs.failure import rivet_failures
+from rivet_dagster.definitions.runs.names import step_name
+from rivet_dagster.execution.judging import check_source
+from rivet_dagster.model.kept import is_kept
+
+
+def source_checks(project: RivetProject) -> list[dg.AssetChecksDefinition]:
+    """Return a step for each gated source, which runs before all that read it."""
+    gated = (joint for joint in project.assembly.joints if isinstance(joint, SourceJoint) and joint.checks)
+    return [_gate(project, joint) for joint in gated if _belongs_here(project, joint.name)]
+
+
+def _belongs_here(project: RivetProject, source: str) -> bool:
+    """Whether the source is selected; of an external asset the first joint that reads it."""
+    external = is_kept(project.assembly.joint(source))
+    first = project.assembly.consumers(source)[:1] if external else (source,)
+    return project.selected.issuperset(first)
+
+
+def _gate(project: RivetProject, joint: SourceJoint) -> dg.AssetChecksDefinition:
+    keys = {check.name: project.check_key(check, joint.name) for check in joint.checks}
+
+    @dg.multi_asset_check(
+        name=step_name(project.assembly, "check", joint.name),
+        specs=[project.check_spec(check, joint.name) for check in joint.checks],
+        required_resource_keys=engine_keys(project.assembly),
+        op_tags={ENGINE_TAG: joint.engine},
+        pool=engine_pool(joint.engine),
+        can_subset=True,
+    )
+    def judge(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        wanted = {name for name, key in keys.items() if key in context.selected_asset_check_keys}
+        with rivet_failures():
+            results = check_source(open_runtime(project, context.resources), joint.name, wanted)
+        yield from (asset_check_result(result, keys[result.check.name]) for result in results)
+
+    return judge

@@ -1,0 +1,20 @@
+"""Schedules that sweep the catalogs."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from rivet_dagster.definitions.schedules.schedules import refusals
+from rivet_dagster.model.automation import SweepSchedule
+
+
+def sweep_schedule(declared: SweepSchedule, job: dg.JobDefinition) -> dg.ScheduleDefinition:
+    """Return the schedule of the ``job`` that sweeps. Raises RVT-104."""
+    with refusals(declared.name):
+        return dg.ScheduleDefinition(
+            name=declared.name,
+            job=job,
+            cron_schedule=declared.cron_schedule,
+            execution_timezone=declared.execution_timezone,
+            default_status=dg.DefaultScheduleStatus[declared.default_status],
+        )
