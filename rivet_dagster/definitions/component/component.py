@@ -15,19 +15,16 @@ from dagster.components import (
     DefsStateConfig,
     DefsStateConfigArgs,
     ResolvedDefsStateConfig,
-    Scaffolder,
-    ScaffoldRequest,
-    scaffold_component,
     scaffold_with,
 )
 from dagster.components.resolved.core_models import OpSpec
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
-from pydantic import BaseModel, Field
 
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.assets.groups import RivetGroupRun
 from rivet_dagster.definitions.assets.rivet_assets import StepSettings
 from rivet_dagster.definitions.block import refuse_problems
+from rivet_dagster.definitions.component.scaffolder import RivetProjectScaffolder
 from rivet_dagster.definitions.component.state import read_state, write_state
 from rivet_dagster.definitions.load import GENERATED, build_definitions
 from rivet_dagster.definitions.project import RivetProject
@@ -45,30 +42,6 @@ class ProjectDirectory:
 
     path: Path
     name: str
-
-
-class RivetProjectScaffoldParams(BaseModel):
-    """What ``dg scaffold defs rivet_dagster.RivetProjectComponent`` asks for."""
-
-    project_path: str = Field(description="The directory of the project, in which its rivet.yaml lies.")
-
-
-class RivetProjectScaffolder(Scaffolder[RivetProjectScaffoldParams]):
-    """Writes a defs.yaml that names a project."""
-
-    @classmethod
-    def get_scaffold_params(cls) -> type[RivetProjectScaffoldParams]:
-        """The parameters of the command."""
-        return RivetProjectScaffoldParams
-
-    def scaffold(self, request: ScaffoldRequest[RivetProjectScaffoldParams]) -> None:
-        """Write the file; the directory's path in it is relative to the Dagster project. Raises RVT-101."""
-        path = Path(request.params.project_path).resolve()
-        if not (path / "rivet.yaml").is_file():
-            raise RivetError("RVT-101", f"there is no rivet.yaml in '{path}'")
-        root = (request.project_root or Path.cwd()).resolve()
-        relative = Path(os.path.relpath(path, root)).as_posix()
-        scaffold_component(request, {"project": "{{ context.project_root }}/" + relative})
 
 
 def _project_directory(context: dg.ResolutionContext, model: str) -> ProjectDirectory:
