@@ -11,7 +11,7 @@ import dagster as dg
 
 @contextmanager
 def beta_accepted() -> Iterator[None]:
-    """Without the warning that Dagster gives at each single use: a project has thousands of joints."""
+    """Silence the warning that Dagster gives at each single use: a project has thousands of joints."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         yield

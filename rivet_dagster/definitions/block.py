@@ -98,7 +98,7 @@ def _entries(project: RivetProject, sweeps: Sequence[dg.JobDefinition]) -> list[
 
 
 def _is_here(project: RivetProject, target: str) -> bool:
-    """Whether something of a target is an asset here; what is no target at all is for its builder to refuse."""
+    """Return whether something of a target is an asset here; an invalid target is refused by its builder."""
     try:
         return not project.selected.isdisjoint(project.whole.select_made(target))
     except RivetError:

@@ -32,7 +32,7 @@ def load_definitions(
     executor: dg.ExecutorDefinition | None = GENERATED,
     introspect: bool = False,
 ) -> dg.Definitions:
-    """The assets, checks, resources and executor of a project, its jobs over everything, schedules and sensors.
+    """Return the assets, checks, resources and executor of a project, its jobs over everything, schedules and sensors.
 
     The jobs are ``all`` and, for joints with partitions, ``all_daily`` and the like; the schedules, sensors, automation
     conditions and freshness policies are those of the ``dagster:`` block.
@@ -53,21 +53,21 @@ def load_definitions(
 
 def build_definitions(
     project: RivetProject,
-    watches: Sequence[Watch] = (),
+    listeners: Sequence[Watch] = (),
     *,
     body: Body = group_body,
     settings: StepSettings | None = None,
     executor: dg.ExecutorDefinition | None = GENERATED,
     automation: bool = True,
 ) -> dg.Definitions:
-    """The Definitions of a project. ``watches`` are told of writes by the steps that run in this process.
+    """Return the Definitions of a project; steps in this process call ``listeners`` with the progress of writes.
 
     ``automation`` are its jobs, and what the ``dagster:`` block declares.
     """
     # First, since it raises everything that is wrong with the block.
     own = _automation(project) if automation else dg.Definitions()
     steps = dg.Definitions(
-        assets=project_assets(project, body, settings, watches),
+        assets=project_assets(project, body, settings, listeners),
         resources=rivet_resources(project),
         executor=rivet_executor(project) if executor is GENERATED else executor,
     )

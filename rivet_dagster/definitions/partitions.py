@@ -24,7 +24,7 @@ _OF_TIME: dict[str, Any] = {
 
 @cache
 def partitions_definition(partitions: Partitions) -> dg.PartitionsDefinition[str]:
-    """Dagster's definition of the same keys.
+    """Return Dagster's definition of the same keys.
 
     >>> partitions_definition(Partitions("monthly", "day", "2024-01-15", "2024-04-01")).get_partition_keys()
     ['2024-02-01', '2024-03-01']
@@ -39,7 +39,7 @@ def partitions_definition(partitions: Partitions) -> dg.PartitionsDefinition[str
 
 
 def last_whole_partition(definition: dg.TimeWindowPartitionsDefinition, time: datetime, offset: int = 0) -> str | None:
-    """The key of the last partition that is over at ``time``, or of the ``offset``-th before it; None where none is.
+    """Return the key of the last partition that is over at ``time``, or of the ``offset``-th before; None without one.
 
     >>> days = dg.DailyPartitionsDefinition(start_date="2024-01-01", timezone="Europe/Berlin")
     >>> midnight = datetime(2024, 1, 3, 23, tzinfo=UTC)
@@ -56,14 +56,14 @@ def last_whole_partition(definition: dg.TimeWindowPartitionsDefinition, time: da
 
 
 def definition_text(definition: dg.PartitionsDefinition[str]) -> str:
-    """The same text for definitions that are the same, and no other's.
+    """Return a text that equal definitions share, and different ones do not.
 
     >>> days = dg.DailyPartitionsDefinition(start_date="2024-01-01")
     >>> definition_text(days) == definition_text(partitions_definition(Partitions("daily", "day", "2024-01-01")))
     True
     """
     if isinstance(definition, dg.MultiPartitionsDefinition):
-        parts = {one.name: definition_text(one.partitions_def) for one in definition.partitions_defs}
+        parts = {part.name: definition_text(part.partitions_def) for part in definition.partitions_defs}
         return json.dumps(["multi", parts], sort_keys=True)
     if isinstance(definition, dg.DynamicPartitionsDefinition):
         return json.dumps(["dynamic", definition.name])
@@ -75,7 +75,7 @@ def definition_text(definition: dg.PartitionsDefinition[str]) -> str:
 
 
 def run_window(context: dg.AssetExecutionContext, partitions: Partitions | None) -> Window | None:
-    """What the run covers of the partitions of the step's joints; None where they have none.
+    """Return the partitions that the run covers of the step's joints; None where these have none.
 
     Raises RVT-114 where the run names no partition.
     """
@@ -87,7 +87,7 @@ def run_window(context: dg.AssetExecutionContext, partitions: Partitions | None)
 
 
 def window(partitions: Partitions, keys: Sequence[str]) -> Window:
-    """The window of ``keys``, which follow one another in time; raises ValueError where they do not."""
+    """Return the window of ``keys``, which follow one another in time; raises ValueError where they do not."""
     definition = partitions_definition(partitions)
     text = definition_text(definition)
     if not isinstance(definition, dg.TimeWindowPartitionsDefinition):

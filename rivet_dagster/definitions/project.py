@@ -21,7 +21,7 @@ from rivet_dagster.model.joint import SOURCE, Joint
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RivetProject:
-    """What all definitions of a project are made from; ``load`` makes one.
+    """A project from which all definitions are made; ``load`` compiles one.
 
     ``assembly`` is its plan, ``root`` the absolute path of its directory, ``specs`` say how its joints and checks look,
     ``selector`` finds what a selection names. ``selected`` are the joints that are assets here, and sources whose
@@ -54,7 +54,7 @@ class RivetProject:
         """Compile the project in ``project_dir``; ``joints`` are added to those in files.
 
         With ``introspect`` the catalogs are asked for the columns of sources, for 10 seconds at most. Without it, and
-        where one does not answer, the columns are those that it told when it was last asked.
+        where one does not answer, the columns are those of its last answer.
 
         Raises one RivetError that holds everything wrong with the project. Where nothing is but the ``dagster:`` block,
         what is made of the project raises it, together with the targets that select nothing.
@@ -179,7 +179,7 @@ class RivetProject:
         return without_sources(self.assembly, text, self.select(text))
 
     def _behind(self, joint: str) -> list[str]:
-        """Return what joints of the same group that are no assets here, and that this one is computed from, read."""
+        """Return the joints read by those that a joint is computed from in its group, and that are no assets here."""
         group = self.assembly.joint(joint).group
         behind: set[str] = set()
         ahead = [joint]

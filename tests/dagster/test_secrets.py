@@ -10,7 +10,7 @@ from support.folders import PROFILES, sink, source
 
 from rivet_dagster import load_definitions
 from rivet_dagster.cli.main import main
-from rivet_dagster.definitions.runs.failure import secrets_kept
+from rivet_dagster.definitions.runs.failure import secrets_redacted
 from rivet_dagster.redaction import remember
 
 TOKEN, LITERAL = "hun/ter+2=", "literal-secret"
@@ -107,7 +107,7 @@ def test_a_sensors_tick_tells_no_secret(instance):
     remember("hunter2222")
 
     @dg.sensor(name="look", job_name="all")
-    @secrets_kept()
+    @secrets_redacted()
     def look(context: dg.SensorEvaluationContext):
         raise OSError("no /lake/hunter2222")
 

@@ -1,1 +1,1 @@
-"""Joints as assets: the steps that make them, and what a reader of a project selects of them."""
+"""Joints as assets: the steps that materialize them, and selections and specs of them."""

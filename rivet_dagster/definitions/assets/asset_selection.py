@@ -5,7 +5,7 @@ alternative   terms, a comma between them: what all of them select
 term          [N]+ what [N] steps before it is read, + without a number all of it
               +[N] behind it what reads it
               @ what reads it, and all that those read
-what          a joint's name, or METHOD:VALUE; * in a name stands for anything
+value         a joint's name, or METHOD:VALUE; * in a name stands for anything
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ _TERM = re.compile(r"(?P<at>@)?(?:(?P<before>\d*)\+)?(?:(?P<method>\w+):)?(?P<va
 
 
 def build_rivet_asset_selection(project: RivetProject, text: str) -> dg.AssetSelection:
-    """What ``text`` means in dbt's syntax: unions by space, intersections by comma, the operators ``+`` and ``@``.
+    """Return a selection that is written in dbt's syntax.
 
+    That has unions by space, intersections by comma, and the operators ``+`` and ``@``.
     The methods are ``path:`` (a file or folder, from the project), ``tag:`` (``tag:layer=raw`` for one of its values),
     ``group:`` and ``kind:``. Raises RVT-122.
 
@@ -48,21 +49,21 @@ def _all_of(project: RivetProject, alternative: str) -> dg.AssetSelection:
 
 
 def _term(project: RivetProject, text: str) -> dg.AssetSelection:
-    found = _TERM.fullmatch(text)
-    if found is None or (found["at"] and (found["before"] is not None or found["behind"] is not None)):
+    term = _TERM.fullmatch(text)
+    if term is None or (term["at"] and (term["before"] is not None or term["behind"] is not None)):
         raise RivetError("RVT-122", f"'{text}' is no part of a selection")
-    method = found["method"] or "name"
+    method = term["method"] or "name"
     if method not in _METHODS:
         raise RivetError("RVT-122", f"'{text}': there is no method '{method}'{nearest(method, _METHODS)}")
     with beta_accepted():
-        selection = _METHODS[method](project, found["value"])
-    if found["at"]:
+        selection = _METHODS[method](project, term["value"])
+    if term["at"]:
         return selection.downstream().upstream()
     widened: list[dg.AssetSelection] = []
-    if found["before"] is not None:
-        widened.append(selection.upstream(_steps(found["before"])))
-    if found["behind"] is not None:
-        widened.append(selection.downstream(_steps(found["behind"])))
+    if term["before"] is not None:
+        widened.append(selection.upstream(_steps(term["before"])))
+    if term["behind"] is not None:
+        widened.append(selection.downstream(_steps(term["behind"])))
     return reduce(or_, widened or [selection])
 
 
@@ -75,14 +76,14 @@ def _names(project: RivetProject, pattern: str) -> dg.AssetSelection:
 
 
 def _path(project: RivetProject, path: str) -> dg.AssetSelection:
-    """Joints of files that lie there, or below."""
+    """Select the joints whose files are at ``path``, or below it."""
     files = {name: PurePosixPath(file) for name in project.names if (file := project.assembly.joint(name).file)}
     wanted = PurePosixPath(path)
-    found = [name for name, file in files.items() if wanted == file or wanted in file.parents]
-    if not found:
-        known = {str(place) for file in files.values() for place in (file, *file.parents[:-1])}
+    names = [name for name, file in files.items() if wanted == file or wanted in file.parents]
+    if not names:
+        known = {str(path) for file in files.values() for path in (file, *file.parents[:-1])}
         raise RivetError("RVT-122", f"no joint lies at '{path}'{nearest(path, known)}")
-    return _assets(project, found)
+    return _assets(project, names)
 
 
 def _tag(project: RivetProject, text: str) -> dg.AssetSelection:
@@ -113,12 +114,12 @@ _METHODS: Mapping[str, Callable[[RivetProject, str], dg.AssetSelection]] = {
 
 
 def _matching(noun: str, pattern: str, known: Iterable[str]) -> list[str]:
-    """What matches ``pattern``, in order; raises RVT-122 where nothing does."""
+    """Return the names that match ``pattern``, in order; raises RVT-122 where there are none."""
     names = sorted(known)
-    found = [name for name in names if fnmatchcase(name, pattern)]
-    if not found:
+    matching = [name for name in names if fnmatchcase(name, pattern)]
+    if not matching:
         raise RivetError("RVT-122", f"there is no {noun} '{pattern}'{nearest(pattern, names)}")
-    return found
+    return matching
 
 
 def _assets(project: RivetProject, names: Iterable[str]) -> dg.AssetSelection:

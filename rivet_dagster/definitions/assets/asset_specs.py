@@ -1,4 +1,4 @@
-"""The joints of a project as asset specs, for those who have something else run them."""
+"""The joints of a project as asset specs, to be materialized by something else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rivet_dagster.definitions.project import RivetProject
 def build_rivet_asset_specs(
     project: RivetProject, select: str | None = None, exclude: str | None = None
 ) -> list[dg.AssetSpec]:
-    """What Dagster shows of the selected joints, sources too, each after those that it reads.
+    """Return the specs of the selected joints, sources too, each after the joints that it reads.
 
     ``select`` and ``exclude`` are selections in Dagster's syntax. The specs name no IO manager: in Definitions they are
     external assets. Raises RVT-115.

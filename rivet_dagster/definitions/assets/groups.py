@@ -1,4 +1,4 @@
-"""The run of a fused group in a step of Dagster's: which events it gives."""
+"""The run of a fused group in a Dagster step, as the events of the step."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class RivetGroupRun:
     name: str
     joints: tuple[CompiledJoint, ...]
     given: Mapping[str, MaterializedRef]
-    watches: Sequence[Watch] = ()
+    listeners: Sequence[Watch] = ()
 
     def run(self, context: dg.AssetExecutionContext) -> Iterator[GroupEvent]:
-        """Compute what is selected as one query, judge it, publish it; gives the verdicts, then the materializations.
+        """Compute what is selected as one query, judge it, publish it; gives check results, then materializations.
 
-        A gate that fails gives its verdicts and no materialization. Whatever else goes wrong is raised as Dagster's
+        A gate that fails gives check results and no materialization. Whatever else goes wrong is raised as Dagster's
         Failure, and what was published stays as it was. A run of checks alone judges what is published.
         """
         project = self.project
@@ -65,8 +65,8 @@ class RivetGroupRun:
         keys = {joint.name: project.key(joint.name) for joint in self.joints}
         partitions = self.joints[-1].partitions
         limit = TimeLimit(project.assembly.joint(group.exit))
-        watches: list[Watch] = [ProgressLines(context.log.info), *self.watches]
-        runtime = open_runtime(project, context.resources, watches, limit.check)
+        listeners: list[Watch] = [ProgressLines(context.log.info), *self.listeners]
+        runtime = open_runtime(project, context.resources, listeners, limit.check)
         selected = [name for name, key in keys.items() if key in context.selected_asset_keys]
         if not selected:
             yield from _judge_only(context, project, runtime, self.joints)
@@ -81,7 +81,7 @@ class RivetGroupRun:
         yield from _check_results(context, project, result.checks)
         if not result.gate_failed:
             if group.exit in keys:
-                _tell_partitions(context, keys[group.exit], result)
+                _add_partition_counts(context, keys[group.exit], result)
             for name in selected:
                 yield _materialization(context, project, runtime, name, result, window)
             # Dagster has recorded the materializations by now.
@@ -94,14 +94,14 @@ class RivetGroupRun:
 
 
 def group_step_name(project: RivetProject, joints: Sequence[CompiledJoint]) -> str:
-    """The step of a group of which ``joints`` are assets here: two parts of one group are two steps."""
+    """Return the name of the step for a group of which ``joints`` are assets here: each part of a group has its own."""
     return step_name(project.assembly, joints[-1].name)
 
 
 def _judge_only(
     context: dg.AssetExecutionContext, project: RivetProject, runtime: Runtime, joints: Sequence[CompiledJoint]
 ) -> Iterator[dg.AssetCheckResult]:
-    """A run of checks alone: the published rows are judged, nothing is written."""
+    """Judge the published rows, for a run of checks alone; nothing is written."""
     for joint in joints:
         keys = {check.name: project.check_key(check, joint.name) for check in joint.checks}
         wanted = {name for name, key in keys.items() if key in context.selected_asset_check_keys}
@@ -114,7 +114,7 @@ def _judge_only(
 def _check_results(
     context: dg.AssetExecutionContext, project: RivetProject, results: tuple[CheckResult, ...]
 ) -> Iterator[dg.AssetCheckResult]:
-    """The verdicts of the selected checks; a gate that nobody selected still fails the step."""
+    """Give the results of the selected checks; a blocking check that is not selected still fails the step."""
     hidden = []
     for result in results:
         key = project.check_key(result.check, result.joint)
@@ -127,7 +127,7 @@ def _check_results(
 
 
 def _unjudged_sources(context: dg.AssetExecutionContext, group: FusedGroup, project: RivetProject) -> tuple[str, ...]:
-    """The gated sources of the group whose checks this run has not evaluated."""
+    """Return the gated sources of the group whose checks this run has not evaluated."""
     gated = [j for name in group.before if (j := project.assembly.joint(name)).type == SOURCE and j.checks]
     if not gated:
         return ()
@@ -161,7 +161,7 @@ def _materialization(
     return dg.MaterializeResult(asset_key=key, value=value, metadata=metadata, data_version=version)
 
 
-def _tell_partitions(context: dg.AssetExecutionContext, exit_key: dg.AssetKey, result: GroupResult) -> None:
-    """Give each partition its own count, to be told with what all of them have in common."""
+def _add_partition_counts(context: dg.AssetExecutionContext, exit_key: dg.AssetKey, result: GroupResult) -> None:
+    """Add the row count of each partition to the metadata that they have in common."""
     for key, rows in result.partition_rows.items():
         context.add_asset_metadata({PARTITION_ROW_COUNT: rows}, asset_key=exit_key, partition_key=key)

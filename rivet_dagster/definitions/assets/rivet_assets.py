@@ -22,7 +22,7 @@ from rivet_dagster.execution.progress import Watch
 from rivet_dagster.model.joint import SOURCE
 
 Body = Callable[..., Iterable[Any]]
-"""What a group's step runs: given its context and its RivetGroupRun, it gives the step's events."""
+"""A function that a group's step runs: given its context and its RivetGroupRun, it gives the step's events."""
 
 
 CONFIG = "config"
@@ -31,7 +31,7 @@ CONFIG = "config"
 
 @dataclass(frozen=True)
 class StepSettings:
-    """What all steps of a project have in common; see ``rivet_assets``."""
+    """Settings of all steps of a project; see ``rivet_assets``."""
 
     required_resource_keys: frozenset[str] = frozenset()
     op_tags: Mapping[str, Any] = field(default_factory=dict)
@@ -82,16 +82,16 @@ def rivet_assets(
 
 
 def group_body(context: dg.AssetExecutionContext, group: RivetGroupRun) -> Iterator[Any]:
-    """What a group's step runs where nobody wrote a function for it."""
+    """Run a group in the step that has no function of the user's."""
     yield from group.run(context)
 
 
 def project_assets(
-    project: RivetProject, body: Body, settings: StepSettings | None = None, watches: Sequence[Watch] = ()
+    project: RivetProject, body: Body, settings: StepSettings | None = None, listeners: Sequence[Watch] = ()
 ) -> list[dg.AssetsDefinition]:
-    """The selected sources, the multi-asset of each group with its selected joints, and the checks of gated sources.
+    """Return the selected sources, a multi-asset for the selected joints of each group, and checks of gated sources.
 
-    ``watches`` hear of a write's progress besides the run's log. Raises RVT-121.
+    ``listeners`` are called with the progress of writes, which the run's log shows, too. Raises RVT-121.
     """
     own = _own_parameters(body, project)
     groups = []
@@ -99,7 +99,7 @@ def project_assets(
         joints = [project.assembly.joint(name) for name in group.joints if name in project.selected]
         made = tuple(joint for joint in joints if joint.type != SOURCE)
         if made:
-            groups.append(_group_assets(project, group, made, body, own, settings or StepSettings(), watches))
+            groups.append(_group_assets(project, group, made, body, own, settings or StepSettings(), listeners))
     return [*source_assets(project), *groups, *source_checks(project)]
 
 
@@ -110,9 +110,9 @@ def _group_assets(
     body: Body,
     own: Mapping[str, inspect.Parameter],
     settings: StepSettings,
-    watches: Sequence[Watch],
+    listeners: Sequence[Watch],
 ) -> dg.AssetsDefinition:
-    """The joints of a group that are assets here; its sources are assets of their own."""
+    """Return the multi-asset of those joints of a group that are assets here; its sources are assets of their own."""
     assembly = project.assembly
     read = reads(assembly, group, [joint.name for joint in joints])
     stored = [name for name in group.before if name in read & project.selected and assembly.joint(name).type != SOURCE]
@@ -120,7 +120,7 @@ def _group_assets(
 
     def run(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
         others = {name: given.pop(name) if name == CONFIG else getattr(context.resources, name) for name in own}
-        events = body(context, RivetGroupRun(project, group.name, joints, given, watches), **others)
+        events = body(context, RivetGroupRun(project, group.name, joints, given, listeners), **others)
         if events is None:
             raise failure(_misfit(body, "gives nothing: neither its own events nor those of `group.run(context)`"))
         yield from events
@@ -158,7 +158,7 @@ def _op_tags(settings: StepSettings, group: FusedGroup) -> Mapping[str, Any]:
 
 
 def _own_parameters(body: Body, project: RivetProject) -> dict[str, inspect.Parameter]:
-    """The parameters of a function behind its context and its group: a config, and resources by their keys."""
+    """Return the parameters of a function after its context and its group: a config, and resources by their keys."""
     parameters = list(inspect.signature(body, eval_str=True).parameters.values())
     if len(parameters) < 2 or parameters[0].name != "context":
         raise _misfit(body, "must take `context` and, second, the group")

@@ -1,4 +1,4 @@
-"""Automation conditions: Dagster's own, so that they wait for blocking checks and forget nothing meanwhile."""
+"""Automation conditions: Dagster's own, but they wait for blocking checks, and remember what happens meanwhile."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Condition = dg.AutomationCondition[Any]
 _is = dg.AutomationCondition
 
 _MADE = dg.AssetSelection.all()
-"""All but the sources: those are there, whether anybody has observed them or not."""
+"""All assets but the sources, which exist whether they have been observed or not."""
 
 _SOURCES_UPDATED = "rivet_sources_updated"
 
 
 def automation_condition(condition: str, *, cron_schedule: str | None = None, timezone: str | None = None) -> Condition:
-    """The condition that ``automation`` in rivet.yaml gives under this name, for a translator to set on a spec.
+    """Return the condition that ``automation`` in rivet.yaml names so, for a translator to set on a spec.
 
     ``eager``: it is missing, or something that it reads has changed. ``on_cron``: the ``cron_schedule`` ticked (in
     ``timezone``, default UTC), and what it reads of this project has been made since. ``on_missing``: it is missing.
@@ -47,13 +47,13 @@ def automation_condition(condition: str, *, cron_schedule: str | None = None, ti
 
 
 def for_sources(condition: Condition, sources: Iterable[dg.AssetKey]) -> Condition:
-    """The same for a joint that reads these ``sources``: to look for a few keys costs no more with each other asset."""
+    """Return the condition for a joint that reads these ``sources``: it costs no more with each other asset."""
     updated = _is.any_deps_updated().allow(dg.AssetSelection.assets(*sources))
     return condition.replace(_SOURCES_UPDATED, _not_answered_by_runs(updated))
 
 
 def gate_condition() -> Condition:
-    """The condition of a gated source's checks: never evaluated, or the source has another version."""
+    """Return the condition of a gated source's checks: never evaluated, or the source has another version."""
     wanted = _newly_missing() | _not_answered_by_runs(_is.any_deps_updated())
     return (wanted & ~_is.in_progress()).with_label("rivet_gate")
 
@@ -90,10 +90,10 @@ def _on_cron(cron_schedule: str, timezone: str) -> Condition:
 
 
 def _undisturbed() -> Condition:
-    """Nothing that it reads is missing or being made, nor is it itself."""
+    """Return the condition that nothing the target reads is missing or in progress, nor the target itself."""
     return ~_is.any_deps_missing().allow(_MADE) & ~_is.any_deps_in_progress() & ~_is.in_progress()
 
 
 def _requested_before(event: Condition) -> Condition:
-    """The target was requested in the tick before, and nothing came after that: a request answers what came first."""
+    """Return the condition that the target was requested in the tick before, and ``event`` has not happened since."""
     return _is.newly_requested() & ~event

@@ -1,4 +1,4 @@
-"""What definitions find wrong with the ``dagster:`` block, collected to be raised at once."""
+"""Problems of the ``dagster:`` block, collected to be raised as one error."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ _KEYS = {
     "RVT-117": ("sources",),
     "RVT-118": ("partition_offset",),
 }
-"""The keys of an entry that an error of what is built from it is about; the first that is there counts."""
+"""The keys of an entry that an error may be about, by its code; the first that the entry has counts."""
 
 
 class Problems:
-    """The diagnostics ``found`` so far, each at its place in rivet.yaml."""
+    """A collection of diagnostics, each at its line of rivet.yaml."""
 
-    def __init__(self, found: Iterable[Diagnostic] = ()) -> None:
-        self.found = list(found)
+    def __init__(self, diagnostics: Iterable[Diagnostic] = ()) -> None:
+        self.diagnostics = list(diagnostics)
 
     @contextmanager
     def of(self, place: str, origin: Origin) -> Iterator[None]:
-        """Collect the RivetErrors of what is made from one entry, those without a place of their own at its keys.
+        """Collect the RivetErrors of an entry; an error without a line gets that of the key it is about.
 
         ``place`` names the entry in messages.
         """
         try:
             yield
         except RivetError as error:
-            for one in error.diagnostics:
-                if one.file is not None:
-                    self.found.append(one)
+            for diagnostic in error.diagnostics:
+                code = diagnostic.code
+                if diagnostic.file is not None:
+                    self.diagnostics.append(diagnostic)
                 else:
-                    key = next((key for key in _KEYS.get(one.code, ()) if key in origin.lines), None)
-                    self.add(place, origin, one.code, one.message, key, one.remediation)
+                    key = next((key for key in _KEYS.get(code, ()) if key in origin.lines), None)
+                    self.add(place, origin, code, diagnostic.message, key, diagnostic.remediation)
 
     def add(
         self,
@@ -49,10 +50,13 @@ class Problems:
         key: str | None = None,
         remediation: str | None = None,
     ) -> None:
-        """Collect one, at the line of ``key``."""
-        self.found.append(origin.diagnostic(code, f"{place}: {message}", key=key, remediation=remediation))
+        """Collect a diagnostic at the line of ``key``."""
+        self.diagnostics.append(origin.diagnostic(code, f"{place}: {message}", key=key, remediation=remediation))
 
     def raise_all(self) -> None:
-        """Raise one RivetError that holds all of them by line, each once, where there are any."""
-        if self.found:
-            raise RivetError.of(sorted(dict.fromkeys(self.found), key=lambda one: (one.file or "", one.line or 0)))
+        """Raise one RivetError that holds all diagnostics by line, each once, where there are any."""
+        if self.diagnostics:
+            by_line = sorted(
+                dict.fromkeys(self.diagnostics), key=lambda problem: (problem.file or "", problem.line or 0)
+            )
+            raise RivetError.of(by_line)

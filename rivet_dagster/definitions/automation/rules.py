@@ -44,11 +44,11 @@ def with_rules(
         )
     gated = _gated_sources(assembly, joints)
     checks = {key: _with_gate_condition(spec) if key[0] in gated else spec for key, spec in specs.checks.items()}
-    return replace(specs, joints=joints, checks=checks), problems.found
+    return replace(specs, joints=joints, checks=checks), problems.diagnostics
 
 
 def _conditions(assembly: CompiledAssembly, selector: Selector, problems: Problems) -> dict[str, Condition]:
-    """The conditions that the rules give to joints; ``problems`` collect what is wrong with a rule."""
+    """Return the conditions that the rules give to joints; ``problems`` collect what is wrong with a rule."""
     conditions: dict[str, Condition] = {}
     for number, rule in enumerate(assembly.dagster.automation, start=1):
         with problems.of(f"automation rule {number}", rule.origin):
@@ -64,7 +64,7 @@ def _own_conditions(specs: AssetSpecs) -> dict[str, Condition]:
 
 
 def _spread(assembly: CompiledAssembly, given: Mapping[str, Condition]) -> dict[str, Condition]:
-    """The conditions, also for the joints before those that have one, in the same group."""
+    """Return the conditions, also for the joints before those that have one, in the same group."""
     conditions = dict(given)
     for group in assembly.fused_groups if given else ():
         for name in reversed(group.joints):
@@ -76,20 +76,20 @@ def _spread(assembly: CompiledAssembly, given: Mapping[str, Condition]) -> dict[
 
 
 def _sources(assembly: CompiledAssembly, specs: AssetSpecs, spec: dg.AssetSpec) -> tuple[dg.AssetKey, ...]:
-    """The keys of the sources of the project among the dependencies of an asset."""
+    """Return the keys of the sources of the project among the dependencies of an asset."""
     read = {dep.asset_key: specs.joints_by_key.get(dep.asset_key) for dep in spec.deps}
     return tuple(key for key, name in read.items() if name and assembly.joint(name).type == SOURCE)
 
 
 def _gated_sources(assembly: CompiledAssembly, joints: Mapping[str, dg.AssetSpec]) -> frozenset[str]:
-    """The sources with checks that a joint with a condition reads."""
+    """Return the sources with checks that a joint with a condition reads."""
     readers = (assembly.joint(name) for name, spec in joints.items() if spec.automation_condition is not None)
     read = (assembly.joint(name) for reader in readers for name in reader.upstream)
     return frozenset(joint.name for joint in read if joint.type == SOURCE and joint.checks)
 
 
 def _with_gate_condition(spec: dg.AssetCheckSpec) -> dg.AssetCheckSpec:
-    """The spec of a source's check that is evaluated with each new version of the source."""
+    """Return the spec of a source's check that is evaluated with each new version of the source."""
     if spec.automation_condition is not None:
         return spec
     return dg.AssetCheckSpec(

@@ -1,1 +1,1 @@
-"""Checks as asset checks."""
+"""Asset checks: their results, and the steps that judge sources."""

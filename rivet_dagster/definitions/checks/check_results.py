@@ -1,4 +1,4 @@
-"""Verdicts of checks as Dagster's asset check results."""
+"""Results of checks as Dagster's asset check results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHARACTERS, BYTES = 200, 10_000
 
 
 def asset_check_result(result: CheckResult, key: dg.AssetCheckKey) -> dg.AssetCheckResult:
-    """What the UI shows of one verdict."""
+    """Return the result of a check as Dagster records it."""
     metadata: dict[str, Any] = {
         "rivet/violations": result.violations if result.violations is not None else dg.MetadataValue.null(),
         "rivet/sql": sql_markdown(result.sql),
@@ -40,7 +40,7 @@ def asset_check_result(result: CheckResult, key: dg.AssetCheckKey) -> dg.AssetCh
 
 
 def summary(result: CheckResult) -> str:
-    """A verdict in a few words."""
+    """Return the result of a check in a few words."""
     if result.violations is None:
         return f"could not run: {redacted(str(result.error))}"
     if result.passed:
@@ -49,7 +49,7 @@ def summary(result: CheckResult) -> str:
 
 
 def bounded(samples: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Sample rows as texts: of each value 200 characters, and as many rows as 10,000 bytes hold.
+    """Return sample rows as texts: of each value 200 characters, and as many rows as 10,000 bytes hold.
 
     Of a first row that is longer there are only the first columns.
 

@@ -23,7 +23,7 @@ def source_checks(project: RivetProject) -> list[dg.AssetChecksDefinition]:
 
 
 def _belongs_here(project: RivetProject, source: str) -> bool:
-    """Whether the source is selected; of an external asset the first joint that reads it."""
+    """Return whether the source is selected; of an external asset the first joint that reads it."""
     external = is_kept(project.assembly.joint(source))
     first = project.assembly.consumers(source)[:1] if external else (source,)
     return project.selected.issuperset(first)

@@ -38,7 +38,7 @@ from rivet_dagster.project.profiles import chosen_profile
 
 @dataclass(frozen=True)
 class ProjectDirectory:
-    """Where a project lies, and the path by which state is kept: the same wherever the Dagster project lies."""
+    """The directory of a project, and the name of its state, which does not depend on where the Dagster project is."""
 
     path: Path
     name: str
@@ -135,7 +135,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
 
     @property
     def directory(self) -> ProjectDirectory:
-        """Where the project lies."""
+        """The directory of the project."""
         if isinstance(self.project, ProjectDirectory):
             return self.project
         path = Path(self.project).resolve()
@@ -143,7 +143,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
 
     @property
     def defs_state_config(self) -> DefsStateConfig:
-        """How Dagster keeps the plan."""
+        """Where Dagster stores the plan."""
         name = self.directory.name
         if self.profile is not None:
             name += f":{self.profile}"
@@ -157,7 +157,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
         write_state(state_path, self._compiled().assembly)
 
     def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
-        """The definitions of the plan that was written there, else of one that is compiled now.
+        """Return the definitions of the plan that was written there, else of a plan that is compiled now.
 
         Raises one RivetError that holds everything wrong with the project.
         """
@@ -175,17 +175,17 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
             )
 
     def get_asset_spec(self, joint: CompiledJoint, project: TranslationContext) -> dg.AssetSpec:
-        """How a joint looks in Dagster, before ``translation``."""
+        """Return the spec of a joint before ``translation``; ``project`` is what its translator sees of the project."""
         return self._translator.get_asset_spec(joint, project)
 
     def get_asset_check_spec(
         self, check: CompiledCheck, joint: CompiledJoint, project: TranslationContext
     ) -> dg.AssetCheckSpec:
-        """How a check of a joint looks in Dagster."""
+        """Return the spec of a check of a joint."""
         return self._translator.get_asset_check_spec(check, joint, project)
 
     def execute(self, context: dg.AssetExecutionContext, group: RivetGroupRun) -> Iterable[Any]:
-        """Run a group; gives its step's events. One that overrides it may take resources, as with ``@rivet_assets``."""
+        """Run a group; gives its step's events. An override may take resources, as with ``@rivet_assets``."""
         yield from group.run(context)
 
     @cached_property
@@ -214,7 +214,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
 
 
 class _ComponentTranslator(DagsterRivetTranslator):
-    """What the component says, then what its YAML says."""
+    """The translator that asks the component, then the ``translation`` of its YAML."""
 
     def __init__(self, component: RivetProjectComponent) -> None:
         self._component = component

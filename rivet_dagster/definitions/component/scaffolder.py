@@ -1,4 +1,4 @@
-"""What ``dg scaffold defs rivet_dagster.RivetProjectComponent`` asks for and writes."""
+"""The scaffolder behind ``dg scaffold defs rivet_dagster.RivetProjectComponent``."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rivet_dagster.errors import RivetError
 
 
 class RivetProjectScaffoldParams(BaseModel):
-    """What ``dg scaffold defs rivet_dagster.RivetProjectComponent`` asks for."""
+    """The parameters of ``dg scaffold defs rivet_dagster.RivetProjectComponent``."""
 
     project_path: str = Field(description="The directory of the project, in which its rivet.yaml lies.")
 
 
 class RivetProjectScaffolder(Scaffolder[RivetProjectScaffoldParams]):
-    """Writes a defs.yaml that names a project."""
+    """The writer of a defs.yaml that names a project."""
 
     @classmethod
     def get_scaffold_params(cls) -> type[RivetProjectScaffoldParams]:
-        """The parameters of the command."""
+        """Return the class of the parameters."""
         return RivetProjectScaffoldParams
 
     def scaffold(self, request: ScaffoldRequest[RivetProjectScaffoldParams]) -> None:

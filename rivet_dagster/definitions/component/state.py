@@ -12,7 +12,7 @@ _MADE_BY = f"rivet_dagster {__version__}"
 
 
 def write_state(path: Path, assembly: CompiledAssembly) -> None:
-    """Write a plan and which version made it; who reads the file meanwhile sees the one before, or this one, whole.
+    """Write a plan and which version made it; whoever reads the file meanwhile sees the old or the new plan, whole.
 
     A plan whose secrets are left out cannot run, and says so.
     """
@@ -23,7 +23,7 @@ def write_state(path: Path, assembly: CompiledAssembly) -> None:
 
 
 def read_state(path: Path | None, profile: str) -> CompiledAssembly | None:
-    """The plan that was written there; None where none is there, or none that can run, of this version and profile."""
+    """Return the plan that was written there; None where none can run that is of this version and profile."""
     if path is None or not path.exists():
         return None
     made_by, _, text = path.read_text("utf-8").partition("\n")

@@ -1,4 +1,4 @@
-"""The jobs over everything: one for all that has no partitions, and one for each definition of partitions."""
+"""The jobs over everything: one for all joints without partitions, and one for each partitions definition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rivet_dagster.model.partitions import Partitions
 
 
 def jobs_over_everything(project: RivetProject) -> list[dg.UnresolvedAssetJobDefinition]:
-    """``all``, ``all_daily``, ... and ``all_daily_2`` where joints have other days: a run has partitions of one kind.
+    """Return ``all``, ``all_daily``, ... and ``all_daily_2`` where joints have other days: a run has one definition.
 
     Those of one type are numbered by start, end, time zone and values. Each takes along the checks of
     the gated sources that its joints read.
@@ -23,30 +23,30 @@ def jobs_over_everything(project: RivetProject) -> list[dg.UnresolvedAssetJobDef
     targets = {name: target_of(project, joints) for name, joints in _parts(chosen).items()}
     read = {name for target in targets.values() for name in target.gated}
     unread = [joint.name for joint in chosen if joint.type == SOURCE and joint.checks and joint.name not in read]
-    found: list[dg.UnresolvedAssetJobDefinition] = []
+    jobs: list[dg.UnresolvedAssetJobDefinition] = []
     for name, target in targets.items():
         selection = target.selection(project)
-        if not found:
+        if not jobs:
             selection |= dg.AssetSelection.checks_for_assets(*project.keys(unread))
         description = "Every joint of the project"
         if target.partitions is not None:
             description = f"Every joint whose partitions are {target.partitions}"
         elif len(targets) > 1:
             description += " that has no partitions"
-        found.append(dg.define_asset_job(name, selection, description=description))
-    return found
+        jobs.append(dg.define_asset_job(name, selection, description=description))
+    return jobs
 
 
 def _parts(chosen: list[CompiledJoint]) -> Mapping[str, list[str]]:
-    """The joints that are made, by the name of their job."""
+    """Return the joints that are made, by the name of their job."""
     by_keys: dict[object, list[CompiledJoint]] = {}
     made = [joint for joint in chosen if joint.type != SOURCE]
     for joint in sorted(made, key=lambda joint: str(joint.partitions.keys) if joint.partitions else ""):
         by_keys.setdefault(joint.partitions.keys if joint.partitions else None, []).append(joint)
-    found: dict[str, list[CompiledJoint]] = {}
+    by_job: dict[str, list[CompiledJoint]] = {}
     for joints in by_keys.values():
-        found[_name(joints[0].partitions, found)] = joints
-    return {name: [joint.name for joint in joints] for name, joints in found.items()} or {"all": []}
+        by_job[_name(joints[0].partitions, by_job)] = joints
+    return {name: [joint.name for joint in joints] for name, joints in by_job.items()} or {"all": []}
 
 
 def _name(partitions: Partitions | None, taken: Mapping[str, object]) -> str:

@@ -16,7 +16,7 @@ JOB = "sweep"
 
 @lru_cache(maxsize=8)
 def sweep_job(project: RivetProject) -> dg.JobDefinition:
-    """Return the job, for one project always the same object: Dagster wants one where several things start it."""
+    """Return the job, always the same object for a project: all that start a job must name one object."""
 
     @dg.op(description="Removes what runs that died left in the catalogs; a run that lives loses nothing.")
     def sweep_catalogs(context: dg.OpExecutionContext) -> None:

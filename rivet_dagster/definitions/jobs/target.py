@@ -1,4 +1,4 @@
-"""What a job, schedule or sensor makes: joints of one partitions definition, with the gates of what they read."""
+"""Targets of jobs, schedules and sensors: joints of one partitions definition, with the checks of sources they read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from rivet_dagster.model.partitions import Partitions
 
 @dataclass(frozen=True)
 class Target:
-    """``joints`` are made, in topological order; the checks of the sources ``gated`` are judged before.
+    """The joints that a run materializes.
+
+    ``joints`` are in topological order; the checks of the sources ``gated`` are evaluated before them.
 
     ``partitions`` are those of all joints that have some, None where none has.
     """
@@ -26,23 +28,23 @@ class Target:
     partitions: Partitions | None
 
     def selection(self, project: RivetProject) -> dg.AssetSelection:
-        """The same as Dagster's selection."""
+        """Return the target as Dagster's selection."""
         judged = dg.AssetSelection.checks_for_assets(*project.keys(self.gated))
         return dg.AssetSelection.assets(*project.keys(self.joints)) | judged
 
 
 def find_target(project: RivetProject, text: str) -> Target:
-    """What a selection in Dagster's syntax makes; sources in it are only read. Raises RVT-115, RVT-116."""
+    """Return the target of a selection in Dagster's syntax; sources in it are only read. Raises RVT-115, RVT-116."""
     return target_of(project, project.select_made(text))
 
 
 def target_of(project: RivetProject, joints: Iterable[str]) -> Target:
-    """The target that makes ``joints``, none of them a source. Raises RVT-116."""
+    """Return the target that makes ``joints``, none of them a source. Raises RVT-116."""
     wanted = set(joints)
     made = tuple(name for name in project.joints.values() if name in wanted)
     partitions = {p.keys: p for name in made if (p := project.assembly.joint(name).partitions) is not None}
     if len(partitions) > 1:
-        known = ", ".join(str(one) for one in partitions.values())
+        known = ", ".join(map(str, partitions.values()))
         raise RivetError("RVT-116", f"the joints have several partitions definitions: {known}")
     return Target(made, _gated_sources(project, made), next(iter(partitions.values()), None))
 
@@ -53,7 +55,7 @@ def _gated_sources(project: RivetProject, joints: Iterable[str]) -> tuple[str, .
         by_group.setdefault(project.assembly.joint(name).group, []).append(name)
     groups = {project.assembly.group(group): names for group, names in by_group.items()}
     read = {name for group, names in groups.items() for name in reads(project.assembly, group, names)}
-    found = (project.assembly.joint(name) for name in sorted(read))
+    joints_read = (project.assembly.joint(name) for name in sorted(read))
     return tuple(
-        joint.name for joint in found if joint.type == SOURCE and joint.checks and joint.name in project.selected
+        joint.name for joint in joints_read if joint.type == SOURCE and joint.checks and joint.name in project.selected
     )

@@ -1,1 +1,1 @@
-"""Metadata of assets: one part of it a file."""
+"""Metadata of assets."""

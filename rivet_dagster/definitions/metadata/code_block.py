@@ -1,4 +1,4 @@
-"""Text that the UI shows as it stands."""
+"""Blocks of code, which the UI shows as they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import dagster as dg
 
 
 def code_block(text: str, language: str = "") -> dg.MarkdownMetadataValue:
-    """A block of code in Markdown, whatever fences ``text`` itself holds.
+    """Return a block of code in Markdown, whatever fences ``text`` itself holds.
 
     >>> print(code_block("SELECT '```' AS fence", "sql").md_str)
     ````sql

@@ -10,14 +10,14 @@ from rivet_dagster.compiler.joints import ColumnLineage, ColumnReference
 
 
 def column_lineage(lineage: Sequence[ColumnLineage], keys: Mapping[str, dg.AssetKey]) -> dg.TableColumnLineage:
-    """Dagster's record of which upstream columns each column is made from; ``keys`` are the upstream's by joint."""
+    """Return Dagster's record of the columns that each column is made from; ``keys`` are the upstream's by joint."""
     return dg.TableColumnLineage(
-        {entry.column: [dg.TableColumnDep(keys[one.joint], one.column) for one in entry.upstream] for entry in lineage}
+        {entry.column: [dg.TableColumnDep(keys[ref.joint], ref.column) for ref in entry.upstream] for entry in lineage}
     )
 
 
 def lineage_table(lineage: Sequence[ColumnLineage]) -> str:
-    """The same in Markdown, with the sources' columns behind it where they are others.
+    """Return column lineage as a Markdown table, with the sources' columns after the upstream's.
 
     >>> paid, raw = ColumnReference("paid", "net"), ColumnReference("raw", "amount")
     >>> print(lineage_table([ColumnLineage("total", (paid,), (raw,)), ColumnLineage("one", (), ())]))
@@ -27,14 +27,14 @@ def lineage_table(lineage: Sequence[ColumnLineage]) -> str:
     | `one` |  |  |
     """
     rows = [
-        f"| {_code(one.column)} | {_cells(one.upstream)} | {'?' if one.sources is None else _cells(one.sources)} |"
-        for one in lineage
+        f"| {_code(row.column)} | {_cells(row.upstream)} | {'?' if row.sources is None else _cells(row.sources)} |"
+        for row in lineage
     ]
     return "\n".join(["| column | made from | in the sources |", "|---|---|---|", *rows])
 
 
 def _cells(references: Sequence[ColumnReference]) -> str:
-    return ", ".join(_code(f"{one.joint}.{one.column}") for one in references)
+    return ", ".join(_code(f"{reference.joint}.{reference.column}") for reference in references)
 
 
 def _code(text: str) -> str:

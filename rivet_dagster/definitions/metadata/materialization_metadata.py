@@ -1,4 +1,4 @@
-"""What Dagster's event log keeps of a joint that a run made: nothing in it costs a query or a read of its own."""
+"""Metadata of materializations: none of it costs a query or a read of its own."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ ROW_COUNT, PARTITION_ROW_COUNT = "dagster/row_count", "dagster/partition_row_cou
 """Dagster's own keys: the rows of the whole table, and those of one partition of it."""
 
 PLAN_LIMIT = 10_000
-"""So many characters of a plan are kept: it stands in the event log anew with every materialization."""
+"""Characters of a query plan: the event log stores it anew with every materialization."""
 
 _FILES = 20
-"""How many files of a landing zone stand there by name."""
+"""How many files of a landing zone are listed by name."""
 
 _COLUMNS, _CHARACTERS = 200, 100
-"""How many columns have their statistics there, and how long a value of theirs may be."""
+"""How many columns have statistics, and how many characters a value of theirs may have."""
 
 
 def exit_metadata(joint: CompiledJoint, result: GroupResult) -> dict[str, Any]:
-    """What is told of a group's exit; of one that skipped an empty batch nothing about rows."""
+    """Return the metadata of a group's exit; after an empty batch that was skipped, none about rows."""
     phases = {name: round(seconds, 3) for name, seconds in result.phases.items()}
     metadata: dict[str, Any] = {
         "rivet/phases": dg.MetadataValue.json(phases),
@@ -59,9 +59,9 @@ def exit_metadata(joint: CompiledJoint, result: GroupResult) -> dict[str, Any]:
 
 
 def inner_metadata(joint: CompiledJoint, result: GroupResult, window: Window | None) -> dict[str, Any]:
-    """What is told of a joint before the exit: nothing, unless a run ended with it, computed and counted it.
+    """Return the metadata of a joint before the exit: none, unless a run ended with it, computed and counted it.
 
-    Of several partitions it was counted as a whole.
+    Several partitions are counted as a whole.
     """
     if joint.name not in result.counted:
         return {}
@@ -74,8 +74,8 @@ def _plan(plan: QueryPlan | None) -> dict[str, Any]:
     if plan is None:
         return {}
     text = redacted(plan.text)
-    kept, left = text[:PLAN_LIMIT], len(text) - PLAN_LIMIT
-    shown = {"rivet/spark_plan": code_block(f"{kept}\n... {left} more characters" if left > 0 else kept)}
+    beginning, left = text[:PLAN_LIMIT], len(text) - PLAN_LIMIT
+    shown = {"rivet/spark_plan": code_block(f"{beginning}\n... {left} more characters" if left > 0 else beginning)}
     return shown | ({"rivet/spark_ui": dg.MetadataValue.url(plan.ui)} if plan.ui is not None else {})
 
 
@@ -84,15 +84,17 @@ def _bytes_written(published: Published) -> Mapping[str, int]:
 
 
 def _column_statistics(columns: Schema, values: Mapping[str, ColumnStatistics], shows_values: bool) -> dict[str, Any]:
-    """A table of the columns of which storage knew something without a scan."""
+    """Return a table of the columns whose statistics storage has without a scan."""
 
-    def record(name: str, found: ColumnStatistics) -> dict[str, Any]:
-        bounds = {"least": _text(found.least), "greatest": _text(found.greatest)} if shows_values else {}
-        return {"column": name, "nulls": found.nulls, **bounds}
+    def record(name: str, statistics: ColumnStatistics) -> dict[str, Any]:
+        bounds = {"least": _text(statistics.least), "greatest": _text(statistics.greatest)} if shows_values else {}
+        return {"column": name, "nulls": statistics.nulls, **bounds}
 
     known = [(column.name, values.get(column.name.lower())) for column in columns]
     records = [
-        dg.TableRecord(record(name, found)) for name, found in known if found is not None and found.nulls is not None
+        dg.TableRecord(record(name, column))
+        for name, column in known
+        if column is not None and column.nulls is not None
     ]
     if not records:
         return {}
@@ -103,7 +105,7 @@ def _column_statistics(columns: Schema, values: Mapping[str, ColumnStatistics], 
 
 
 def _text(value: Any) -> str | None:
-    """A value in few characters; None where it is not known.
+    """Return a value in few characters; None where it is not known.
 
     >>> _text(datetime(2024, 1, 31, 12)), _text(b"ab"), _text(None), len(_text("x" * 1000))
     ('2024-01-31 12:00:00', '6162', None, 100)
@@ -118,9 +120,9 @@ def _text(value: Any) -> str | None:
 
 
 def _landed(published: Published) -> dict[str, Any]:
-    """How many files of each landing zone it was made of, and the names of the first of them."""
-    found = {
+    """Return how many files of each landing zone a version was made of, and the names of the first of them."""
+    landed = {
         source: {"files": len(reading.files), "names": [file.path for file in reading.files[:_FILES]]}
         for source, reading in published.landed.items()
     }
-    return {"rivet/landed": dg.MetadataValue.json(found)} if found else {}
+    return {"rivet/landed": dg.MetadataValue.json(landed)} if landed else {}

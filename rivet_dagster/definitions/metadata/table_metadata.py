@@ -1,4 +1,4 @@
-"""A joint as a table: its name and its columns, with what its gate keeps out of them."""
+"""A joint as a table: its name, and its columns with the constraints that its gate enforces."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rivet_dagster.model.schema import Schema
 
 
 def table_name(joint: CompiledJoint) -> str:
-    """The name of a stored joint's table, or a source's, as its catalog and table."""
+    """Return the name of a stored joint's table, or a source's, as its catalog and table."""
     return f"{joint.catalog}.{joint.table}"
 
 
 def column_schema(columns: Schema, joint: CompiledJoint | None = None) -> dg.TableSchema:
-    """The columns of ``joint``, or of what is none; a type that nobody knows reads ``?``.
+    """Return the columns of ``joint``, or of a table that is no joint; an unknown type reads ``?``.
 
     Where a blocking check judges all rows of the table a column is not nullable, or unique.
     """
@@ -40,7 +40,7 @@ def column_schema(columns: Schema, joint: CompiledJoint | None = None) -> dg.Tab
 
 
 def _judges_all_rows(check: CompiledCheck, joint: CompiledJoint) -> bool:
-    """An assertion knows nothing of the rows that were there before its batch came."""
+    """Return whether a check sees all rows: an assertion sees none of those that its batch is added to."""
     if check.phase == AUDIT or isinstance(joint, SourceJoint):
         return True
     return joint.write_strategy.replaces_all and joint.partitions is None

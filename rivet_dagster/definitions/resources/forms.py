@@ -9,9 +9,9 @@ from rivet_dagster.execution.refs import MaterializedRef
 
 
 def in_form(kind: Any, ref: MaterializedRef) -> Any:
-    """``ref`` as ``kind``, itself where that says nothing. Raises RVT-509 for a kind that nobody can serve.
+    """Return ``ref`` as ``kind``, ``ref`` itself for Any. Raises RVT-509 for a kind that is not supported.
 
-    Types are told by name, since importing them all would be slow.
+    Types are compared by name, since importing them all would be slow.
     """
     package, name = getattr(kind, "__module__", "").partition(".")[0], getattr(kind, "__name__", "")
     if kind is MaterializedRef or kind is Any or (package in ("typing", "builtins") and name in ("Any", "object")):

@@ -1,4 +1,4 @@
-"""The IO manager: joints reach any Dagster asset, and what other assets return reaches them and joints."""
+"""The IO manager: any Dagster asset can read joints, and joints can read external assets."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from rivet_dagster.redaction import redacted
 
 
 class RivetIOManager(dg.IOManager):
-    """Hands out joints and other assets as MaterializedRef, pyarrow Table, pandas or polars frame, or Spark DataFrame.
+    """A loader of joints and external assets: as MaterializedRef, pyarrow Table, pandas, polars or Spark DataFrame.
 
-    What a group computed is published by the group's own step, so of it this remembers nothing. What other assets
-    return it keeps in the workspace. Both are found again, in any process, from the plan and the storage.
+    The rows of a group are published by the group's own step, so handling them stores nothing. The values of external
+    assets are stored in the workspace. Both are loaded in any process, from the plan and the storage alone.
     """
 
     def __init__(self, runtime: Runtime, joints: Mapping[dg.AssetKey, str], run_of: Callable[[str], str]) -> None:
@@ -40,9 +40,9 @@ class RivetIOManager(dg.IOManager):
         self._run_of = run_of
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Take the handle on what a group published; keep what another asset returns.
+        """Accept the handle on what a group published; store the value of an external asset.
 
-        Whoever is tried again keeps nothing twice.
+        A retry stores nothing twice.
         """
         with rivet_failures():
             _refuse_without_asset(context)
@@ -64,7 +64,7 @@ class RivetIOManager(dg.IOManager):
         )
 
     def load_input(self, context: dg.InputContext) -> Any:
-        """The rows of a joint or another asset as the input's annotation asks; a MaterializedRef where it has none.
+        """Return the rows of a joint or external asset as the input's annotation asks; a MaterializedRef without one.
 
         An asset that takes some of the partitions gets their rows alone, those of several together.
         """
@@ -81,7 +81,7 @@ class RivetIOManager(dg.IOManager):
 
 
 def io_manager_definition(project: RivetProject) -> dg.IOManagerDefinition:
-    """The project's IO manager; its engines are the project's resources."""
+    """Return the project's IO manager; its engines are the project's resources."""
     keys = engine_keys(project.assembly)
 
     @dg.io_manager(required_resource_keys=keys, description="Joints of a rivet_dagster project, and assets beside them")
@@ -109,7 +109,7 @@ def _refuse_without_asset(context: dg.OutputContext | dg.InputContext) -> None:
 
 
 def _part(context: dg.OutputContext) -> Part | None:
-    """The partition that an asset's value is. Raises RVT-517 where it is several."""
+    """Return the partition that an asset's value is. Raises RVT-517 where it is several."""
     if not context.has_asset_partitions:
         return None
     keys = context.asset_partition_keys
@@ -121,9 +121,9 @@ def _part(context: dg.OutputContext) -> Part | None:
 
 
 def _window(context: dg.InputContext, joint: CompiledJoint) -> Window | None:
-    """The partitions that Dagster maps to those of the run; None where these are all.
+    """Return the partitions that Dagster maps to those of the run; None where these are all.
 
-    A step of our own is given all of them, too: it knows what of them its query, and what its checks, read.
+    A group's own step is given all of them, too: its query may read other partitions than its checks.
     """
     if joint.partitions is None or not context.has_asset_partitions or _in_our_step(context):
         return None

@@ -1,1 +1,1 @@
-"""What Dagster's runs and event log tell a step, and what a step tells them."""
+"""What a step reads from its run and the event log, and how it reports failures."""

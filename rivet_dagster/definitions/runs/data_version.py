@@ -1,4 +1,4 @@
-"""The data version of a stored joint: it changes when what readers see of it does."""
+"""The data version of a stored joint: it changes when the rows that readers see change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a stored joint has been read since it was made, as Dagster's event log tells it."""
+"""Whether a stored joint has been read since it was materialized, according to Dagster's event log."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rivet_dagster.definitions.project import RivetProject
 
 
 def read_since(instance: dg.DagsterInstance, project: RivetProject) -> Callable[[str, str], bool]:
-    """Whether the joint ``reader`` was last materialized after ``joint``, with all partitions that ``joint`` has.
+    """Return a function of two joints: whether the first was last materialized after the second.
 
-    A reader whose own partitions are others never tells of its last one.
+    Where both have partitions, each of the second must be older. Of a reader with other partitions it is never true.
     """
 
     def last(name: str) -> float:

@@ -1,6 +1,6 @@
 """A RivetError as Dagster's Failure: its text first, its parts as metadata, no stack above them.
 
-Dagster keeps the text of an exception in its event log, and of all that led to it: no secret stands in them.
+Dagster stores the text of an exception and of its causes in the event log: they hold no secret.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ DIAGNOSTICS = "rivet/diagnostics"
 def step_failures(
     context: dg.AssetExecutionContext, options: StepOptions, shows_row_values: bool = True
 ) -> Iterator[None]:
-    """The same for a step: it is tried again where that makes sense, as often as ``options`` say.
+    """Turn a RivetError of a step into a Failure, or into a retry where it is transient, as often as ``options`` say.
 
     Not by a RetryPolicy: Dagster lets that retry what a user has canceled, too. Unless it ``shows_row_values``, what
     quotes a row, or may do so, is left out.
     """
     try:
-        with secrets_kept(), out_of_time_as_error():
+        with secrets_redacted(), out_of_time_as_error():
             yield
     except RivetError as error:
         shown = error if shows_row_values else error_without_values(error)
@@ -45,17 +45,17 @@ def step_failures(
 
 @contextmanager
 def rivet_failures() -> Iterator[None]:
-    """Turn a RivetError of the block into a Failure that carries its diagnostics."""
+    """Turn a RivetError of the block into a Failure with its diagnostics as metadata."""
     try:
-        with secrets_kept(), out_of_time_as_error():
+        with secrets_redacted(), out_of_time_as_error():
             yield
     except RivetError as error:
         raise failure(error) from error
 
 
 @contextmanager
-def secrets_kept() -> Iterator[None]:
-    """Have Dagster see no secret in what the block raises, nor in what led to it; also a decorator."""
+def secrets_redacted() -> Iterator[None]:
+    """Redact secrets in what the block raises, and in its causes; also a decorator."""
     try:
         yield
     except Exception as error:
@@ -66,6 +66,6 @@ def secrets_kept() -> Iterator[None]:
 
 
 def failure(error: RivetError) -> dg.Failure:
-    """The Failure of a step that met ``error``; a retry would meet it again."""
+    """Return the Failure of a step for ``error``; Dagster does not retry it."""
     records = [diagnostic.to_dict() for diagnostic in error.diagnostics]
     return dg.Failure(str(error), metadata={DIAGNOSTICS: dg.MetadataValue.json(records)}, allow_retries=False)

@@ -1,4 +1,4 @@
-"""Who publishes: the run, and for what is retried the run that tried it first."""
+"""The identity under which a step publishes: its run, for a retry the run that tried it first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _AUTOMATIC = "dagster/retry_number"
 
 
 def run_identity(run: dg.DagsterRun, instance: dg.DagsterInstance, step: str) -> str:
-    """The id of the run that first tried this step of ``run``.
+    """Return the id of the run that first tried this step of ``run``.
 
     Whatever retries a step that did not come to its end has the identity of the first try: what that had published
     already is not published twice. A re-execution of what had succeeded, or of everything, is a new run.

@@ -1,4 +1,4 @@
-"""Names of steps, made of what Dagster allows in one."""
+"""Names of steps, of the characters that Dagster allows in them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 
 
 def step_name(assembly: CompiledAssembly, *parts: str) -> str:
-    """The name of a step of the project: a key prefix may hold more than letters, digits and ``_``.
+    """Return the name of a step of the project: a key prefix may hold more than letters, digits and ``_``.
 
     >>> from rivet_dagster.model.project import DagsterSettings
     >>> step_name(CompiledAssembly(profile="default", dagster=DagsterSettings(("shop-2", "eu"))), "observe", "raw")

@@ -1,1 +1,1 @@
-"""Schedules: one kind a file."""
+"""Schedules: what each kind of them starts."""

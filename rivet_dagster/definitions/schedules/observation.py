@@ -23,9 +23,9 @@ def build_observation_schedule(
     tags: Mapping[str, str] | None = None,
     config: dg.RunConfig | None = None,
 ) -> dg.ScheduleDefinition:
-    """The schedule ``name`` of a job of that name, which records the data versions of ``sources``, names of joints.
+    """Return the schedule ``name`` of a job of that name, which records the data versions of ``sources``.
 
-    It starts no engine. ``tags`` and ``config`` are those of the runs.
+    These are names of joints. It starts no engine. ``tags`` and ``config`` are those of the runs.
 
     Raises RVT-104 for a name, a cron schedule or a time zone that Dagster refuses, RVT-117 for what is no source.
 

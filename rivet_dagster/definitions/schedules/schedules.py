@@ -1,4 +1,4 @@
-"""Schedules that make what a selection names."""
+"""Schedules that materialize a selection."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def build_schedule_from_rivet_selection(
     tags: Mapping[str, str] | None = None,
     config: dg.RunConfig | None = None,
 ) -> dg.ScheduleDefinition:
-    """The schedule ``name`` of a job of that name, which makes ``target``, a selection in Dagster's syntax.
+    """Return the schedule ``name`` of a job of that name, which makes ``target``, a selection in Dagster's syntax.
 
     The job takes along the checks of the gated sources that its joints read. Where the joints have partitions of time,
     each tick asks for the last that was whole at the tick's time, or for the ``partition_offset``-th before it;
@@ -43,29 +43,29 @@ def build_schedule_from_rivet_selection(
     >>> schedule.name, schedule.job_name, schedule.execution_timezone
     ('nightly', 'nightly', None)
     """
-    found = find_target(project, target)
-    of_time = found.partitions is not None and found.partitions.of_time
+    selected = find_target(project, target)
+    of_time = selected.partitions is not None and selected.partitions.of_time
     if partition_offset and not of_time:
         raise RivetError("RVT-118", f"{target!r} has no partitions of time that an offset could count")
-    if of_time and found.partitions is not None and execution_timezone is None:
-        execution_timezone = found.partitions.timezone
-    tick = _tick(found, partition_offset, tags, config)
+    if of_time and selected.partitions is not None and execution_timezone is None:
+        execution_timezone = selected.partitions.timezone
+    tick = _tick(selected, partition_offset, tags, config)
     with refusals(name):
         return dg.ScheduleDefinition(
             name=name,
-            job=dg.define_asset_job(name, found.selection(project), description=f"Makes {target}"),
+            job=dg.define_asset_job(name, selected.selection(project), description=f"Makes {target}"),
             cron_schedule=cron_schedule,
             execution_timezone=execution_timezone,
             default_status=default_status,
             execution_fn=tick,
             tags=tags,
-            description=f"Makes {target}{_which(found, partition_offset)}",
+            description=f"Makes {target}{_which(selected, partition_offset)}",
         )
 
 
 @contextmanager
 def refusals(name: str) -> Iterator[None]:
-    """What Dagster refuses of a schedule's options, as RVT-104."""
+    """Raise what Dagster refuses of a schedule's options as RVT-104."""
     try:
         yield
     except dg.DagsterError as error:
@@ -73,7 +73,7 @@ def refusals(name: str) -> Iterator[None]:
 
 
 def _tick(target: Target, offset: int, tags: Mapping[str, str] | None, config: dg.RunConfig | None) -> Tick:
-    """What a tick asks for, a function of nothing but the time it was meant for."""
+    """Return the function of a tick; what it requests depends on the scheduled time alone."""
     given: dict[str, Any] = {"tags": tags, "run_config": config}
     definition = partitions_definition(target.partitions) if target.partitions else None
 

@@ -1,1 +1,1 @@
-"""What starts runs by itself when something has happened: one kind of sensor a file."""
+"""Sensors: one kind a file."""

@@ -9,7 +9,7 @@ import dagster as dg
 from rivet_dagster.definitions.jobs.target import Target, find_target
 from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.sensors.memory import cursor, recall, run_key
+from rivet_dagster.definitions.sensors.cursor import cursor, read_cursor, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
 from rivet_dagster.definitions.sensors.watching import target_job
 from rivet_dagster.errors import RivetError
@@ -21,10 +21,10 @@ PAGE = 1000
 """Materializations of one asset that one tick looks at; the next tick goes on."""
 
 _WHOLE = ""
-"""What is waited for where the target has no partitions."""
+"""The key under which a target without partitions waits."""
 
 Waiting = dict[str, dict[str, int]]
-"""By partition, the assets materialized since it was last requested, and the storage id of the event that tells it."""
+"""By partition, the assets materialized since it was last requested, and the storage id of that event."""
 
 
 def build_after_success_sensor(
@@ -37,7 +37,7 @@ def build_after_success_sensor(
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
     origin: Origin | None = None,
 ) -> dg.SensorDefinition:
-    """A sensor that makes ``target`` once all joints of ``monitored`` have been materialized since the last request.
+    """Return a sensor that makes ``target`` once all of ``monitored`` have been materialized since the last request.
 
     Both are Dagster's asset selection syntax over the project's assets. Before the first request whatever was ever
     materialized counts. A ``target`` with partitions needs ``monitored`` with the same ones; each partition is then
@@ -72,7 +72,7 @@ def build_after_success_sensor(
         description=f"Waits until all of {', '.join(keys)} have been materialized.",
     )
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        before = recall(context, KIND) or {}
+        before = read_cursor(context, KIND) or {}
         after: dict[str, int] = {}
         waiting: Waiting = {part: dict(events) for part, events in before.get("waiting", {}).items()}
         for asset, key in keys.items():
@@ -125,7 +125,7 @@ def _next(context: dg.SensorEvaluationContext, key: dg.AssetKey, start: int) -> 
 
 
 def _still_asked(waiting: Waiting, keys: Container[str], partitions: dg.PartitionsDefinition[str] | None) -> Waiting:
-    """What can still be requested: when a cursor or an event was written, the declarations may have been others."""
+    """Return what can still be requested: the declarations may have changed since a cursor or event was written."""
     return {
         part: {asset: event for asset, event in events.items() if asset in keys}
         for part, events in waiting.items()

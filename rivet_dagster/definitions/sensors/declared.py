@@ -1,4 +1,4 @@
-"""The sensors that rivet.yaml declares, made by the functions that everybody can call."""
+"""The sensors that rivet.yaml declares, made by the public builders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Common(TypedDict):
 
 
 def declared_sensor(project: RivetProject, declared: Sensor) -> list[dg.SensorDefinition]:
-    """What one entry of ``sensors`` makes: one sensor, or two that sweep. Raises what is wrong with it, placed."""
+    """Return the sensors of an entry of ``sensors``: one, or two that sweep. Raises RivetError."""
     common = _Common(
         name=declared.name,
         minimum_interval_seconds=declared.minimum_interval_seconds,

@@ -13,8 +13,8 @@ from rivet_dagster.catalogs.registry import catalog_class
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.sensors import BY_VERSION, not_listed
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.runs.failure import secrets_kept
-from rivet_dagster.definitions.sensors.memory import cursor, recall, run_key
+from rivet_dagster.definitions.runs.failure import secrets_redacted
+from rivet_dagster.definitions.sensors.cursor import cursor, read_cursor, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
 from rivet_dagster.definitions.sensors.watching import find_source, find_whole_target, observation, target_job
 from rivet_dagster.errors import RivetError
@@ -27,10 +27,10 @@ from rivet_dagster.model.storage import LandedFile
 KIND = "files"
 
 REMEMBERED = 2000
-"""So many files are remembered one by one; Dagster keeps the cursor of every tick, for days."""
+"""How many files a cursor holds one by one at most: Dagster stores the cursor of every tick for days."""
 
 _MARK = 8
-"""Characters that tell a file from all others: 48 bits."""
+"""Characters that identify a file: 48 bits."""
 
 
 def build_files_sensor(
@@ -43,7 +43,7 @@ def build_files_sensor(
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
     origin: Origin | None = None,
 ) -> dg.SensorDefinition:
-    """A sensor that makes ``target`` once for all files of ``source`` that are new or changed since the last request.
+    """Return a sensor that makes ``target`` once for all files of ``source`` new or changed since the last request.
 
     Those there at the first tick are new. A file that is gone requests nothing, unless there were more than 2,000.
     ``target`` is Dagster's asset selection syntax over the project's assets, with no partitions; the run belongs to a
@@ -70,11 +70,11 @@ def build_files_sensor(
         default_status=default_status,
         description=f"Looks for files of {source} that are new or have changed.",
     )
-    @secrets_kept()
+    @secrets_redacted()
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         runtime = Runtime(project.assembly, project.root)
         files = source_files(runtime, joint)
-        before, now = recall(context, KIND), _remembered(files)
+        before, now = read_cursor(context, KIND), _remembered(files)
         if before is not None and before["version"] == now["version"]:
             return dg.SkipReason(f"no change in {len(files)} files")
         changed = _changed(files, before)
@@ -99,13 +99,13 @@ def _listed_source(project: RivetProject, name: str) -> SourceJoint:
 
 
 def _remembered(files: Sequence[LandedFile]) -> dict[str, str]:
-    """What a cursor keeps of a listing: a version of all of it, and a mark of each file unless they are too many."""
+    """Return what a cursor holds of a listing: a version of it, and a mark of each file unless they are too many."""
     version = version_of(files)
     return {"version": version} | ({"files": "".join(map(_mark, files))} if len(files) <= REMEMBERED else {})
 
 
 def _changed(files: Sequence[LandedFile], before: Mapping[str, Any] | None) -> bool:
-    """Whether some of ``files`` were not there before; where nobody knows, they may not have been."""
+    """Return whether some of ``files`` are new; True where the cursor does not hold the files before."""
     known = before.get("files") if before is not None else ""
     if known is None:
         return bool(files)

@@ -1,4 +1,4 @@
-"""What is wrong with the arguments of a sensor: all of it told at once, where rivet.yaml says it."""
+"""Wrong arguments of a sensor, collected to be raised as one error."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from rivet_dagster.model.origin import Origin
 
 
 class Mistakes:
-    """Those of the sensor ``name``, which is declared at ``origin``, or in Python."""
+    """A collection of what is wrong with the sensor ``name``, which is declared at ``origin``, or in Python."""
 
     def __init__(self, name: str, origin: Origin | None) -> None:
         self._name = name
         self._origin = origin or Origin()
-        self._found: list[Diagnostic] = []
+        self._diagnostics: list[Diagnostic] = []
 
     @contextmanager
     def of(self, key: str) -> Iterator[None]:
-        """What the block raises is wrong with ``key``; the block ends there."""
+        """Collect what the block raises as wrong with ``key``; the block ends there."""
         try:
             yield
         except RivetError as error:
-            for one in error.diagnostics:
-                message = f"sensor '{self._name}': `{key}`: {one.message}"
-                placed = self._origin.diagnostic(one.code, message, key=key, remediation=one.remediation)
-                self._found.append(placed)
+            for problem in error.diagnostics:
+                message = f"sensor '{self._name}': `{key}`: {problem.message}"
+                placed = self._origin.diagnostic(problem.code, message, key=key, remediation=problem.remediation)
+                self._diagnostics.append(placed)
 
     def raise_all(self) -> None:
-        """One RivetError, where there is any."""
-        if self._found:
-            raise RivetError.of(self._found)
+        """Raise one RivetError that holds all diagnostics, where there are any."""
+        if self._diagnostics:
+            raise RivetError.of(self._diagnostics)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import dagster as dg
 
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.runs.failure import secrets_kept
-from rivet_dagster.definitions.sensors.memory import cursor, recall, run_key
+from rivet_dagster.definitions.runs.failure import secrets_redacted
+from rivet_dagster.definitions.sensors.cursor import cursor, read_cursor, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
 from rivet_dagster.definitions.sensors.watching import find_source, find_whole_target, observation, target_job
 from rivet_dagster.errors import Diagnostic, RivetError
@@ -29,11 +29,11 @@ def build_source_changed_sensor(
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
     origin: Origin | None = None,
 ) -> dg.SensorDefinition:
-    """A sensor that makes ``target`` once when the data versions of one or several of ``sources`` have changed.
+    """Return a sensor that makes ``target`` once when the data versions of one or several of ``sources`` have changed.
 
-    The version of a source's first tick is the one to change. A version that cannot be told keeps none of the others
-    from being seen: the tick logs that, or fails where there is nothing else to tell, and the source goes on from the
-    version it had. The other arguments are those of ``build_files_sensor``; what is seen is observed, too.
+    The version of a source's first tick is the one to change. A version that cannot be read does not stop the others:
+    the tick logs that, or fails where no other has changed, and the source goes on from the version it had. The other
+    arguments are those of ``build_files_sensor``; a version that has changed is observed, too.
 
     Raises one RivetError with all that is wrong (RVT-115, RVT-116, RVT-117, RVT-119).
 
@@ -57,9 +57,9 @@ def build_source_changed_sensor(
         default_status=default_status,
         description=f"Looks whether the data of {', '.join(sources)} changed.",
     )
-    @secrets_kept()
+    @secrets_redacted()
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        before = recall(context, KIND) or {}
+        before = read_cursor(context, KIND) or {}
         known = {source: version for source, version in before.get("versions", {}).items() if source in sources}
         versions: dict[str, str] = {}
         errors: list[Diagnostic] = []

@@ -16,7 +16,7 @@ def build_sweep_sensors(
     minimum_interval_seconds: int | None = None,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> list[dg.SensorDefinition]:
-    """``<name>_failure`` and ``<name>_canceled``: each sweeps once after each run that ended so.
+    """Return ``<name>_failure`` and ``<name>_canceled``: each sweeps once after each run that ended so.
 
     ``minimum_interval_seconds`` lie between two ticks (default 30).
 

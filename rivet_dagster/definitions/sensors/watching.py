@@ -1,4 +1,4 @@
-"""What the sensors that watch sources have in common."""
+"""The sources, targets and jobs of sensors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.errors import RivetError
 
 DATA_VERSION = "dagster/data_version"
-"""The tag by which Dagster knows the data version that an event tells."""
+"""Dagster's tag for the data version of an event."""
 
 
 def find_source(project: RivetProject, name: str) -> SourceJoint:
-    """The source of that name. Raises RVT-117."""
+    """Return the source of that name. Raises RVT-117."""
     why = wrong_source(name, {joint.name: joint for joint in project.assembly.joints})
     if why is not None:
         raise RivetError("RVT-117", why)
@@ -23,7 +23,7 @@ def find_source(project: RivetProject, name: str) -> SourceJoint:
 
 
 def find_whole_target(project: RivetProject, text: str) -> Target:
-    """What a selection in Dagster's syntax makes, all of it without partitions. Raises RVT-115, RVT-116, RVT-119."""
+    """Return the target of a selection, none of it with partitions. Raises RVT-115, RVT-116, RVT-119."""
     target = find_target(project, text)
     if target.partitions is not None:
         message = f"{text!r} has partitions ({target.partitions}), and a change of a source does not tell which to make"
@@ -32,10 +32,10 @@ def find_whole_target(project: RivetProject, text: str) -> Target:
 
 
 def observation(project: RivetProject, source: str, version: str) -> dg.AssetObservation:
-    """That a source was seen in a version, as the step that observes it tells it."""
+    """Return the observation of a source in a version, equal to that of the step that observes it."""
     return dg.AssetObservation(project.key(source), tags={DATA_VERSION: version})
 
 
 def target_job(project: RivetProject, name: str, target: Target) -> dg.UnresolvedAssetJobDefinition:
-    """The job that a sensor starts, called as the sensor is."""
+    """Return the job that a sensor starts, called as the sensor is."""
     return dg.define_asset_job(name, target.selection(project), description=f"What the sensor {name} makes.")

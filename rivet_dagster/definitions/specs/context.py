@@ -1,4 +1,4 @@
-"""What a translator sees of a project while its specs are made."""
+"""The view of a project that a translator has while the specs are made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 
 @dataclass(frozen=True)
 class TranslationContext:
-    """The project as the methods of a translator get it, to read only.
+    """The read-only view of a project that the methods of a translator get.
 
     ``assembly`` is the plan, ``root`` the absolute path of the project's directory. ``asset_keys`` are the keys that
     are known already: those of all joints before the one that is translated, and of all joints for a check.

@@ -17,7 +17,7 @@ from rivet_dagster.model.joint import SOURCE
 
 @dataclass(frozen=True, eq=False)
 class Selector:
-    """Finds what a selection names among ``specs``, those of joints, each after those that it reads."""
+    """A resolver of selections among the ``specs`` of joints, each after those that it reads."""
 
     specs: Mapping[str, dg.AssetSpec]
 
@@ -45,6 +45,6 @@ def without_sources(assembly: CompiledAssembly, text: str, selected: tuple[str, 
     """Return the joints ``selected`` by ``text`` that can be made. Raises RVT-115 where there are none."""
     joints = tuple(name for name in selected if assembly.joint(name).type != SOURCE)
     if not joints:
-        what = f"only {', '.join(selected)}, which can only be read" if selected else "nothing of this project"
-        raise RivetError("RVT-115", f"{text!r} selects {what}")
+        outcome = f"only {', '.join(selected)}, which can only be read" if selected else "nothing of this project"
+        raise RivetError("RVT-115", f"{text!r} selects {outcome}")
     return joints

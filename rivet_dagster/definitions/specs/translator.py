@@ -27,7 +27,10 @@ FUSED_SQL_LIMIT = 20_000
 class DagsterRivetTranslator:
     """The Dagster side of joints and checks. Subclass it and pass it to ``load_definitions``.
 
-    A key that ``get_asset_spec`` changes is the joint's key everywhere: in what depends on it, in checks, in lineage.
+    Its methods get ``project``, a read-only view: ``assembly`` is the plan, ``root`` the project's directory, and
+    ``key(name)`` and ``keys(names)`` give the asset keys of the joints that the translated one reads; for a check those
+    of all joints. A key that ``get_asset_spec`` changes is the joint's key everywhere: in what depends on it, in
+    checks, in lineage.
 
     >>> class Loud(DagsterRivetTranslator):
     ...     def get_asset_spec(self, joint, project):
@@ -36,7 +39,7 @@ class DagsterRivetTranslator:
     """
 
     def get_asset_spec(self, joint: CompiledJoint, project: TranslationContext) -> dg.AssetSpec:
-        """Everything that Dagster shows of a joint before it ever ran; its key is ``key_prefix`` and its name."""
+        """Return the spec of a joint; its key is ``key_prefix`` and its name."""
         assembly = project.assembly
         return dg.AssetSpec(
             key=dg.AssetKey([*assembly.dagster.key_prefix, joint.name]),
@@ -54,7 +57,7 @@ class DagsterRivetTranslator:
     def get_asset_check_spec(
         self, check: CompiledCheck, joint: CompiledJoint, project: TranslationContext
     ) -> dg.AssetCheckSpec:
-        """One check; severity error blocks publishing and whatever reads the joint."""
+        """Return the spec of a check; severity error blocks publishing and whatever reads the joint."""
         metadata = {"rivet/kind": check.kind, "rivet/phase": check.phase, "rivet/severity": check.severity}
         return dg.AssetCheckSpec(
             name=check.name,
@@ -77,17 +80,20 @@ def _lineage(joint: CompiledJoint, project: TranslationContext) -> dict[str, Any
 
 
 def _partitions(joint: CompiledJoint) -> dg.PartitionsDefinition[str] | None:
-    """A source has none in Dagster: one observation tells the data version of all its data."""
+    """Return Dagster's partitions; none for a source, whose observation has one data version for all its data."""
     return partitions_definition(joint.partitions) if joint.partitions and joint.type != SOURCE else None
 
 
 def _deps(joint: CompiledJoint, project: TranslationContext) -> list[dg.AssetDep]:
-    """What an asset waits for, each once: two sources may stand for one Dagster asset."""
+    """Return the dependencies of an asset, each once: two sources may be the same external asset."""
     return [dg.AssetDep(key) for key in dict.fromkeys(project.keys(_before(joint)))]
 
 
 def _before(joint: CompiledJoint) -> tuple[str, ...]:
-    """What an asset waits for: its upstream, and what its gate reads. A source's gate is a step of its own."""
+    """Return the joints that an asset waits for: its upstream, and those its checks read.
+
+    The checks of a source are a step of their own.
+    """
     judged_with = [name for check in joint.checks for name in check.reads] if joint.type != SOURCE else []
     return tuple(dict.fromkeys((*joint.upstream, *judged_with)))
 
@@ -100,20 +106,20 @@ def _kinds(joint: CompiledJoint, assembly: CompiledAssembly) -> set[str]:
 
 def _metadata(joint: CompiledJoint, assembly: CompiledAssembly, project_dir: Path) -> Mapping[str, Any]:
     group = assembly.group(joint.group)
-    found: dict[str, Any] = {"rivet/joint": joint.name, "rivet/fused_group": joint.group}
+    metadata: dict[str, Any] = {"rivet/joint": joint.name, "rivet/fused_group": joint.group}
     own = _own_sql(joint)
     fused = {"rivet/fused_sql": group.sql, "rivet/fused_sql_incremental": group.sql_incremental}
     for key, sql in {**own, **fused}.items():
         if sql is not None and (key in own or len(sql) <= FUSED_SQL_LIMIT or joint.name == group.exit):
-            found[key] = sql_markdown(sql)
+            metadata[key] = sql_markdown(sql)
     if joint.schema is not None:
-        found["dagster/column_schema"] = column_schema(joint.schema, joint)
+        metadata["dagster/column_schema"] = column_schema(joint.schema, joint)
     if joint.catalog is not None:
-        found["dagster/table_name"] = table_name(joint)
-        found["dagster/storage_kind"] = _catalog_type(joint, assembly)
+        metadata["dagster/table_name"] = table_name(joint)
+        metadata["dagster/storage_kind"] = _catalog_type(joint, assembly)
     if joint.file is not None:
-        found["dagster/code_references"] = _code_references(joint, project_dir)
-    return found
+        metadata["dagster/code_references"] = _code_references(joint, project_dir)
+    return metadata
 
 
 def _own_sql(joint: CompiledJoint) -> dict[str, str | None]:
@@ -128,7 +134,7 @@ def _catalog_type(joint: CompiledJoint, assembly: CompiledAssembly) -> str:
 
 
 def _code_references(joint: CompiledJoint, project_dir: Path) -> dg.CodeReferencesMetadataValue:
-    """Where the joint is declared, and where its function is if that is another file."""
+    """Return where the joint is declared, and where its function is if that is another file."""
     places = [(joint.file, joint.line or 1), (joint.function_file if isinstance(joint, FunctionJoint) else None, 1)]
     files = {file: line for file, line in reversed(places) if file is not None}
     with beta_accepted():

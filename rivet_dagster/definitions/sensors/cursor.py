@@ -1,4 +1,4 @@
-"""What a sensor remembers from one tick to the next, and the names of its requests."""
+"""Cursors of sensors, from one tick to the next, and the keys of their requests."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 import dagster as dg
 
 
-def recall(context: dg.SensorEvaluationContext, kind: str) -> Mapping[str, Any] | None:
-    """What the cursor holds; None at the first tick, and where another kind of sensor had the name before."""
+def read_cursor(context: dg.SensorEvaluationContext, kind: str) -> Mapping[str, Any] | None:
+    """Return what the cursor holds; None at the first tick, and where another kind of sensor had the name before."""
     try:
-        found = json.loads(context.cursor or "null")
+        parts = json.loads(context.cursor or "null")
     except ValueError:
         return None
-    return found if isinstance(found, dict) and found.get("kind") == kind else None
+    return parts if isinstance(parts, dict) and parts.get("kind") == kind else None
 
 
 def cursor(kind: str, **parts: Any) -> str:
-    """The cursor that holds ``parts``.
+    """Return the cursor that holds ``parts``.
 
     >>> cursor("files", last="", version="5e88")
     '{"kind":"files","last":"","version":"5e88"}'
@@ -28,12 +28,12 @@ def cursor(kind: str, **parts: Any) -> str:
     return json.dumps({"kind": kind, **parts}, separators=(",", ":"))
 
 
-def run_key(context: dg.SensorEvaluationContext, what: Any) -> str:
-    """The name of the request that ``what`` leads to.
+def run_key(context: dg.SensorEvaluationContext, cause: Any) -> str:
+    """Return the run key of the request that ``cause`` leads to.
 
     It is the same again while the cursor has not been saved, so that Dagster makes one run of the two, and another
     one ever after, even where the same comes to pass once more: it goes on from the cursor, which holds the last key
     or never repeats. A cursor that a person resets starts anew from the last key.
     """
     before = context.cursor or context.last_run_key or ""
-    return hashlib.sha256(json.dumps([before, what], sort_keys=True).encode()).hexdigest()[:32]
+    return hashlib.sha256(json.dumps([before, cause], sort_keys=True).encode()).hexdigest()[:32]
