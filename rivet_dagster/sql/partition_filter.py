@@ -28,7 +28,7 @@ def rows_in_window(relation: str, partitions: Partitions, kind: str, window: Win
     ('SELECT * FROM `orders` WHERE `region` IN (:rivet_key_0)', {'rivet_key_0': 'eu'})
     """
     condition, values = in_window(partitions, kind, window)
-    rows = exp.select("*").from_(exp.Table(this=exp.to_identifier(relation, quoted=True))).where(condition)
+    rows = exp.select(exp.Star()).from_(exp.Table(this=exp.to_identifier(relation, quoted=True))).where(condition)
     return rows.sql(dialect=Databricks), values
 
 
@@ -41,7 +41,7 @@ def rows_outside(relation: str, partitions: Partitions, kind: str, window: Windo
     """
     condition, values = in_window(partitions, kind, window)
     outside = exp.Not(this=exp.Coalesce(this=condition, expressions=[exp.false()]))
-    rows = exp.select("*").from_(exp.Table(this=exp.to_identifier(relation, quoted=True))).where(outside)
+    rows = exp.select(exp.Star()).from_(exp.Table(this=exp.to_identifier(relation, quoted=True))).where(outside)
     return rows.sql(dialect=Databricks), values
 
 
@@ -54,7 +54,7 @@ def in_window(partitions: Partitions, kind: str, window: Window) -> tuple[exp.Ex
     column = exp.column(exp.to_identifier(partitions.column, quoted=True))
     if not partitions.of_time:
         keys = {f"rivet_key_{n}": key for n, key in enumerate(window.keys)}
-        text = column if kind == "string" else exp.cast(column, "string")
+        text = column if kind == "string" else exp.cast(column, exp.DataType.Type.TEXT)
         return exp.In(this=text, expressions=[exp.Placeholder(this=name) for name in keys]), keys
     zone = ZoneInfo(partitions.timezone)
     values: Values = {
@@ -96,4 +96,4 @@ def upper_bound(end: datetime, kind: str, zone: ZoneInfo) -> Any:
 def _bound(name: str, kind: str) -> exp.Expr:
     """A parameter as a value of the column's type: a wall clock can only be bound as text."""
     value = exp.Placeholder(this=name)
-    return exp.cast(value, "timestamp_ntz", dialect=Databricks) if kind == "timestamp_ntz" else value
+    return exp.cast(value, exp.DataType.Type.TIMESTAMPNTZ) if kind == "timestamp_ntz" else value

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from rivet_dagster.sql.write_strategies.trees import column, named, over, relation, row_of
+from rivet_dagster.sql.write_strategies.trees import column, limited, named, over, relation, row_of
 
 SHOWN = 10
 """How many of the keys without a decision are shown."""
@@ -47,7 +47,7 @@ def conflicts(source: str, keys: Sequence[exp.Expr], order_by: Sequence[str], co
     rivals = _greatest(exp.Rank(), source, keys, order_by, columns).distinct().subquery("rivals")
     several = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Literal.number(1))
     shown = [key.copy() for key in keys]
-    return exp.select(*shown).from_(rivals).group_by(*_plain(keys)).having(several).limit(SHOWN)
+    return limited(exp.select(*shown).from_(rivals).group_by(*_plain(keys)).having(several), SHOWN)
 
 
 def _greatest(

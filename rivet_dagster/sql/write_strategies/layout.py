@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.sql.partition_filter import Values, starts
-from rivet_dagster.sql.write_strategies.trees import column, named, relation, text
+from rivet_dagster.sql.write_strategies.trees import column, limited, named, relation, text
 
 PART = "rivet_part"
 """The column that says which part a row belongs to; it is not stored."""
@@ -26,7 +26,7 @@ def parted(name: str, columns: Sequence[str]) -> tuple[str, Values]:
     ('SELECT *, XXHASH64(`day`) AS `rivet_part` FROM `batch`', {})
     """
     part = exp.Anonymous(this="XXHASH64", expressions=[column(c) for c in columns])
-    return text(exp.select("*", named(part, PART)).from_(relation(name))), {}
+    return text(exp.select(exp.Star(), named(part, PART)).from_(relation(name))), {}
 
 
 def parted_by_window(name: str, partitions: Partitions, kind: str, window: Window) -> tuple[str, Values]:
@@ -41,12 +41,14 @@ def parted_by_window(name: str, partitions: Partitions, kind: str, window: Windo
     step = -(-len(window.keys) // MOST_PARTS)
     bounds = starts(partitions, kind, window.bounds[step:-1:step])
     moment = column(partitions.column)
-    begun = [exp.cast(exp.GTE(this=moment.copy(), expression=bound), "int") for bound, _ in bounds.values()]
+    begun = [
+        exp.cast(exp.GTE(this=moment.copy(), expression=bound), exp.DataType.Type.INT) for bound, _ in bounds.values()
+    ]
     part: exp.Expr = exp.Literal.number(0)
     for one in begun:
         part = exp.Add(this=part, expression=one)
     values = {parameter: value for parameter, (_, value) in bounds.items()}
-    return text(exp.select("*", named(part, PART)).from_(relation(name))), values
+    return text(exp.select(exp.Star(), named(part, PART)).from_(relation(name))), values
 
 
 def nothing_of(name: str) -> str:
@@ -56,4 +58,4 @@ def nothing_of(name: str) -> str:
     'SELECT * EXCEPT (`rivet_part`) FROM `batch` LIMIT 0'
     """
     columns = exp.Star(except_=[exp.to_identifier(PART, quoted=True)])
-    return text(exp.select(columns).from_(relation(name)).limit(0))
+    return text(limited(exp.select(columns).from_(relation(name)), 0))

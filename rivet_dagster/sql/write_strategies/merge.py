@@ -16,7 +16,7 @@ from rivet_dagster.sql.write_strategies.relations import (
     same_values,
     selected,
 )
-from rivet_dagster.sql.write_strategies.trees import column, named, relation, same, text
+from rivet_dagster.sql.write_strategies.trees import column, limited, named, relation, same, text
 
 _MATCHED, _THERE = "matched", "rivet_there"
 
@@ -50,7 +50,7 @@ def repeats(name: str, keys: Sequence[str]) -> str:
     """
     several = exp.GT(this=count(), expression=exp.Literal.number(1))
     grouped = exp.select(named(count(), "rows")).from_(relation(name)).group_by(*[column(key) for key in keys])
-    return text(grouped.having(several).limit(1))
+    return text(limited(grouped.having(several), 1))
 
 
 def undecided(name: str, columns: Columns, keys: Sequence[str], order_by: Sequence[str]) -> str:

@@ -22,4 +22,4 @@ def newer(columns: Columns, watermark: str) -> str:
     newest = column(_NEWEST, TARGET)
     first = exp.Is(this=newest, expression=exp.Null())
     later = exp.GT(this=column(watermark, BATCH), expression=newest.copy())
-    return text(selected(columns, BATCH).join(target, join_type="CROSS").where(exp.or_(first, later)))
+    return text(selected(columns, BATCH).join(exp.Join(this=target, kind="CROSS")).where(exp.or_(first, later)))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.sql.write_strategies.trees import column, named, relation, text
+from rivet_dagster.sql.write_strategies.trees import column, limited, named, relation, text
 
 TARGET, BATCH, INCOMING, REST = "target", "batch", "incoming", "rest"
 
@@ -48,7 +48,7 @@ def distinct_values(columns: Sequence[str], name: str, most: int) -> str:
     'SELECT DISTINCT `day` AS `day` FROM `incoming` LIMIT 3'
     """
     values = [named(column(c), c) for c in columns]
-    return text(exp.select(*values).distinct().from_(relation(name)).limit(most))
+    return text(limited(exp.select(*values).distinct().from_(relation(name)), most))
 
 
 def without_value(column_name: str) -> str:

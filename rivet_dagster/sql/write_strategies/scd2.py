@@ -85,8 +85,8 @@ def _moments(names: History) -> exp.Query:
     present = exp.select(*_as_keys(map(column, names.keys)), found).from_(relation(BATCH)).distinct()
     pairs = zip(names.keys, _keys(names, "present"), strict=True)
     same_key = exp.and_(*[exp.NullSafeEQ(this=column(key, TARGET), expression=there) for key, there in pairs])
-    side = "LEFT" if names.close_missing else "INNER"
-    known = known.from_(relation(TARGET)).join(present.subquery("present"), on=same_key, join_type=side)
+    side = {"side": "LEFT"} if names.close_missing else {"kind": "INNER"}
+    known = known.from_(relation(TARGET)).join(exp.Join(this=present.subquery("present"), on=same_key, **side))
     if names.close_missing:
         is_open = exp.Is(this=column(names.valid_to, TARGET), expression=exp.Null())
         known = known.where(exp.or_(column("found", "present"), is_open))
@@ -118,7 +118,7 @@ def _with_reopened(moments: exp.Query, names: History) -> exp.Query:
     new_at = exp.If(this=column("is_new"), true=column("at"), false=exp.Null())
     ongoing = exp.and_(exp.Not(this=column("is_new")), exp.Is(this=column("until"), expression=exp.Null()))
     known = exp.select(
-        "*",
+        exp.Star(),
         named(over(exp.Max(this=new_at), keys), "last_at"),
         named(over(exp.Max(this=column("until")), keys), "closed"),
         named(over(exp.LogicalOr(this=ongoing), keys), "is_open"),
@@ -137,7 +137,7 @@ def _with_reopened(moments: exp.Query, names: History) -> exp.Query:
 def _in_order(moments: exp.Query, names: History) -> exp.Select:
     """Each moment with the one before it, and with ``closed``, the last end of a version that began by then."""
     return exp.select(
-        "*",
+        exp.Star(),
         named(over(exp.Lag(this=column("at")), _keys(names), *_ORDER), "previous_at"),
         named(over(exp.Lag(this=column("row")), _keys(names), *_ORDER), "previous"),
         named(over(exp.Max(this=column("bound")), _keys(names), *_ORDER, rows=True), "closed"),
@@ -160,7 +160,7 @@ def _numbered(moments: exp.Select, names: History) -> exp.Select:
     later = exp.and_(exp.LT(this=before.copy(), expression=at.copy()), exp.or_(differs, after_end))
     begins = exp.or_(exp.Not(this=column("is_new")), exp.Is(this=before.copy(), expression=exp.Null()), later)
     number = over(exp.CountIf(this=begins), _keys(names), *_ORDER, rows=True)
-    return exp.select("*", named(number, "number")).from_(moments.subquery("ordered"))
+    return exp.select(exp.Star(), named(number, "number")).from_(moments.subquery("ordered"))
 
 
 def _versions(moments: exp.Select, names: History) -> exp.Select:
@@ -212,7 +212,7 @@ def _settled(versions: exp.Select, names: History) -> exp.Select:
     """Each version with its final ``row``: of the newest the untracked columns are those of the last row that came."""
     overwritten = set(names.untracked)
     current = exp.If(this=column("newest"), true=column("last"), false=column("base"))
-    chosen = exp.select("*", named(current, "current")).from_(versions.subquery("placed"))
+    chosen = exp.select(exp.Star(), named(current, "current")).from_(versions.subquery("placed"))
     values = [named(column(name, "current" if name in overwritten else "base"), name) for name in names.values]
     kept = [column(name) for name in ("begin", "end", "is_known", "until", "first")]
     return exp.select(*kept, named(exp.Struct(expressions=values), "row")).from_(chosen.subquery("chosen"))

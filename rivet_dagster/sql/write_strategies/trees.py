@@ -29,6 +29,16 @@ def named(expression: exp.Expr, name: str) -> exp.Alias:
     return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
 
 
+def limited(query: exp.Select, rows: int) -> exp.Select:
+    """``query`` with a LIMIT, which ``Select.limit`` would make a text of, to be parsed.
+
+    >>> text(limited(exp.select(column("id")), 3))
+    'SELECT `id` LIMIT 3'
+    """
+    query.set("limit", exp.Limit(expression=exp.Literal.number(rows)))
+    return query
+
+
 def row_of(columns: Sequence[str], *within: str) -> exp.Struct:
     """The values of ``columns`` as one struct.
 

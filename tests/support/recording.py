@@ -1,0 +1,92 @@
+"""An engine that runs nothing and remembers what it was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
+from rivet_dagster.engines.contract import Typed
+from rivet_dagster.execution import reading, rendering
+from rivet_dagster.execution.reading import frames
+from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.rendering import render_for_run
+from rivet_dagster.model.storage import Published, Statistics
+from rivet_dagster.sql.fuse import union_by_name
+
+STARTED = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class RecordingSession:
+    """Every frame is the name, or the text, that it is of."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Mapping[str, Any]]] = []
+        self.views: set[str] = set()
+
+    def register(self, name: str, frame: Any) -> None:
+        """Know a view."""
+        self.views.add(name)
+
+    def load(self, relation: Any, projection: Any = None) -> Any:
+        """The relation itself."""
+        return relation
+
+    def query(self, text: str, parameters: Mapping[str, Any]) -> str:
+        """Remember the query."""
+        self.asked.append((text, parameters))
+        return text
+
+
+class Handles(dict[str, MaterializedRef]):
+    """A handle on any joint."""
+
+    def get(self, name: str, default: Any = None) -> MaterializedRef:
+        """A handle that only the recording session can use."""
+        return MaterializedRef(name, RecordingSession, lambda _: name)
+
+
+class Tables:
+    """A catalog in which each table is published, or none is."""
+
+    def __init__(self, published: bool) -> None:
+        self._published = published
+
+    def current(self, table: str) -> Published | None:
+        """A version without rows."""
+        return Published("", table, "v1", "", Statistics(0, 0), 0) if self._published else None
+
+    def read(self, published: Published) -> str:
+        """Its name."""
+        return published.table
+
+
+class RecordingRuntime:
+    """As much of a runtime as asking for a group's rows needs."""
+
+    def __init__(self, assembly: CompiledAssembly, published: bool) -> None:
+        self.assembly = assembly
+        self._tables = Tables(published)
+
+    def catalog(self, name: str) -> Tables:
+        """The one catalog."""
+        return self._tables
+
+
+def asked(
+    monkeypatch: pytest.MonkeyPatch, plan: CompiledAssembly, group: FusedGroup, later: bool, joint: str | None = None
+) -> tuple[str | None, Sequence[Mapping[str, Any]], set[str]]:
+    """What the engine is asked for the group, or a joint of it, on a first or a later run: text, values and views."""
+    monkeypatch.setattr(rendering, "watermark", lambda *_: Typed(7, "int"))
+    monkeypatch.setattr(
+        reading, "bound", lambda _, needed, __: {name: 0 for names in needed.values() for name in names}
+    )
+    runtime: Any = RecordingRuntime(plan, published=later)
+    session: Any = RecordingSession()
+    rendered = render_for_run(runtime, group, joint or group.exit, STARTED, session)
+    texts = frames(runtime, rendered, session, Handles())
+    assert texts == [text for text, _ in session.asked]
+    return union_by_name(texts) or None, [values for _, values in session.asked], session.views
