@@ -41,9 +41,8 @@ def _check_source(joint: Joint, found: Diagnostics) -> None:
 def check_partition_columns(graph: Graph, schemas: Mapping[str, JointSchema], found: Diagnostics) -> None:
     """RVT-322 for a partition column that a joint's rows are known not to have, or to have with a wrong type."""
     for name, joint in graph.joints.items():
-        schema = schemas[name].schema if joint.partitions is not None else None
-        if schema is not None:
-            assert joint.partitions is not None
+        schema = schemas[name].schema
+        if joint.partitions is not None and schema is not None:
             # Where a type is that of one upstream alone, Spark may widen it by another's.
             upstream = [schemas[u].confidence for u in graph.upstream[name]] if joint.type == SINK else []
             certain = len(upstream) < 2 or set(upstream) <= {INTROSPECTED, INFERRED}

@@ -61,10 +61,10 @@ def _as_moment(start: Any, kind: str) -> Any:
 
 def _moment(column: exp.Expr, partitions: Partitions, kind: str) -> exp.Expr:
     if not partitions.of_time:
-        return column if kind == "string" else exp.cast(column, exp.DataType.Type.TEXT)
+        return column if kind == "string" else exp.cast(column, exp.DType.TEXT)
     if kind == "timestamp":
         quarter = exp.Div(this=exp.func("UNIX_SECONDS", column), expression=exp.Literal.number(_SECONDS))
-        return exp.cast(exp.Floor(this=quarter), exp.DataType.Type.BIGINT)
+        return exp.cast(exp.Floor(this=quarter), exp.DType.BIGINT)
     if kind == "timestamp_ntz":  # as text: DATE_TRUNC would make an instant of it
-        return exp.Left(this=exp.cast(column, exp.DataType.Type.TEXT), expression=exp.Literal.number(_HOUR))
+        return exp.Left(this=exp.cast(column, exp.DType.TEXT), expression=exp.Literal.number(_HOUR))
     return exp.Left(this=column, expression=exp.Literal.number(_DAY)) if kind == "string" else column

@@ -54,7 +54,7 @@ def in_window(partitions: Partitions, kind: str, window: Window) -> tuple[exp.Ex
     column = exp.column(exp.to_identifier(partitions.column, quoted=True))
     if not partitions.of_time:
         keys = {f"rivet_key_{n}": key for n, key in enumerate(window.keys)}
-        text = column if kind == "string" else exp.cast(column, exp.DataType.Type.TEXT)
+        text = column if kind == "string" else exp.cast(column, exp.DType.TEXT)
         return exp.In(this=text, expressions=[exp.Placeholder(this=name) for name in keys]), keys
     zone = ZoneInfo(partitions.timezone)
     values: Values = {
@@ -96,4 +96,4 @@ def upper_bound(end: datetime, kind: str, zone: ZoneInfo) -> Any:
 def _bound(name: str, kind: str) -> exp.Expr:
     """A parameter as a value of the column's type: a wall clock can only be bound as text."""
     value = exp.Placeholder(this=name)
-    return exp.cast(value, exp.DataType.Type.TIMESTAMPNTZ) if kind == "timestamp_ntz" else value
+    return exp.cast(value, exp.DType.TIMESTAMPNTZ) if kind == "timestamp_ntz" else value

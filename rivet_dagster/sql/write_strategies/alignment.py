@@ -71,7 +71,7 @@ def _chosen(name: str, kind: str, there: Mapping[str, tuple[str, str]]) -> exp.E
     own, found = there.get(name.lower(), (None, None))
     value: exp.Expr = exp.Null() if own is None else column(own)
     if found != kind:
-        value = exp.Cast(this=value, to=exp.DataType(this=exp.DataType.Type.USERDEFINED, kind=kind))
+        value = exp.Cast(this=value, to=exp.DataType(this=exp.DType.USERDEFINED, kind=kind))
     elif own == name:
         return value
     return named(value, name)

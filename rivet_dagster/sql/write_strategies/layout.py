@@ -41,9 +41,7 @@ def parted_by_window(name: str, partitions: Partitions, kind: str, window: Windo
     step = -(-len(window.keys) // MOST_PARTS)
     bounds = starts(partitions, kind, window.bounds[step:-1:step])
     moment = column(partitions.column)
-    begun = [
-        exp.cast(exp.GTE(this=moment.copy(), expression=bound), exp.DataType.Type.INT) for bound, _ in bounds.values()
-    ]
+    begun = [exp.cast(exp.GTE(this=moment.copy(), expression=bound), exp.DType.INT) for bound, _ in bounds.values()]
     part: exp.Expr = exp.Literal.number(0)
     for one in begun:
         part = exp.Add(this=part, expression=one)

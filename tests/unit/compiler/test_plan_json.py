@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from support.folders import ProjectFolder
-from support.projects import compile_joints
+from support.projects import compile_joints, sink, sql
 from support.random_projects import Shape, shapes
 
+from rivet_dagster.compiler.joints import FunctionJoint, QueryJoint, SinkJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.step_options import StepOptions
@@ -134,6 +136,34 @@ def test_a_plan_of_every_feature_survives_json(tmp_path):
     for whole in (plan.dagster, plan.dagster.sensors):
         assert [field.name for field in fields(whole) if getattr(whole, field.name) == field.default] == []
     assert_survives(plan)
+
+
+PROMISED = (
+    "name", "type", "engine", "upstream", "schema", "schema_confidence", "group", "code_version", "catalog", "table",
+    "checks",
+)  # fmt: skip
+
+
+def test_each_joint_is_of_its_type_and_says_where_it_is_stored(tmp_path):
+    plan = ProjectFolder(tmp_path, FILES).assembly
+    kinds = {"source": SourceJoint, "sql": QueryJoint, "python": FunctionJoint, "sink": SinkJoint}
+    assert {joint.type for joint in plan.joints} == set(kinds)
+    shown = {joint["name"]: joint for joint in json.loads(plan.to_json())["joints"]}
+    for joint in plan.joints:
+        assert type(joint) is type(CompiledAssembly.from_json(plan.to_json()).joint(joint.name)) is kinds[joint.type]
+        assert set(PROMISED) <= set(shown[joint.name])
+        target = plan.target(joint.name)
+        if not isinstance(joint, SourceJoint):
+            assert (target is not None) == (joint.group == joint.name)
+            assert (joint.catalog, joint.table) == ((target.catalog, target.table) if target else (None, None))
+    assert [shown[name]["table"] for name in ("orders", "rare", "append_table")] == ["orders", "rare", "append"]
+
+
+def test_a_joint_within_a_query_is_nowhere():
+    plan = compile_joints(sql("a", "SELECT 1 AS id"), sink("out", "a"))
+    inner, out = json.loads(plan.to_json())["joints"]
+    assert (inner["name"], inner["catalog"], inner["table"]) == ("a", None, None)
+    assert (out["name"], out["catalog"], out["table"]) == ("out", "lake", "out")
 
 
 def test_the_plan_of_the_example_survives_json():
