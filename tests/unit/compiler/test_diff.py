@@ -29,6 +29,20 @@ def test_a_plan_read_back_is_equal():
     assert diff_plans(read_plan(one.to_json(), "old.json"), one) == PlanDiff()
 
 
+def test_a_plan_of_an_earlier_release_is_read():
+    """Then every joint had every field, and no group its query."""
+    one = plan()
+    data = json.loads(one.to_json())
+    fields = {name for joint in data["joints"] for name in joint} | {"template", "function_file"}
+    for joint in data["joints"]:
+        joint |= {name: None for name in fields - set(joint)}
+    for group in data["fused_groups"]:
+        del group["query"]
+    old = read_plan(json.dumps(data), "old.json")
+    assert old.joints == one.joints
+    assert diff_plans(old, one) == PlanDiff()
+
+
 def test_added_and_removed():
     more = plan(more=[sql("c", "SELECT 1 AS x")])
     assert diff_plans(plan(), more) == PlanDiff(added=("c",))
