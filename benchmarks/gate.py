@@ -1,9 +1,9 @@
 """What the gate costs: one write without checks against the same write with eight, judged in different ways.
 
 The contenders take turns in one Spark session, on one generated table. ``ungated`` has no checks. ``one pass`` has
-eight that only the rows decide, ``footers`` eight that the footers of the written files prove, and ``query a check``
-the eight of ``one pass``, each judged by a query of its own. All are whole runs of a group, published and synced to
-disk, and all checks pass.
+eight, of which the footers of the written files prove two and only the rows decide six, ``footers`` eight that the
+footers prove, and ``query a check`` the eight of ``one pass``, each of the six judged by a query of its own. All are
+whole runs of a group, published and synced to disk, and all checks pass.
 
 The figures are printed as Markdown. Nothing here asserts a time.
 """
@@ -30,13 +30,16 @@ from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statis
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.sql.proven import proven_violations
+from rivet_dagster.model.proof import proven_violations
 
 HERE = Path(__file__).resolve().parent
 UNGATED, ONE_PASS, FOOTERS, QUERY_A_CHECK = "ungated", "one pass", "footers", "query a check"
 
-GOALS = {ONE_PASS: 1.25, FOOTERS: 1.03}
+GOALS = {ONE_PASS: 1.15, FOOTERS: 1.03}
 """What the run may take, as a multiple of the ungated one."""
+
+PROVEN_BY_FOOTERS = {UNGATED: 0, ONE_PASS: 2, FOOTERS: 8, QUERY_A_CHECK: 2}
+"""How many checks need no row."""
 
 GENERATED = """
 SELECT id, id % 50000 + 1 AS customer, CAST(id % 97 AS INT) AS quantity,
@@ -159,8 +162,8 @@ def judged_as_meant(results: Mapping[str, GroupResult], runtime: Runtime, rows: 
         if result.published is None or result.published.statistics.rows != rows:
             sys.exit(f"'{name}' has not published {rows} rows: {[c.check.name for c in result.checks if not c.passed]}")
         known = read_statistics(parquet_files(runtime.root / "results" / group_of(name)))
-        proven = [c.check.name for c in result.checks if proven_violations(c.check, known) is not None]
-        if len(proven) != (len(PROVEN) if name == FOOTERS else 0):
+        proven = [c.check.name for c in result.checks if proven_violations(c.check.queries.proof, known) is not None]
+        if len(proven) != PROVEN_BY_FOOTERS[name]:
             sys.exit(f"'{name}': the footers prove {proven}")
     told = (f"{name}: {len(result.checks)}" for name, result in results.items())
     return f"- checks, all passed: {', '.join(told)}"

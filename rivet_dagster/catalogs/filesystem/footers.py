@@ -42,7 +42,8 @@ def read_statistics(files: list[Path]) -> Statistics:
     """Rows, bytes, columns and their values of the table that ``files`` (at least one) make up. Raises RVT-407."""
     footers = [read_footer(path) for path in files]
     rows = sum(footer.num_rows for footer in footers)
-    return Statistics(rows, sum(path.stat().st_size for path in files), _columns(footers[0]), _values(footers))
+    columns = _columns(footers[0])
+    return Statistics(rows, sum(path.stat().st_size for path in files), columns, _values(footers, columns))
 
 
 def read_footer(path: Path) -> Any:
@@ -76,18 +77,24 @@ def spark_columns(footer: Any) -> tuple[tuple[str, str], ...] | None:
     return tuple((field["name"], spark_type(field["type"])) for field in json.loads(described)["fields"])
 
 
-def _values(footers: list[Any]) -> dict[str, ColumnStatistics]:
-    """What all row groups together tell of each column that is not nested."""
+def _values(footers: list[Any], columns: tuple[tuple[str, str], ...]) -> dict[str, ColumnStatistics]:
+    """What all row groups together tell of each column, and of each field of a struct by its path: ``place.city``.
+
+    Nothing of a column with dots in its name, nor of what lists and maps hold.
+    """
     schema = footers[0].schema
-    names = [schema.column(position).path for position in range(len(schema))]
-    plain = [position for position in range(len(schema)) if schema.column(position).max_repetition_level == 0]
+    types = {name.lower(): type_ for name, type_ in columns}
     groups = [footer.row_group(number) for footer in footers for number in range(footer.num_row_groups)]
     groups = [group for group in groups if group.num_rows]
-    return {
-        names[position].lower(): _value([group.column(position).statistics for group in groups])
-        for position in plain
-        if "." not in names[position]
-    }
+    values = {}
+    for position in range(len(schema)):
+        leaf = schema.column(position)
+        path = leaf.path.lower()
+        column, _, field = path.partition(".")
+        is_field = bool(field) and path not in types and types.get(column, "").startswith("struct<")
+        if leaf.max_repetition_level == 0 and (is_field or not field):
+            values[path] = _value([group.column(position).statistics for group in groups])
+    return values
 
 
 def _value(found: list[Any]) -> ColumnStatistics:
