@@ -15,6 +15,7 @@ from rivet_dagster.compiler.references import broken_names
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.check_plan import CheckQueries, CompiledCheck
+from rivet_dagster.model.entry_points import is_own_kind
 from rivet_dagster.model.joint import SINK, Joint
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.near_names import NearNames
@@ -78,7 +79,7 @@ class _Compiler:
     def _compiled(self, joint: str, kind: CheckKind, check: Check, number: int, samples: int) -> _Compiled:
         """The same as before where a kind of our own was asked the same already."""
         asked = json.dumps((joint, check.kind, number, samples, check.options))
-        is_own = type(kind).__module__.startswith("rivet_dagster.")
+        is_own = is_own_kind(check.kind)
         known = self._memo.recall("check", asked) if is_own else None
         if known is not None:
             recalled: _Compiled = read(_Compiled, known)

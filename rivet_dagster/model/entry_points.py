@@ -73,6 +73,11 @@ def check_kind(name: str) -> Any:
     return None if found is None else _loaded(found)
 
 
+def is_own_kind(name: str) -> bool:
+    """Whether a kind of checks comes with this package, so that it says the same as long as the package does."""
+    return name in _BUILT_IN[CHECKS]
+
+
 def _loaded(plugin: EntryPoint) -> Any:
     try:
         return plugin.load()

@@ -7,6 +7,7 @@ from typing import Any
 
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.check import Check
+from rivet_dagster.model.entry_points import is_own_kind
 from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.project.draft import Draft
@@ -23,7 +24,7 @@ def known_draft(read: Callable[[str, str], Draft], text: str, file: str, memo: M
         name, line, lines, fields, checks = found
         return Draft(name, Origin(file, line, lines), fields, _checks(checks))
     draft = read(text, file)
-    if not draft.errors:
+    if not draft.errors and _are_own(draft.checks):
         checks = _plain(draft.checks)
         memo.keep("draft", place, (draft.name, draft.origin.line, dict(draft.origin.lines), dict(draft.fields), checks))
     return draft
@@ -36,9 +37,14 @@ def known_checks(read: Callable[[], Checks], text: str, file: str, memo: Memo) -
     if found is not None:
         return _checks(found), []
     checks, errors = read()
-    if not errors:
+    if not errors and _are_own(checks):
         memo.keep("quality", place, _plain(checks))
     return checks, errors
+
+
+def _are_own(checks: Iterable[Check]) -> bool:
+    """What a plugin makes of its checks may be another thing tomorrow."""
+    return all(is_own_kind(check.kind) for check in checks)
 
 
 def _plain(checks: Iterable[Check]) -> list[dict[str, Any]]:
