@@ -35,7 +35,7 @@ def test_a_plan_of_an_earlier_release_is_read():
     data = json.loads(one.to_json())
     fields = {name for joint in data["joints"] for name in joint} | {"template", "function_file"}
     for joint in data["joints"]:
-        joint |= {name: None for name in fields - set(joint)}
+        joint |= dict.fromkeys(fields - set(joint))
     for group in data["fused_groups"]:
         del group["query"]
     old = read_plan(json.dumps(data), "old.json")
