@@ -11,6 +11,8 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.kept import KeptAssets
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.errors import Diagnostic, RivetError
@@ -95,7 +97,7 @@ def _columns(spec: CatalogSpec, joint: Joint, root: Path, environ: Mapping[str, 
     assert joint.table is not None
     _, options = landing_options(joint.options)
     opened = open_catalog(spec, root, environ)
-    catalog = KeptAssets(opened) if is_kept(joint) else opened
+    catalog = KeptAssets(capable(opened, HasTargets)) if is_kept(joint) else opened
     version = catalog.data_version(joint.table, options)
     place = f"{joint.catalog}.{joint.table}" if is_kept(joint) else opened.uri(joint.table)
     text = json.dumps((spec.type, place, version, options, spec.options), default=str)

@@ -7,7 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.kept import Part, ending, kept_table, key_path, parts_of
 from rivet_dagster.model.partitions import Window
@@ -24,7 +27,7 @@ class KeptAssets:
     An asset stands in one table or, where it has partitions, in one for each.
     """
 
-    workspace: Catalog
+    workspace: HasTargets
 
     def source(self, table: str, options: Mapping[str, Any], window: Window | None = None) -> Relation:
         """The rows of the asset whose key is ``table``. Raises RVT-401, RVT-411.
@@ -32,10 +35,14 @@ class KeptAssets:
         Of one that has been made with the partitions definition of ``window`` only the partitions of this; ``options``
         has nothing that concerns kept rows.
         """
+        return self.relation(key_path(table), self.read(table, window))
+
+    def read(self, table: str, window: Window | None = None) -> tuple[Published, ...]:
+        """The versions that ``source`` reads. Raises RVT-401."""
         path = key_path(table)
-        if window is not None and self.workspace.tables(parts_of(path, window.definition)):
-            return self.relation(path, self.partitions(path, window.keys))
-        return self.relation(path, self.whole(path))
+        if window is not None and self._tables(parts_of(path, window.definition)):
+            return self.partitions(path, window.keys)
+        return self.whole(path)
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
         """A hash over the versions of its tables. Raises RVT-401."""
@@ -77,7 +84,7 @@ class KeptAssets:
         It had no partitions before, or has none any more, or has others now.
         """
         kept = kept_table(path, part)
-        tables = [*self.workspace.tables(parts_of(path)), kept_table(path)]
+        tables = [*self._tables(parts_of(path)), kept_table(path)]
         if part is not None:
             tables = [name for name in tables if name.endswith(f"_{ending(part.key)}") or name == kept_table(path)]
         found = (self._current(name) for name in tables if name != kept)
@@ -101,13 +108,17 @@ class KeptAssets:
         """The tables of an asset's partitions by the ends of their names."""
         prefix = parts_of(path)
         by_ending: dict[str, list[str]] = {}
-        for name in self.workspace.tables(prefix):
+        for name in self._tables(prefix):
             by_ending.setdefault(name.removeprefix(prefix).partition("_")[2], []).append(name)
         # Those of a definition that the asset had before go as soon as the new one is there.
         return {end: max(names, key=self._since) if len(names) > 1 else names[0] for end, names in by_ending.items()}
 
     def _since(self, table: str) -> str:
-        return next((version.published_at or "" for version in self.workspace.versions(table)), "")
+        versions = capable(self.workspace, HasVersions).versions(table)
+        return next((version.published_at or "" for version in versions), "")
+
+    def _tables(self, prefix: str) -> tuple[str, ...]:
+        return capable(self.workspace, ListsTables).tables(prefix)
 
     def _current(self, table: str | None) -> Published | None:
         return self.workspace.current(table) if table is not None else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.capabilities.locations import TellsLocations
 from rivet_dagster.catalogs.registry import catalog_class
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.joint import SINK, SOURCE
@@ -14,7 +14,7 @@ from rivet_dagster.model.location import Location, Resolved
 from rivet_dagster.model.project import Project
 from rivet_dagster.project.environment import expand
 
-_Catalog = tuple[type[Catalog], Mapping[str, Any]]
+_Catalog = tuple[type[TellsLocations], Mapping[str, Any]]
 
 
 def resolved_places(project: Project, root: Path, environ: Mapping[str, str]) -> Resolved:
@@ -41,5 +41,5 @@ def _resolved(project: Project, root: Path, environ: Mapping[str, str]) -> Itera
             found, options = catalog_class(spec.type), expand(spec.options, environ)
         except RivetError:
             continue  # an error of the profile, which compiling tells
-        if not found.check(options):
+        if issubclass(found, TellsLocations) and not found.check(options):
             yield spec.name, (found, found.resolved(options, root))

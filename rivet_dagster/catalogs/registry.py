@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+from rivet_dagster.catalogs.capabilities.landing import HasLandingZones
+from rivet_dagster.catalogs.capabilities.listing import ListsFiles
+from rivet_dagster.catalogs.capabilities.locations import TellsLocations
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.compiler.targets import modes_of
 from rivet_dagster.model.entry_points import CATALOGS, plugin_class, plugins
 from rivet_dagster.model.plugins import CatalogTraits
 from rivet_dagster.model.profile import CatalogSpec
@@ -36,15 +41,15 @@ def catalog_traits() -> dict[str, CatalogTraits]:
     return {type_: traits_of(catalog_class(type_)) for type_ in plugins(CATALOGS)}
 
 
-def traits_of(found: type[Catalog]) -> CatalogTraits:
-    """Return the facts about a class of catalogs that the compiler needs."""
-    return CatalogTraits(
-        found.strategies,
-        found.options,
-        found.check,
-        refuses_landing=found.refuses_landing,
-        refuses_listing=found.refuses_listing,
-        written_places=found.written_places,
-        read_places=found.read_places,
-        check_table=found.check_table,
-    )
+def traits_of(catalog: type[Catalog]) -> CatalogTraits:
+    """Return the facts about a class of catalogs that the compiler needs: what it derives from tells most of them."""
+    facts: dict[str, Any] = {}
+    if issubclass(catalog, HasTargets):
+        facts["strategies"] = modes_of(catalog.write_plans)
+    if issubclass(catalog, HasLandingZones):
+        facts["refuses_landing"] = catalog.refuses_landing
+    if issubclass(catalog, ListsFiles):
+        facts["refuses_listing"] = catalog.refuses_listing
+    if issubclass(catalog, TellsLocations):
+        facts |= {"written_places": catalog.written_places, "read_places": catalog.read_places}
+    return CatalogTraits(options=catalog.options, check=catalog.check, check_table=catalog.check_table, **facts)

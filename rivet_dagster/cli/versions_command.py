@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
 from pathlib import Path
 
-from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
+from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.execution.heartbeat import kept_alive
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SOURCE
-from rivet_dagster.model.storage import CURRENT, OLDER, Staged, Version
+from rivet_dagster.model.storage import CURRENT, OLDER, Published, Version
 
 
 def versions_command(options: argparse.Namespace) -> int:
@@ -23,19 +23,17 @@ def versions_command(options: argparse.Namespace) -> int:
     assembly = compile_directory(root, options.profile).raise_errors()
     joint = _stored(options.joint, assembly)
     spec = next(spec for spec in assembly.catalogs if spec.name == joint.catalog)
-    catalog = open_catalog(spec, root, os.environ)
+    catalog = capable(open_catalog(spec, root, os.environ), HasVersions)
     assert joint.table is not None
     if options.action == "list":
         _list(catalog.versions(joint.table), joint)
     elif options.action == "rollback":
         version = options.version or _previous(catalog, joint)
-        staged = catalog.restage(joint.table, version)
-        _publish(catalog, staged, joint, f"rollback to {version}", catalog.discard)
+        _publish(catalog.restage(joint.table, version), joint, f"rollback to {version}")
     elif options.action == "publish":
-        staged = catalog.take_up(joint.table, _named(options))
-        _publish(catalog, staged, joint, f"by hand, of {options.version}", catalog.keep_back)
+        _publish_or_withhold(catalog.take_up(joint.table, _named(options)), joint, f"by hand, of {options.version}")
     else:
-        catalog.discard(catalog.take_up(joint.table, _named(options)))
+        catalog.take_up(joint.table, _named(options)).abort()
         print(f"{joint.name}: {options.version} is gone")
     return 0
 
@@ -46,17 +44,26 @@ def _list(versions: tuple[Version, ...], joint: CompiledJoint) -> None:
     for one in versions:
         rows = "? rows" if one.rows is None else f"{one.rows:,} rows"
         print(f"{one.name}  {one.state:9}  {rows:>16}  {one.published_at or '':29}  {one.identity}".rstrip())
+        for name, position in sorted(one.inputs.items()):
+            print(f"    from {name}  {position}")
 
 
-def _publish(
-    catalog: Catalog, staged: Staged, joint: CompiledJoint, identity: str, otherwise: Callable[[Staged], None]
-) -> None:
-    try:
-        with kept_alive(catalog, staged):
-            published = catalog.publish(staged, identity)
-    except BaseException:
-        otherwise(staged)
-        raise
+def _publish(transaction: TableTransaction, joint: CompiledJoint, identity: str) -> None:
+    with transaction:
+        _tell(transaction.commit(identity), joint, identity)
+
+
+def _publish_or_withhold(transaction: VersionTransaction, joint: CompiledJoint, identity: str) -> None:
+    with transaction:
+        try:
+            published = transaction.commit(identity)
+        except BaseException:
+            transaction.withhold()
+            raise
+        _tell(published, joint, identity)
+
+
+def _tell(published: Published, joint: CompiledJoint, identity: str) -> None:
     print(f"{joint.name}: readers see {published.version} now, {published.statistics.rows:,} rows ({identity})")
 
 
@@ -69,7 +76,7 @@ def _stored(name: str, assembly: CompiledAssembly) -> CompiledJoint:
     return stored[name]
 
 
-def _previous(catalog: Catalog, joint: CompiledJoint) -> str:
+def _previous(catalog: HasVersions, joint: CompiledJoint) -> str:
     assert joint.table is not None
     states = {one.state: one.name for one in reversed(catalog.versions(joint.table))}
     if OLDER not in states:

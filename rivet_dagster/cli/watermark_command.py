@@ -6,7 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
-from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.joints import SinkJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
@@ -27,7 +28,9 @@ def watermark_command(options: argparse.Namespace) -> int:
     made = [joint for joint in assembly.joints if isinstance(joint, SinkJoint)]
     sinks = {sink.name: sink for sink in made if sink.write_strategy.watermark_column is not None}
     chosen = sinks if options.sink is None else {options.sink: _sink(options.sink, sinks, assembly)}
-    catalogs = {j.catalog: open_catalog(specs[j.catalog], root, os.environ) for j in chosen.values()}
+    catalogs = {
+        j.catalog: capable(open_catalog(specs[j.catalog], root, os.environ), HasWatermarks) for j in chosen.values()
+    }
     if options.action == "list":
         _list(chosen, catalogs)
     else:
@@ -55,7 +58,7 @@ def _sink(name: str, sinks: dict[str, SinkJoint], assembly: CompiledAssembly) ->
     raise RivetError("RVT-306", f"{why}{nearest(name, sinks)}", remediation="Name a sink with a `watermark_column`.")
 
 
-def _list(sinks: dict[str, SinkJoint], catalogs: dict[str, Catalog]) -> None:
+def _list(sinks: dict[str, SinkJoint], catalogs: dict[str, HasWatermarks]) -> None:
     """A line for each sink; what is wrong with some is raised when all others have been told."""
     wrong: list[Diagnostic] = []
     if not sinks:
@@ -71,9 +74,9 @@ def _list(sinks: dict[str, SinkJoint], catalogs: dict[str, Catalog]) -> None:
         raise RivetError.of(wrong)
 
 
-def _line(sink: SinkJoint, catalog: Catalog, published: Published) -> str:
+def _line(sink: SinkJoint, catalog: HasWatermarks, published: Published) -> str:
     column, type_ = watermark_column(sink, published)
-    value, override = catalog.greatest(published, column), catalog.watermark_override(published)
+    value, override = catalog.max_of(published, column), catalog.watermark_override(published)
     lookback = sink.write_strategy.options.get("lookback")
     parts = [f"{sink.name}: {column} {type_}", f"in the target {_shown(None if value is None else as_text(value))}"]
     parts += [f"lookback {lookback}"] if lookback is not None else []
@@ -81,7 +84,7 @@ def _line(sink: SinkJoint, catalog: Catalog, published: Published) -> str:
     return ", ".join(parts)
 
 
-def _override(sink: SinkJoint, catalog: Catalog, text: str | None) -> None:
+def _override(sink: SinkJoint, catalog: HasWatermarks, text: str | None) -> None:
     """Set what the next run reads from; None is everything. Raises RVT-409."""
     published = catalog.current(sink.table)
     if published is None:

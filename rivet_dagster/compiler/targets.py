@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from rivet_dagster.model.joint import SINK, Joint
@@ -49,6 +49,15 @@ def write_plan(strategy: WriteStrategy) -> WritePlan:
     return _PLANS[strategy.mode](strategy)
 
 
+def modes_of(plans: Collection[type[WritePlan]]) -> frozenset[str]:
+    """Return the modes whose write plans are of these types.
+
+    >>> sorted(modes_of({ReplaceAll, Append}))
+    ['append', 'replace', 'truncate_insert']
+    """
+    return frozenset(mode for mode, plan in _TYPES.items() if plan in plans)
+
+
 def _delete_insert(strategy: WriteStrategy) -> DeleteInsert:
     parted = strategy.partition_columns
     change = strategy.on_schema_change
@@ -82,3 +91,15 @@ _PLANS: dict[str, Callable[[WriteStrategy], WritePlan]] = {
     "scd2": _history,
 }
 """Each mode's plan."""
+
+_TYPES: dict[str, type[WritePlan]] = {
+    "append": Append,
+    "replace": ReplaceAll,
+    "truncate_insert": ReplaceAll,
+    "merge": Upsert,
+    "delete_insert": DeleteInsert,
+    "snapshot": ReplacePartitions,
+    "incremental_append": AppendNewer,
+    "scd2": History,
+}
+"""The type of each mode's plan."""

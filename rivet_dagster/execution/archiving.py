@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.execution.landing import landing_sources, landing_zone, last_version, readings
+from rivet_dagster.execution.landing import consumed, landing_sources, landing_zone, last_version
 from rivet_dagster.execution.reading import at_joint
 from rivet_dagster.execution.runtime import Runtime
 
@@ -20,7 +20,7 @@ def archive_read_files(runtime: Runtime, group: FusedGroup) -> RivetError | None
         return None
     failed: list[Diagnostic] = []
     for source in sources:
-        files = frozenset.intersection(*(reading.known for reading in readings(runtime, source)))
+        files = frozenset.intersection(*(reading.known for reading in consumed(runtime, source)))
         try:
             landing_zone(runtime, source).archive(sorted(files), version.version)
         except RivetError as error:

@@ -20,7 +20,7 @@ def evict(runtime: Runtime, group_name: str, is_newer: Callable[[str, str], bool
         if target is None or target.retention != "run" or group_name not in stored.evict_after:
             continue
         if all(is_newer(assembly.group(reader).exit, stored.joint) for reader in stored.evict_after):
-            catalog = runtime.catalog(target.catalog)
+            catalog = runtime.target_catalog(target.catalog)
             published = catalog.current(target.table)
             if published is not None:
                 catalog.evict(published)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.archiving import archive_read_files
-from rivet_dagster.execution.heartbeat import kept_alive
-from rivet_dagster.execution.judging import check_source
+from rivet_dagster.execution.judging import check_source, judge_source
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PhaseClock
 from rivet_dagster.execution.reading import placed
 from rivet_dagster.execution.refs import MaterializedRef
-from rivet_dagster.execution.results import GroupResult
+from rivet_dagster.execution.results import CheckResult, GroupResult
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.this_run import ThisRun
+from rivet_dagster.execution.this_run import OneSession, ThisRun
 from rivet_dagster.execution.transaction import publish_exit
 from rivet_dagster.execution.writing import write_joint
 from rivet_dagster.model.partitions import Window
@@ -41,10 +41,17 @@ def run_group(
     """
     group = runtime.assembly.group(group_name)
     clock = PhaseClock()
-    run = ThisRun(runtime, group, given or {}, clock, datetime.now(UTC), window)
-    ends = exits(runtime, group, set(selected))
+    one_session = OneSession(runtime.engine(group.engine))
+    run = ThisRun(runtime, group, given or {}, clock, datetime.now(UTC), one_session, window)
+    with closing(one_session):
+        return _run(run, set(selected), identity, unjudged_sources)
+
+
+def _run(run: ThisRun, selected: set[str], identity: str, unjudged_sources: Iterable[str]) -> GroupResult:
+    runtime, group, clock = run.runtime, run.group, run.clock
+    ends = exits(runtime, group, selected)
     read = reads(runtime.assembly, group, ends)
-    _judge_sources(runtime, [name for name in unjudged_sources if name in read])
+    _judge_sources(run, [name for name in unjudged_sources if name in read])
     counted: dict[str, int] = {}
     result = GroupResult(group.name, clock.seconds)
     for exit_name in ends:
@@ -91,22 +98,27 @@ def _plans_hold_values(assembly: CompiledAssembly, group: FusedGroup) -> bool:
 
 def _count_inner(run: ThisRun, exit_name: str) -> int:
     """Compute an inner joint that a partial run ends with, count its rows, and keep none of them."""
-    catalog = run.runtime.catalog(run.runtime.assembly.workspace)
+    catalog = run.runtime.target_catalog(run.runtime.assembly.workspace)
     with run.clock.phase(BRANCH):
-        staged = catalog.stage(exit_name, {})
-    try:
-        with kept_alive(catalog, staged):
-            write_joint(run, exit_name, staged)
-        return catalog.audit(staged)[1].rows
-    finally:
+        transaction = catalog.begin(exit_name, run.session)
+    with transaction:
+        write_joint(run, exit_name, transaction)
+        rows = transaction.batch.statistics.rows
         with run.clock.phase(CLEAN_UP):
-            catalog.discard(staged)
+            transaction.abort()
+    return rows
 
 
-def _judge_sources(runtime: Runtime, names: Iterable[str]) -> None:
+def _judge_sources(run: ThisRun, names: Iterable[str]) -> None:
     for name in names:
-        for result in check_source(runtime, name):
+        for result in _source_results(run, name):
             if result.blocks:
                 reason = result.error or f"{result.violations} violations"
                 message = f"the check '{result.check.name}' of the source failed: {reason}"
                 raise RivetError("RVT-507", message, joint=name, file=result.check.file, line=result.check.line)
+
+
+def _source_results(run: ThisRun, name: str) -> tuple[CheckResult, ...]:
+    if run.runtime.assembly.joint(name).engine != run.group.engine:
+        return check_source(run.runtime, name)
+    return judge_source(run.runtime, name, run.session)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from contextlib import closing
 from dataclasses import replace
 
-from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.compiler.joints import CompiledJoint, ComputedJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.execution.quality import judge, proven
 from rivet_dagster.execution.reading import published_reference, reference, source_frame
@@ -13,23 +14,27 @@ from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.execution.row_values import text_without_values
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.strategy import Written
+from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.model.check import ASSERTION, AUDIT
 from rivet_dagster.model.check_plan import CompiledCheck
-from rivet_dagster.model.relations import Relation
-from rivet_dagster.model.storage import Published, Statistics
+from rivet_dagster.model.storage import Published, Statistics, StoredRows
 
 
 def check_source(runtime: Runtime, name: str, checks: Container[str] | None = None) -> tuple[CheckResult, ...]:
     """Judge a gated source in place by those of its checks (default: all)."""
+    with closing(runtime.engine(runtime.assembly.joint(name).engine).session()) as session:
+        return judge_source(runtime, name, session, checks)
+
+
+def judge_source(
+    runtime: Runtime, name: str, session: EngineSession, checks: Container[str] | None = None
+) -> tuple[CheckResult, ...]:
+    """Judge it in a session that is open."""
     joint = runtime.assembly.source(name)
-    session = runtime.engine(joint.engine).session()
-    try:
+    with session.views():
         session.register(name, source_frame(runtime, joint, session))
         wanted = [check for check in joint.checks if checks is None or check.name in checks]
         return _shown(joint, judge(name, wanted, session, None, _others(runtime, session, {})))
-    finally:
-        session.close()
 
 
 def check_published(
@@ -46,51 +51,34 @@ def check_published(
     wanted = [check for check in there if checks is None or check.name in checks]
     if not wanted:
         return ()
-    session = runtime.engine(joint.engine).session()
-    try:
+    with closing(runtime.engine(joint.engine).session()) as session:
         ref = reference(runtime, name) if version is None else published_reference(runtime, name, version)
         session.register(name, ref.frame_in(session))
         known = None if ref.row_count is None else Statistics(ref.row_count, 0)
         return _shown(joint, judge(name, wanted, session, known, _others(runtime, session, {})))
-    finally:
-        session.close()
 
 
-def check_staged(
-    runtime: Runtime,
-    joint: CompiledJoint,
-    stored: tuple[Relation, Statistics],
-    batch: Written,
-    given: Mapping[str, MaterializedRef],
-) -> tuple[CheckResult, ...]:
-    """Judge the rows that a joint computed by its assertions, and what is ``stored`` to be published by its audits."""
-    relation, statistics = stored
-    if batch.record is None:  # the one is the other, so one pass is enough
-        return _judge_stored(runtime, joint, joint.checks, relation, statistics, given)
+def check_staged(run: ThisRun, joint: ComputedJoint, batch: StoredRows, whole: StoredRows) -> tuple[CheckResult, ...]:
+    """Judge the rows that a joint computed by its assertions, and what is to be published by its audits."""
+    if batch is whole:  # so one pass is enough
+        return _judge_stored(run, joint, joint.checks, whole)
     assertions = tuple(check for check in joint.checks if check.phase == ASSERTION)
     audits = tuple(check for check in joint.checks if check.phase == AUDIT)
-    results = _judge_stored(runtime, joint, assertions, batch.batch, batch.statistics, given)
-    results += _judge_stored(runtime, joint, audits, relation, statistics, given)
+    results = _judge_stored(run, joint, assertions, batch) + _judge_stored(run, joint, audits, whole)
     return tuple(sorted(results, key=lambda result: joint.checks.index(result.check)))
 
 
 def _judge_stored(
-    runtime: Runtime,
-    joint: CompiledJoint,
-    checks: tuple[CompiledCheck, ...],
-    relation: Relation,
-    statistics: Statistics,
-    given: Mapping[str, MaterializedRef],
+    run: ThisRun, joint: CompiledJoint, checks: tuple[CompiledCheck, ...], rows: StoredRows
 ) -> tuple[CheckResult, ...]:
-    passed = proven(joint.name, checks, statistics)
+    passed = proven(joint.name, checks, rows.statistics)
     if passed is not None:
         return passed
-    session = runtime.engine(joint.engine).session()
-    try:
-        session.register(joint.name, session.load(relation))
-        return _shown(joint, judge(joint.name, checks, session, statistics, _others(runtime, session, given)))
-    finally:
-        session.close()
+    session = run.session
+    with session.views():
+        session.register(joint.name, session.load(rows.relation))
+        others = _others(run.runtime, session, run.given)
+        return _shown(joint, judge(joint.name, checks, session, rows.statistics, others))
 
 
 def _shown(joint: CompiledJoint, results: tuple[CheckResult, ...]) -> tuple[CheckResult, ...]:

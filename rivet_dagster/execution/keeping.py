@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.engines.arrow_values import arrow_rows, convertible, untyped
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.heartbeat import kept_alive
+from rivet_dagster.execution.reading import version_position
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.transaction import PAUSES
+from rivet_dagster.model.inputs import Position, UnknownPosition
 from rivet_dagster.model.kept import Part, kept_table
 from rivet_dagster.model.relations import Relation
-from rivet_dagster.model.storage import Published, Staged
+from rivet_dagster.model.storage import Published
+from rivet_dagster.model.write_plan import ReplaceAll
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +33,7 @@ def keep(runtime: Runtime, path: Sequence[str], part: Part | None, value: Any, i
     No engine takes part unless the rows, or their types, are its own. Whatever goes wrong leaves what was kept before.
     Raises RVT-505 for what is no rows, and RivetErrors of storage and engine.
     """
-    catalog, table = runtime.catalog(runtime.assembly.workspace), kept_table(path, part)
+    catalog, table = runtime.target_catalog(runtime.assembly.workspace), kept_table(path, part)
     published = catalog.published_by(table, identity) or _published(runtime, catalog, table, value, identity)
     for other in runtime.kept.replaced_by(path, part):
         catalog.evict(other)
@@ -43,60 +47,63 @@ def kept_reference(
     kept = runtime.kept
     versions = kept.whole(path) if keys is None else kept.partitions(path, keys, all_of_them=all_of_them)
     rows = sum(version.statistics.rows for version in versions)
-    return _reference(runtime, "/".join(path), kept.relation(path, versions), rows)
+    return _reference(runtime, "/".join(path), kept.relation(path, versions), rows, version_position(*versions))
 
 
 def _published(
-    runtime: Runtime, catalog: Catalog, table: str, value: Any, identity: str, pauses: Sequence[float] = PAUSES
+    runtime: Runtime, catalog: HasTargets, table: str, value: Any, identity: str, pauses: Sequence[float] = PAUSES
 ) -> Published:
-    staged = catalog.stage(table, {})
-    try:
-        with kept_alive(catalog, staged):
-            _write(runtime, catalog, staged, value)
-            written, statistics = catalog.audit(staged)
-            try:
-                return catalog.publish(staged, identity)
-            except RivetError as error:
-                if error.code != "RVT-405" or not pauses:
-                    raise
-            time.sleep(random.uniform(pauses[0] / 2, pauses[0]))
-            # Of what has been written: the value itself may be gone with its reading.
-            again = _reference(runtime, table, written, statistics.rows)
-            published = _published(runtime, catalog, table, again, identity, pauses[1:])
-        catalog.discard(staged)
-        return published
-    except BaseException:
-        catalog.discard(staged)
-        raise
+    with _stored(runtime, catalog, table, value) as transaction:
+        whole = transaction.whole
+        try:
+            return transaction.commit(identity)
+        except RivetError as error:
+            if error.code != "RVT-405" or not pauses:
+                raise
+        time.sleep(random.uniform(pauses[0] / 2, pauses[0]))
+        # Of what has been written: the value itself may be gone with its reading.
+        again = _reference(runtime, table, whole.relation, whole.statistics.rows, UnknownPosition())
+        return _published(runtime, catalog, table, again, identity, pauses[1:])
 
 
-def _reference(runtime: Runtime, name: str, relation: Relation, rows: int) -> MaterializedRef:
-    def load(session: EngineSession) -> Frame:
-        return session.load(relation)
-
-    return MaterializedRef(name, runtime.default_engine.session, load, stored=relation, rows=rows)
-
-
-def _write(runtime: Runtime, catalog: Catalog, staged: Staged, value: Any) -> None:
+@contextmanager
+def _stored(runtime: Runtime, catalog: HasTargets, table: str, value: Any) -> Iterator[TableTransaction]:
+    """A transaction that the rows of ``value`` have been written in, by an engine where it takes one."""
     rows = value.stored_rows() if isinstance(value, MaterializedRef) else arrow_rows(value)
     if rows is not None:
-        _refuse_untyped(rows.schema)
-        with convertible(value):
-            if catalog.put(staged, rows):
+        with catalog.begin(table) as transaction:
+            if _put(transaction, rows, value):
+                yield transaction
                 return
     elif type(value).__module__ == "builtins":
         raise _no_rows(value)  # no need to start an engine that knows more kinds of frames
-    session = runtime.default_engine.session()
-    try:
-        if rows is not None:
-            frame = session.from_value(rows)
-        else:
-            frame = value.frame_in(session) if isinstance(value, MaterializedRef) else session.from_value(value)
-        if frame is None:
-            raise _no_rows(value)
-        session.write(frame, staged.target)
-    finally:
-        session.close()
+    with closing(runtime.default_engine.session()) as session, catalog.begin(table, session) as transaction:
+        transaction.write(ReplaceAll(), _frame(session, value, rows))
+        yield transaction
+
+
+def _put(transaction: TableTransaction, rows: pa.RecordBatchReader, value: Any) -> bool:
+    _refuse_untyped(rows.schema)
+    with convertible(value):
+        return transaction.put(rows)
+
+
+def _frame(session: EngineSession, value: Any, rows: pa.RecordBatchReader | None) -> Frame:
+    if rows is None and isinstance(value, MaterializedRef):
+        return value.frame_in(session)
+    frame = session.from_value(value if rows is None else rows)
+    if frame is None:
+        raise _no_rows(value)
+    return frame
+
+
+def _reference(runtime: Runtime, name: str, relation: Relation, rows: int, position: Position) -> MaterializedRef:
+    def load(session: EngineSession) -> Frame:
+        return session.load(relation)
+
+    return MaterializedRef(
+        name, runtime.default_engine.session, load, stored=relation, rows=rows, position=lambda: position
+    )
 
 
 def _no_rows(value: Any) -> RivetError:

@@ -6,21 +6,23 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rivet_dagster.catalogs.contract import LandingZone
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.landing import HasLandingZones, LandingZone
 from rivet_dagster.compiler.joints import CompiledJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
 from rivet_dagster.model.relations import Files
-from rivet_dagster.model.storage import LandedFile, Published, Reading
+from rivet_dagster.model.storage import Published
 
-NOTHING_READ = Reading()
-"""What somebody has read who has never read."""
+NOTHING_CONSUMED = ConsumedFiles()
+"""What a table has consumed that has never been published."""
 
 
 def landing_zone(runtime: Runtime, source: SourceJoint) -> LandingZone:
     """The zone of a source that is one."""
-    return runtime.catalog(source.catalog).landing_zone(source.table, source.options)
+    return capable(runtime.catalog(source.catalog), HasLandingZones).landing_zone(source.table, source.options)
 
 
 def all_files(runtime: Runtime, source: SourceJoint) -> Files:
@@ -33,7 +35,7 @@ def all_files(runtime: Runtime, source: SourceJoint) -> Files:
     relation = zone.relation(files)
     if files or relation.schema is not None:
         return relation
-    schemas = [reading.schema for reading in readings(runtime, source)]
+    schemas = [reading.schema for reading in consumed(runtime, source)]
     return with_schema(relation, next(filter(None, schemas), None), source)
 
 
@@ -49,17 +51,17 @@ def landing_sources(assembly: CompiledAssembly, group: FusedGroup) -> list[Sourc
     return [joint for joint in read if isinstance(joint, SourceJoint) and joint.landing is not None]
 
 
-def readings(runtime: Runtime, source: SourceJoint) -> list[Reading]:
-    """What each of the readers has read, as its published version tells."""
+def consumed(runtime: Runtime, source: SourceJoint) -> list[ConsumedFiles]:
+    """What each of the readers has consumed, as its published version tells."""
     exits = {runtime.assembly.joint(reader).group for reader in runtime.assembly.consumers(source.name)}
     versions = [last_version(runtime, runtime.assembly.joint(name)) for name in sorted(exits)]
-    return [version.landed.get(source.name, NOTHING_READ) if version else NOTHING_READ for version in versions]
+    return [version.landed.get(source.name, NOTHING_CONSUMED) if version else NOTHING_CONSUMED for version in versions]
 
 
 def last_version(runtime: Runtime, joint: CompiledJoint) -> Published | None:
     """What is published of a stored joint."""
     target = runtime.assembly.target(joint.name)
-    return runtime.catalog(target.catalog).current(target.table) if target is not None else None
+    return runtime.target_catalog(target.catalog).current(target.table) if target is not None else None
 
 
 def with_schema(relation: Files, schema: str | None, source: SourceJoint) -> Files:

@@ -9,7 +9,7 @@ from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.execution.landing import (
-    NOTHING_READ,
+    NOTHING_CONSUMED,
     landing_sources,
     landing_zone,
     last_version,
@@ -18,7 +18,8 @@ from rivet_dagster.execution.landing import (
 from rivet_dagster.execution.reading import placed
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.storage import LandedFile, Projection, Reading
+from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
+from rivet_dagster.model.storage import Projection
 
 
 @dataclass
@@ -35,9 +36,9 @@ class NewFiles:
         """A handle on their rows."""
         return MaterializedRef(self.source.name, self.runtime.engine(self.source.engine).session, self._frame)
 
-    def reading(self) -> Reading:
+    def consumed(self) -> ConsumedFiles:
         """What there is to remember of them."""
-        return Reading(self.files, self.earlier, self.schema)
+        return ConsumedFiles(self.files, self.earlier, self.schema)
 
     def _frame(self, session: EngineSession) -> Frame:
         source = self.source
@@ -65,7 +66,7 @@ def new_files(runtime: Runtime, group: FusedGroup) -> list[NewFiles]:
     # Where another version than the staged one's base is read here, that one will not be published.
     last = last_version(runtime, runtime.assembly.joint(group.exit)) if sources else None
     landed = last.landed if last else {}
-    return [_new_files(runtime, source, landed.get(source.name, NOTHING_READ)) for source in sources]
+    return [_new_files(runtime, source, landed.get(source.name, NOTHING_CONSUMED)) for source in sources]
 
 
 def refs(found: Sequence[NewFiles]) -> dict[str, MaterializedRef]:
@@ -73,12 +74,12 @@ def refs(found: Sequence[NewFiles]) -> dict[str, MaterializedRef]:
     return {one.source.name: one.ref() for one in found}
 
 
-def read_of(found: Sequence[NewFiles]) -> Mapping[str, Reading]:
+def consumed_files(found: Sequence[NewFiles]) -> Mapping[str, ConsumedFiles]:
     """The record of a version that was made of them, by source."""
-    return {one.source.name: one.reading() for one in found}
+    return {one.source.name: one.consumed() for one in found}
 
 
-def _new_files(runtime: Runtime, source: SourceJoint, last: Reading) -> NewFiles:
+def _new_files(runtime: Runtime, source: SourceJoint, last: ConsumedFiles) -> NewFiles:
     with placed(source):
         present = landing_zone(runtime, source).files()
     known = last.known

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.listing import ListsFiles
 from rivet_dagster.compiler.group_query import FusedQuery
 from rivet_dagster.compiler.joints import CompiledJoint, ComputedJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
@@ -15,9 +17,10 @@ from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.rendering import Rendered, render_whole
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.windows import bound, within
+from rivet_dagster.model.inputs import FilesPosition, LandedFile, Position, UnknownPosition, VersionPosition
 from rivet_dagster.model.kept import DAGSTER
 from rivet_dagster.model.partitions import Window
-from rivet_dagster.model.storage import LandedFile, Projection, Published
+from rivet_dagster.model.storage import Projection, Published
 from rivet_dagster.sql.fuse import locate
 
 OF_THE_ENGINE = frozenset({"RVT-502", "RVT-506"})
@@ -40,10 +43,13 @@ def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> Mat
     engine = runtime.engine(joint.engine)
     if isinstance(joint, SourceJoint):
         return MaterializedRef(
-            joint.name, engine.session, lambda session: source_frame(runtime, joint, session, window)
+            joint.name,
+            engine.session,
+            lambda session: source_frame(runtime, joint, session, window),
+            position=lambda: source_position(runtime, joint, window),
         )
     target = runtime.assembly.target(joint.name)
-    published = runtime.catalog(target.catalog).current(target.table) if target is not None else None
+    published = runtime.target_catalog(target.catalog).current(target.table) if target is not None else None
     if published is None:
         return MaterializedRef(joint.name, engine.session, lambda session: _not_there(joint))
     return published_reference(runtime, joint.name, published)
@@ -51,14 +57,33 @@ def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> Mat
 
 def published_reference(runtime: Runtime, name: str, published: Published) -> MaterializedRef:
     """A handle on one published version of the joint's table."""
-    relation = runtime.catalog(published.catalog).read(published)
+    relation = runtime.target_catalog(published.catalog).read(published)
+    position = version_position(published)
     return MaterializedRef(
         name,
         runtime.engine(runtime.assembly.joint(name).engine).session,
         lambda session: session.load(relation),
         stored=relation,
         rows=published.statistics.rows,
+        position=lambda: position,
     )
+
+
+def version_position(*published: Published) -> VersionPosition:
+    """The position of those who read these versions, of one catalog."""
+    versions = {version.table: version.version for version in published}
+    return VersionPosition(published[0].catalog, versions, published[0].environment)
+
+
+def source_position(runtime: Runtime, joint: SourceJoint, window: Window | None = None) -> Position:
+    """Where the data of a source stands now; unknown where nobody can tell without an engine."""
+    try:
+        if joint.catalog == DAGSTER:
+            own = window if joint.partitions is None else None
+            return version_position(*runtime.kept.read(joint.table, own))
+        return FilesPosition(data_version(runtime, joint))
+    except RivetError:
+        return UnknownPosition()  # reading it tells what is wrong, if anything
 
 
 def source_frame(runtime: Runtime, joint: SourceJoint, session: EngineSession, window: Window | None = None) -> Frame:
@@ -73,7 +98,7 @@ def source_frame(runtime: Runtime, joint: SourceJoint, session: EngineSession, w
         elif joint.landing:
             relation = all_files(runtime, joint)
         else:
-            relation = runtime.catalog(joint.catalog).source(joint.table, joint.options)
+            relation = runtime.catalog(joint.catalog).relation(joint.table, joint.options)
         return session.load(relation, Projection(joint.columns, joint.filter, joint.limit))
     except RivetError as error:
         raise at_joint(error, joint) from error.__cause__
@@ -102,23 +127,33 @@ def inputs(
     return {j.name: within(given.get(j.name) or _whole(runtime, j, window), j, window) for j in joints}
 
 
+def positions(refs: Mapping[str, MaterializedRef]) -> dict[str, Position]:
+    """Where each of the inputs stands now, before it is read, of those that can tell."""
+    return {name: ref.position() for name, ref in refs.items()}
+
+
 def frames(
     runtime: Runtime,
     rendered: Rendered,
     session: EngineSession,
     given: Mapping[str, MaterializedRef],
     window: Window | None = None,
+    read: dict[str, Position] | None = None,
 ) -> list[Frame]:
     """The lazy frames of the queries; the views they need are registered in ``session``.
 
-    ``given`` are handles on joints outside the group; ``window`` is what a run of partitions covers.
+    ``given`` are handles on joints outside the group; ``window`` is what a run of partitions covers. ``read`` takes up
+    where each of them stood.
     """
     values = bound(runtime.assembly, rendered.of_partitions, window)
     outside = sorted({name for query in rendered.queries for name in query.inputs})
-    for name, ref in inputs(runtime, outside, given, window).items():
+    refs = inputs(runtime, outside, given, window)
+    if read is not None:
+        read.update(positions(refs))
+    for name, ref in refs.items():
         session.register(name, ref.frame_in(session))
     for name, published in rendered.targets.items():
-        session.register(name, session.load(runtime.catalog(published.catalog).read(published)))
+        session.register(name, session.load(runtime.target_catalog(published.catalog).read(published)))
     found = []
     for query in rendered.queries:
         try:
@@ -157,7 +192,7 @@ def source_files(runtime: Runtime, joint: SourceJoint) -> tuple[LandedFile, ...]
     with placed(joint):
         if joint.landing:
             return landing_zone(runtime, joint).files()
-        return runtime.catalog(joint.catalog).files(joint.table, joint.options)
+        return capable(runtime.catalog(joint.catalog), ListsFiles).files(joint.table, joint.options)
 
 
 @contextmanager

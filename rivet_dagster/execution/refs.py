@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution import arrow_rows
+from rivet_dagster.model.inputs import Position, UnknownPosition
 from rivet_dagster.model.relations import Relation
 
 if TYPE_CHECKING:
@@ -29,12 +30,15 @@ class MaterializedRef:
         *,
         stored: Relation | None = None,
         rows: int | None = None,
+        position: Callable[[], Position] = UnknownPosition,
     ) -> None:
         self.joint = joint
         self._open_session = open_session
         self._make_frame = frame
         self._stored = stored
         self._rows = rows
+        self.position = position
+        """Says where the rows stand now that are read next."""
         self._session: EngineSession | None = None
         self._frame: Frame | None = None
         self._closed = False
@@ -90,13 +94,25 @@ class MaterializedRef:
 
     def bound_to(self, session: EngineSession) -> MaterializedRef:
         """The same rows in a session that somebody else closes: frames made of them belong to that session."""
-        handle = MaterializedRef(self.joint, lambda: session, self._make_frame, stored=self._stored, rows=self._rows)
+        handle = MaterializedRef(
+            self.joint,
+            lambda: session,
+            self._make_frame,
+            stored=self._stored,
+            rows=self._rows,
+            position=self.position,
+        )
         handle._session = session
         return handle
 
     def with_rows(self, change: Callable[[EngineSession, Frame], Frame]) -> MaterializedRef:
         """A handle on other rows, which ``change`` makes of these."""
-        return MaterializedRef(self.joint, self._open_session, lambda session: change(session, self.frame_in(session)))
+        return MaterializedRef(
+            self.joint,
+            self._open_session,
+            lambda session: change(session, self.frame_in(session)),
+            position=self.position,
+        )
 
     def end(self) -> None:
         """End the handle: whoever kept it gets RVT-401. Frames that were made of it stay."""

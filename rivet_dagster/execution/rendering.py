@@ -48,7 +48,7 @@ def render_for_run(
         if later is None:
             continue
         target = runtime.assembly.target(later.sink)
-        published = runtime.catalog(target.catalog).current(target.table) if target is not None else None
+        published = runtime.target_catalog(target.catalog).current(target.table) if target is not None else None
         if published is None:
             continue
         if later.watermark:

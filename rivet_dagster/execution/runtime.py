@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.kept import KeptAssets
 from rivet_dagster.catalogs.registry import open_catalog
@@ -54,6 +56,10 @@ class Runtime:
             self._catalogs[name] = open_catalog(specs[name], self.root, self._environ)
         return self._catalogs[name]
 
+    def target_catalog(self, name: str) -> HasTargets:
+        """The catalog of that name, which publishes tables. Raises RVT-413."""
+        return capable(self.catalog(name), HasTargets)
+
     def engine(self, name: str) -> Engine:
         """Return the engine of that name; it starts with its first session.
 
@@ -72,7 +78,7 @@ class Runtime:
     @cached_property
     def kept(self) -> KeptAssets:
         """What other Dagster assets return."""
-        return KeptAssets(self.catalog(self.assembly.workspace))
+        return KeptAssets(self.target_catalog(self.assembly.workspace))
 
     def check_interrupt(self) -> None:
         """Raise what is to stop the run, if anything."""

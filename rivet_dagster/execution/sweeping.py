@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from rivet_dagster.catalogs.contract import DEAD_AFTER, Catalog
+from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER, Sweeps
+from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.errors import Diagnostic, RivetError
 
 
@@ -28,7 +29,7 @@ def sweep(catalogs: Iterable[Catalog]) -> Swept:
     """Remove what is known to be dead now; what is wrong with one table keeps no other from being swept."""
     names: list[str] = []
     errors: list[RivetError] = []
-    for catalog in catalogs:
+    for catalog in _sweeping(catalogs):
         try:
             names += [f"{catalog.name}: {name}" for name in catalog.sweep(errors.append)]
         except RivetError as error:
@@ -51,8 +52,12 @@ def sweep_patiently(catalogs: Iterable[Catalog]) -> Swept:
 
 
 def _anything_is_built(catalogs: Iterable[Catalog]) -> bool:
-    for catalog in catalogs:
+    for catalog in _sweeping(catalogs):
         with suppress(RivetError):  # the sweep has told it
             if catalog.building():
                 return True
     return False
+
+
+def _sweeping(catalogs: Iterable[Catalog]) -> Iterator[Sweeps]:
+    return (catalog for catalog in catalogs if isinstance(catalog, Sweeps))

@@ -7,11 +7,32 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from rivet_dagster.compiler.plan import FusedGroup
-from rivet_dagster.engines.contract import QueryPlan
+from rivet_dagster.engines.contract import Engine, EngineSession, QueryPlan
 from rivet_dagster.execution.phases import PhaseClock
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.inputs import Position
 from rivet_dagster.model.partitions import Window
+
+
+class OneSession:
+    """A session of an engine that begins when it is first needed."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._session: EngineSession | None = None
+
+    @property
+    def session(self) -> EngineSession:
+        """The session, each time the same."""
+        if self._session is None:
+            self._session = self._engine.session()
+        return self._session
+
+    def close(self) -> None:
+        """End the session, if it has begun."""
+        if self._session is not None:
+            self._session.close()
 
 
 @dataclass(frozen=True)
@@ -19,7 +40,8 @@ class ThisRun:
     """One run of a group, or of some of its joints.
 
     ``given`` are handles on joints of other groups; ``started`` is when it began, in UTC; ``window`` are the partitions
-    that it covers, of a group that has some. ``plans`` takes up how each joint was computed that was written.
+    that it covers, of a group that has some. ``plans`` takes up how each joint was computed that was written, and
+    ``inputs`` where each stood that was read.
     """
 
     runtime: Runtime
@@ -27,5 +49,12 @@ class ThisRun:
     given: Mapping[str, MaterializedRef]
     clock: PhaseClock
     started: datetime
+    one_session: OneSession
     window: Window | None = None
     plans: dict[str, QueryPlan] = field(default_factory=dict)
+    inputs: dict[str, Position] = field(default_factory=dict)
+
+    @property
+    def session(self) -> EngineSession:
+        """The one session of the run."""
+        return self.one_session.session

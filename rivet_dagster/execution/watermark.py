@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.engines.contract import EngineSession, Typed
 from rivet_dagster.errors import RivetError, nearest
@@ -17,7 +18,8 @@ def watermark(runtime: Runtime, sink: ComputedJoint, published: Published, sessi
     What a person set counts as it is; a value of the target goes back by the sink's ``lookback``.
     """
     column, type_ = watermark_column(sink, published)
-    override = runtime.catalog(published.catalog).watermark_override(published)
+    catalog = runtime.catalog(published.catalog)
+    override = catalog.watermark_override(published) if isinstance(catalog, HasWatermarks) else None
     if override is not None:
         return None if override.value is None else Typed(_parsed(override.value, type_, sink), type_)
     value = _greatest(runtime, sink, published, column, session)
@@ -51,7 +53,7 @@ def wrong_watermark(sink: ComputedJoint, message: str, remediation: str | None =
 def _greatest(
     runtime: Runtime, sink: ComputedJoint, published: Published, column: str, session: EngineSession
 ) -> Value | None:
-    catalog = runtime.catalog(published.catalog)
+    catalog = runtime.target_catalog(published.catalog)
     statistics = catalog.statistics(published)
     if statistics.tells_greatest(column):
         found: Value | None = statistics.values[column.lower()].greatest

@@ -58,8 +58,8 @@ def _nowhere(_: Mapping[str, Any], table: str) -> Iterable[Location]:
 class CatalogTraits:
     """The write strategies a type of catalog can do, the keys of its declaration, and which tables are files."""
 
-    strategies: frozenset[str]
-    options: frozenset[str]
+    strategies: frozenset[str] = frozenset()
+    options: frozenset[str] = frozenset()
     check: CheckOptions = _nothing_wrong
     refuses_landing: Refuses = _no_landing_zones
     refuses_listing: Refuses = _no_files

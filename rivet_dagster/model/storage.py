@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rivet_dagster.model.inputs import ConsumedFiles, Inputs
 from rivet_dagster.model.relations import Relation
 
 
@@ -48,120 +49,16 @@ class Statistics:
         return found is not None and (found.greatest is not None or found.nulls == self.rows)
 
 
-@dataclass(frozen=True, order=True)
-class LandedFile:
-    """A file that a source is read from.
-
-    One with the same path, seen from the catalog, size and time is the same file.
-    """
-
-    path: str
-    size: int
-    mtime_ns: int
-
-
 @dataclass(frozen=True)
-class Reading:
-    """What a version was made of, of one landing zone.
+class StoredRows:
+    """Rows at rest: how an engine reads them, and what storage tells of them.
 
-    ``files`` were read for it, ``earlier`` are those that versions before it had read and that are still there.
-    ``schema`` is that of the files, as the option ``schema`` takes it; None where the source declares its own.
+    ``partition_rows`` are those of each partition that the run covers, by key, where they have been counted.
     """
 
-    files: tuple[LandedFile, ...] = ()
-    earlier: tuple[LandedFile, ...] = ()
-    schema: str | None = None
-
-    @property
-    def known(self) -> frozenset[LandedFile]:
-        """All files that must not be read again."""
-        return frozenset((*self.files, *self.earlier))
-
-
-@dataclass(frozen=True)
-class Staged:
-    """A version of ``table`` being built, that no reader sees.
-
-    ``base`` is the version that was published when it was begun (None: the table did not exist). ``landed`` says by
-    source what it was made of; that is kept with the version, published or kept back. ``identity`` is that of the run
-    which made it, of a version that was kept back.
-    """
-
-    catalog: str
-    table: str
-    version: str
-    base: str | None
-    target: Relation
-    landed: Mapping[str, Reading] = field(default_factory=dict)
-    identity: str = ""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Values of a column: those from ``least`` to ``greatest``, both included, and NULL where ``nulls`` says so.
-
-    No bounds at all mean no value but NULL; an unknown column has the interval None.
-    """
-
-    least: Any
-    greatest: Any
-    nulls: bool = False
-
-    @property
-    def is_point(self) -> bool:
-        """Whether it holds one value alone, or NULL alone.
-
-        >>> Interval(1, 1).is_point, Interval(1, 1, nulls=True).is_point, Interval(None, None, nulls=True).is_point
-        (True, False, True)
-        """
-        return self.least is None or (self.least == self.greatest and not self.nulls)
-
-    def meets(self, other: Interval) -> bool:
-        """Whether some value may lie in both; values that cannot be compared may.
-
-        >>> Interval(1, 3).meets(Interval(3, 9)), Interval(1, 3).meets(Interval(4, 9, nulls=True))
-        (True, False)
-        """
-        if self.nulls and other.nulls:
-            return True
-        if None in (self.least, other.least):
-            return False
-        try:
-            return bool(self.least <= other.greatest and other.least <= self.greatest)
-        except TypeError:
-            return True
-
-    def holds(self, other: Interval) -> bool:
-        """Whether each value of ``other`` certainly lies in this one.
-
-        >>> Interval(1, 9).holds(Interval(2, 3)), Interval(1, 9).holds(Interval(2, 3, nulls=True))
-        (True, False)
-        """
-        if other.nulls and not self.nulls:
-            return False
-        if other.least is None:
-            return other.nulls
-        try:
-            return bool(self.least is not None and self.least <= other.least and other.greatest <= self.greatest)
-        except TypeError:
-            return False
-
-
-@dataclass(frozen=True)
-class Touched:
-    """The rows of a table that a write may change: those whose ``columns`` lie in one of ``boxes``.
-
-    A box has an interval, or None for any value, for each column. Where ``wholly`` is set the write removes every row
-    in a box. Without columns one box stands for all rows, and no box for none.
-    """
-
-    columns: tuple[str, ...] = ()
-    boxes: tuple[tuple[Interval | None, ...], ...] = ((),)
-    wholly: bool = False
-
-
-EVERYTHING, NOTHING, REPLACED = Touched(), Touched(boxes=()), Touched(wholly=True)
-"""Any row may change, none does, every row goes."""
+    relation: Relation
+    statistics: Statistics
+    partition_rows: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -170,18 +67,6 @@ class Base:
 
     relation: Relation
     columns: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class Rest:
-    """How many rows the version before a write holds, and those of them that may, but need not, have to go.
-
-    ``relation`` is None where there are none such. ``bytes`` are those that the new version goes on with as they are.
-    """
-
-    rows: int
-    relation: Relation | None
-    bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -199,9 +84,10 @@ class Record:
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a table that is there: the one readers see, an older one, or one that is kept back.
+    """A version of a table that is there: the one readers see, an older one, or one that is withheld.
 
-    ``published_at`` is a time in ISO 8601, None of a version that is kept back; so is ``rows`` where it is not known.
+    ``published_at`` is a time in ISO 8601, None of a withheld version; so is ``rows`` where it is not known. ``inputs``
+    says what it was made from.
     """
 
     name: str
@@ -209,16 +95,18 @@ class Version:
     rows: int | None = None
     published_at: str | None = None
     identity: str = ""
+    inputs: Inputs = field(default_factory=dict)
 
 
-CURRENT, OLDER, KEPT_BACK = "current", "older", "kept back"
+CURRENT, OLDER, WITHHELD = "current", "older", "withheld"
 
 
 @dataclass(frozen=True)
 class Published:
     """A version that readers see, how many rows it and the one before it hold, and the run and the write it is from.
 
-    ``landed`` says what it was made of by landing zone.
+    ``inputs`` says what it was made from. ``environment`` names the branch of the data that the table belongs to, None
+    the main one.
     """
 
     catalog: str
@@ -229,4 +117,10 @@ class Published:
     rows_before: int
     identity: str = ""
     record: Record = Record(0)
-    landed: Mapping[str, Reading] = field(default_factory=dict)
+    inputs: Inputs = field(default_factory=dict)
+    environment: str | None = None
+
+    @property
+    def landed(self) -> Mapping[str, ConsumedFiles]:
+        """The files that it was made from, by landing zone."""
+        return {name: position for name, position in self.inputs.items() if isinstance(position, ConsumedFiles)}

@@ -24,7 +24,8 @@ class Target:
 
     ``options`` are those of the table's storage. ``partitions`` are those of the exit, so that a run may replace some
     of them; ``on_empty`` says what becomes of an empty batch: ``write``, ``skip`` or ``fail``. ``retention`` is
-    ``latest``, or ``run`` where the rows go as soon as the last reader has succeeded.
+    ``latest``, or ``run`` where the rows go as soon as the last reader has succeeded. ``environment`` names the branch
+    of the data that the table belongs to, None the main one.
     """
 
     catalog: str
@@ -35,6 +36,7 @@ class Target:
     on_empty: str = "write"
     watermark: WatermarkColumn | None = None
     retention: str = "latest"
+    environment: str | None = None
 
     @property
     def takes_whole_batches(self) -> bool:

@@ -74,7 +74,7 @@ def test_a_sensor_asks_for_one_sweep_a_run_and_never_after_a_sweep(swept, instan
 
 def test_the_job_waits_for_the_dead_and_spares_the_living(swept, instance, monkeypatch):
     lake = swept.runtime.catalog("lake")
-    died_long_ago, just_died, alive = (lake.stage("out", {}) for _ in range(3))
+    died_long_ago, just_died, alive = (lake.begin("out") for _ in range(3))
     home = swept.root / "lake/.rivet/out"
 
     def silent(staged, seconds: float) -> None:

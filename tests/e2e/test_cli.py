@@ -376,13 +376,13 @@ def test_a_project_with_a_key_prefix_is_run_by_the_names_of_its_joints(cli, proj
 
 def test_a_defect_in_a_step_is_reported_with_the_groups(cli, project, monkeypatch):
     """Whatever a step raises, the report says which group failed."""
-    from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+    from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     sales = project(SALES)
-    monkeypatch.setattr(FilesystemCatalog, "publish", full)
+    monkeypatch.setattr(FilesystemTransaction, "commit", full)
     code, report = run_json(cli, "-p", sales.root, "run")
     assert (code, statuses(report)) == (1, {"big": "failed", "copies": "skipped", "report": "skipped"})
     assert "No space left on device" in report["errors"][0]["message"]
@@ -408,17 +408,17 @@ def test_a_defect_outside_of_every_step_is_told_too(cli, project, monkeypatch):
 def test_an_interrupted_run_ends_with_130_and_says_how_far_it_came(cli, project, monkeypatch, options):
     import dagster as dg
 
-    from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+    from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
 
-    publish = FilesystemCatalog.publish
+    commit = FilesystemTransaction.commit
 
-    def interrupted(catalog, staged, identity, record):
-        if staged.table == "copies":
+    def interrupted(transaction, identity, inputs):
+        if transaction.table == "copies":
             raise dg.DagsterExecutionInterruptedError
-        return publish(catalog, staged, identity, record)
+        return commit(transaction, identity, inputs)
 
     sales = project(SALES)
-    monkeypatch.setattr(FilesystemCatalog, "publish", interrupted)
+    monkeypatch.setattr(FilesystemTransaction, "commit", interrupted)
     code, report = run_json(cli, "-p", sales.root, "run", *options)
     assert (code, report["success"], report["errors"]) == (130, False, [])
     assert statuses(report) == {"big": "success", "copies": "canceled", "report": "canceled"}

@@ -10,7 +10,7 @@ import pytest
 from support.keeping import KEY, keep_ids, kept_ids, runtime
 from support.killing import PROCESSES, ended, keeping_killed_so, start
 
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.filesystem.staging import StagedVersion
 from rivet_dagster.execution import keeping
 from rivet_dagster.execution.sweeping import sweep
 from rivet_dagster.model.kept import Part, kept_table
@@ -85,17 +85,17 @@ def test_processes_at_once_lose_nothing_of_each_other(tmp_path):
 def test_who_is_overtaken_publishes_upon_what_the_other_did(tmp_path, monkeypatch):
     monkeypatch.setattr(keeping.time, "sleep", lambda seconds: None)
     keep_ids(tmp_path, OLD)
-    audit, overtakers = FilesystemCatalog.audit, [[7], [8]]
+    audit, overtakers = StagedVersion.audit, [[7], [8]]
 
-    def overtaken(catalog, staged):
+    def overtaken(staged):
         if overtakers:
             other = overtakers.pop()
             with monkeypatch.context() as patch:
-                patch.setattr(FilesystemCatalog, "audit", audit)
+                patch.setattr(StagedVersion, "audit", audit)
                 keep_ids(tmp_path, other)
-        return audit(catalog, staged)
+        return audit(staged)
 
-    monkeypatch.setattr(FilesystemCatalog, "audit", overtaken)
+    monkeypatch.setattr(StagedVersion, "audit", overtaken)
     keep_ids(tmp_path, NEW)
     assert kept_ids(tmp_path) == NEW
     assert overtakers == []

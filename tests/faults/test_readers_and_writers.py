@@ -24,7 +24,7 @@ PUBLISHES, ROUNDS, MOST_ROUNDS = 20, 25, 1000
 @pytest.mark.parametrize("kept", [2, 100])
 def test_readers_see_one_whole_version_while_others_are_published(tmp_path: Path, kept: int):
     lake = warehouse(tmp_path, kept)
-    lake.publish(staged(lake, 0), "run")
+    staged(lake, 0).commit("run")
     stop = PROCESSES.Event()
     pipes = [PROCESSES.Pipe(duplex=False) for _ in READERS]
     processes = [
@@ -36,7 +36,7 @@ def test_readers_see_one_whole_version_while_others_are_published(tmp_path: Path
     number, deadline = 0, time.monotonic() + 300
     while number < PUBLISHES or min(map(len, seen)) < 5:
         number += 1
-        lake.publish(staged(lake, number), "run")
+        staged(lake, number).commit("run")
         assert time.monotonic() < deadline, "a reader that sees nothing new"
         for versions, connection in zip(seen, here, strict=True):
             while connection.poll():
@@ -60,7 +60,7 @@ def last(connection: multiprocessing.connection.Connection) -> tuple:
 
 def test_of_two_processes_that_publish_at_once_one_wins_and_the_other_is_told(tmp_path: Path):
     lake = warehouse(tmp_path, 2)
-    lake.publish(staged(lake, -1), "run")
+    staged(lake, -1).commit("run")
     writers, everybody, stop = PROCESSES.Barrier(2), PROCESSES.Barrier(3), PROCESSES.Event()
     numbers = [list(range(me, 2 * MOST_ROUNDS, 2)) for me in range(2)]
     pipes = [PROCESSES.Pipe(duplex=False) for _ in numbers]

@@ -54,7 +54,7 @@ def test_a_timeout_stops_the_query(session, active_jobs):
 
 @pytest.mark.parametrize("action", ["write", "rows", "to_arrow"])
 def test_an_interrupt_stops_the_query(session, warehouse, active_jobs, action, tmp_path):
-    staged = warehouse.stage("t", {})
+    staged = warehouse.begin("t")
     # Not a bare range: written row by row, Spark never looks whether its tasks are to stop.
     frame = session.query(ENDLESS)
     calls = {
@@ -69,7 +69,7 @@ def test_an_interrupt_stops_the_query(session, warehouse, active_jobs, action, t
     assert time.monotonic() - started < SECONDS
     watcher.join()
     assert active_jobs() == []
-    warehouse.discard(staged)
+    staged.abort()
     assert not Path(staged.target.paths[0]).exists()
 
 

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from rivet_dagster.compiler.targets import write_plan
 from rivet_dagster.engines.pyspark.session import PySparkSession
-from rivet_dagster.sql.write_strategies.duplicates import conflicts, latest, order_of
+from rivet_dagster.model.write_plan import Upsert
+from rivet_dagster.model.write_strategy import WriteStrategy
+from rivet_dagster.sql.write_strategies.duplicates import conflicts, latest
 from rivet_dagster.sql.write_strategies.trees import column, text
 
 COLUMNS = ("id", "place", "row")
@@ -61,7 +64,14 @@ def test_null_keys_conflict_and_ten_are_shown(session: PySparkSession, batch) ->
     assert len({row["id"] for row in shown}) == len(shown) == 10
 
 
+def order_of(**options: Any) -> tuple[str, ...]:
+    """The order that a merge's write plan has."""
+    plan = write_plan(WriteStrategy("merge", options={"key_columns": ("id",), **options}))
+    assert isinstance(plan, Upsert)
+    return plan.order_by
+
+
 def test_the_watermark_is_the_order_where_none_is_given():
-    assert order_of({"watermark_column": "at"}) == ("at",)
-    assert order_of({"watermark_column": "at", "order_by": ("seq", "at")}) == ("seq", "at")
-    assert order_of({}) == ()
+    assert order_of(watermark_column="at") == ("at",)
+    assert order_of(watermark_column="at", order_by=("seq", "at")) == ("seq", "at")
+    assert order_of() == ()

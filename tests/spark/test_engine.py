@@ -30,9 +30,9 @@ EVERYTHING = """
 
 
 def store(session, warehouse, sql: str, table: str = "t"):
-    staged = warehouse.stage(table, {})
+    staged = warehouse.begin(table)
     session.write(session.query(sql), staged.target)
-    return warehouse.publish(staged, "test")
+    return staged.commit("test")
 
 
 def test_a_written_table_is_read_alike_by_everybody(session, warehouse, tmp_path):
@@ -97,16 +97,16 @@ def test_an_empty_result_is_one_file_with_columns(session, warehouse):
 
 def test_a_query_planned_on_a_version_outlives_the_next(session, warehouse):
     first = store(session, warehouse, "SELECT 1 AS v")
-    frame = session.load(warehouse.source("t", {}))
+    frame = session.load(warehouse.relation("t", {}))
     store(session, warehouse, "SELECT 2 AS v")
     assert session.to_arrow(frame).to_pylist() == [{"v": 1}]
-    assert session.to_arrow(session.load(warehouse.source("t", {}))).to_pylist() == [{"v": 2}]
+    assert session.to_arrow(session.load(warehouse.relation("t", {}))).to_pylist() == [{"v": 2}]
     assert first.version < warehouse.current("t").version
 
 
 def test_inline_transforms_filter_then_name_then_limit(session, raw, tmp_path):
     (tmp_path / "in.csv").write_text("id,unit price,x.y\n1,10,a\n2,20,b\n3,30,c\n")
-    source = raw.source("in.csv", {"schema": "id INT, `unit price` INT, `x.y` STRING"})
+    source = raw.relation("in.csv", {"schema": "id INT, `unit price` INT, `x.y` STRING"})
     columns = (("x.y", None), ("id", "CAST(id AS STRING) -- as text"), ("twice`d", "`unit price` * 2"))
     frame = session.load(source, Projection(columns, "id > 1 OR `unit price` > 100", 1))
     assert session.to_arrow(frame).to_pylist() == [{"x.y": "b", "id": "2", "twice`d": 40}]
@@ -115,15 +115,15 @@ def test_inline_transforms_filter_then_name_then_limit(session, raw, tmp_path):
 
 def test_csv_columns_are_texts_by_default(session, raw, tmp_path):
     (tmp_path / "in.csv").write_text("id,on\n1,true\n")
-    assert session.columns(session.load(raw.source("in.csv", {}))) == (("id", "string"), ("on", "string"))
-    inferred = raw.source("in.csv", {"inferSchema": True})
+    assert session.columns(session.load(raw.relation("in.csv", {}))) == (("id", "string"), ("on", "string"))
+    inferred = raw.relation("in.csv", {"inferSchema": True})
     assert session.columns(session.load(inferred)) == (("id", "int"), ("on", "boolean"))
 
 
 @pytest.mark.parametrize("schema", ["b INT, a INT", "a INT", "a INT, b INT, c INT", "a INT, x INT"])
 def test_a_csv_header_that_disagrees_with_the_schema_fails(session, raw, tmp_path, schema):
     (tmp_path / "in.csv").write_text("a,b\n1,2\n")
-    error = refused(session.to_arrow, session.load(raw.source("in.csv", {"schema": schema})))
+    error = refused(session.to_arrow, session.load(raw.relation("in.csv", {"schema": schema})))
     assert error.code == "RVT-503"
     assert "CSV header" in str(error)
     assert "in.csv" in str(error)
@@ -133,7 +133,7 @@ def test_a_csv_header_that_disagrees_with_the_schema_fails(session, raw, tmp_pat
 def test_no_column_of_a_csv_file_ever_gets_the_values_of_another(session, raw, tmp_path):
     (tmp_path / "in.csv").write_text("a,b,c\n1,2,3\n")
     for schema in ("a INT, c INT", "b INT, a INT, c INT"):
-        source = raw.source("in.csv", {"schema": schema})
+        source = raw.relation("in.csv", {"schema": schema})
         for column, value in (("a", 1), ("c", 3)):
             frame = session.load(source, Projection(((column, None),)))
             # Spark checks only the columns it reads, so that a query which reads the others passes.
@@ -145,7 +145,7 @@ def test_files_of_one_csv_source_must_have_one_header(session, raw, tmp_path):
     (tmp_path / "days").mkdir()
     (tmp_path / "days/1.csv").write_text("a,b\n1,2\n")
     (tmp_path / "days/2.csv").write_text("b,a\n2,1\n")
-    assert "CSV header" in str(refused(session.to_arrow, session.load(raw.source("days/*.csv", {}))))
+    assert "CSV header" in str(refused(session.to_arrow, session.load(raw.relation("days/*.csv", {}))))
 
 
 @pytest.mark.parametrize("name", ["plain", "a[1]", "{b}", "c*d?", "per%20cent é", "#x"])
@@ -193,7 +193,7 @@ def test_unions_go_by_name(session):
 
 
 def test_columns_of_one_name_or_without_type_are_not_stored(session, warehouse):
-    target = warehouse.stage("t", {}).target
+    target = warehouse.begin("t").target
     error = refused(session.write, session.query("SELECT 1 AS a, 2 AS A, 3 AS b"), target)
     assert error.code == "RVT-316"
     assert "called a" in str(error)

@@ -51,7 +51,7 @@ def test_what_was_away_for_a_while_is_told_from_a_mistake(application, message, 
     ],
 )
 def test_a_query_that_fails_while_it_runs_says_why(session, warehouse, sql, message, line, capfd):
-    target = warehouse.stage("t", {}).target
+    target = warehouse.begin("t").target
     for error in (refused(session.write, session.query(sql), target), refused(session.rows, sql)):
         assert (error.code, error.diagnostics[0].line) == ("RVT-503", line)
         assert message in str(error)

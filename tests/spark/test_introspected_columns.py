@@ -47,7 +47,7 @@ def told(root: Path, table: str, **options: object) -> list[tuple[str, str | Non
 def seen(engine: PySparkEngine, root: Path, table: str, **options: object) -> list[tuple[str, str]]:
     session = engine.session()
     try:
-        return session.load(catalog(root).source(table, options)).dtypes
+        return session.load(catalog(root).relation(table, options)).dtypes
     finally:
         session.close()
 

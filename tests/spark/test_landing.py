@@ -15,8 +15,8 @@ import pytest
 from support.folders import ProjectFolder, sink
 
 from rivet_dagster import compile_directory
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
+from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution import transaction
 from rivet_dagster.execution.judging import check_source
@@ -321,17 +321,17 @@ def test_a_run_that_was_overtaken_appends_nothing_twice(project, monkeypatch):
     files = writing({"mode": "append"}, options={"schema": "id INT"})
     drop = landing(project, files.pop("source"), **files)
     put(drop, "a.csv", "id\n1\n")
-    publish, left = FilesystemCatalog.publish, [2]
+    commit, left = FilesystemTransaction.commit, [2]
 
     def overtaken(*arguments):
         if left[0]:
             left[0] -= 1
             put(drop, f"{left[0]}.csv", f"id\n{left[0] + 5}\n")
-            with patch.object(FilesystemCatalog, "publish", publish):
+            with patch.object(FilesystemTransaction, "commit", commit):
                 drop.run("out")
-        return publish(*arguments)
+        return commit(*arguments)
 
-    with patch.object(FilesystemCatalog, "publish", overtaken):
+    with patch.object(FilesystemTransaction, "commit", overtaken):
         drop.run("out")
     assert rows(drop) == [(1,), (5,), (6,)]
 

@@ -30,7 +30,7 @@ def write(session, warehouse):
             assert threading.current_thread() is here
             told.append(progress)
 
-        session.write(session.query(sql), warehouse.stage("t", {}).target, listen)
+        session.write(session.query(sql), warehouse.begin("t").target, listen)
         return told
 
     return write
@@ -83,7 +83,7 @@ def interrupt(_: Progress) -> None:
 def test_what_is_raised_while_progress_is_told_stops_the_write(session, warehouse, listener, error):
     """The query would take five minutes."""
     frame = session.query(f"SELECT {sleeping('1000L + id')} AS slept FROM range(0, 600, 1, 600)")
-    target = warehouse.stage("t", {}).target
+    target = warehouse.begin("t").target
     started = time.monotonic()
     with pytest.raises(error):
         session.write(frame, target, listener)

@@ -25,9 +25,11 @@ from support.scd2_cases import (
 from support.scd2_model import Row, Scd2
 from support.scd2_runs import Outcome, Runs, Spark
 
+from rivet_dagster.compiler.targets import write_plan
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.write_strategy import WriteStrategy
 from rivet_dagster.sql.write_strategies import scd2
 
 CASES = [(KEPT, case) for case in CASES_KEPT] + [(CLOSING, case) for case in CASES_CLOSING]
@@ -109,8 +111,9 @@ def test_columns_may_be_called_as_ours_are_and_written_in_any_case(session: PySp
     ]
     as_written = {"key_columns": ("PLACE",), "effective_at": "Present", "track_columns": ("row",)}
     as_written |= {name: column.upper() for name, column in own.items()}
+    as_written = write_plan(WriteStrategy("scd2", options=as_written))
     assert scd2.changes(known.strategy.history_columns, as_written) == scd2.changes(
-        known.strategy.history_columns, known.strategy.options
+        known.strategy.history_columns, known.strategy.plan
     )
 
 
@@ -176,7 +179,7 @@ def test_the_target_is_read_once_and_only_what_is_concerned_is_sorted(session: P
     spark.sql(f"SELECT {version}, {ends} FROM range(10)").write.parquet(str(tmp_path / "history"))
     session.register("target", spark.read.parquet(str(tmp_path / "history")))
     for strategy in (KEPT, CLOSING):
-        frame = session.query(scd2.changes(strategy.history_columns, strategy.options), {"run_started_at": hour(100)})
+        frame = session.query(scd2.changes(strategy.history_columns, strategy.plan), {"run_started_at": hour(100)})
         plan = frame._jdf.queryExecution().executedPlan().toString()
         assert plan.count("FileScan parquet") == 1
         below_the_sweep = plan[plan.index("Union") :]
@@ -188,7 +191,6 @@ def test_rows_without_a_time_are_counted(session: PySparkSession) -> None:
     known = Runs(Spark(session), KEPT, TYPES)
     rows = [dict(zip(COLUMNS, ("a", at, 1, "x"), strict=True)) for at in (None, hour(1))]
     known.engine.register("batch", rows, TYPES)
-    counted = scd2.unplaced(KEPT.options)
-    assert counted is not None
+    counted = scd2.unplaced(KEPT.plan.effective_at)
     assert session.rows(counted) == [{"rows": 1}]
-    assert scd2.unplaced({"key_columns": ("id",)}) is None
+    assert write_plan(WriteStrategy("scd2", options={"key_columns": ("id",)})).effective_at is None

@@ -5,7 +5,7 @@ from unittest.mock import patch
 import pytest
 from support.folders import ProjectFolder, sink
 
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution import transaction
 
@@ -24,17 +24,17 @@ def no_pauses(monkeypatch) -> None:
 
 def overtaken(folder: ProjectFolder, times: int):
     """Let another run publish right before a run does, so many times."""
-    publish = FilesystemCatalog.publish
+    commit = FilesystemTransaction.commit
     left = [times]
 
-    def slow(catalog, staged, identity, record):
+    def slow(transaction, identity, inputs):
         if left[0]:
             left[0] -= 1
-            with patch.object(FilesystemCatalog, "publish", publish):
+            with patch.object(FilesystemTransaction, "commit", commit):
                 folder.run("out", identity=f"other-{left[0]}")
-        return publish(catalog, staged, identity, record)
+        return commit(transaction, identity, inputs)
 
-    return patch.object(FilesystemCatalog, "publish", slow)
+    return patch.object(FilesystemTransaction, "commit", slow)
 
 
 def test_a_retry_of_a_run_that_has_published_publishes_nothing_twice(folder, sql_executions):
@@ -79,30 +79,30 @@ def test_what_was_overtaken_is_written_upon_what_the_other_published(folder, str
     assert result.rows.total == len(rows)
 
 
-def test_a_run_that_is_overtaken_for_ever_keeps_its_version_back(folder):
+def test_a_run_that_is_overtaken_for_ever_has_its_version_withheld(folder):
     with overtaken(folder, 4), pytest.raises(RivetError) as caught:
         folder.run("out", identity="mine")
     (found,) = caught.value.diagnostics
     catalog = folder.runtime.catalog("lake")
-    (kept,) = [one for one in catalog.versions("out") if one.state == "kept back"]
+    (kept,) = [one for one in catalog.versions("out") if one.state == "withheld"]
     assert (found.code, found.joint) == ("RVT-405", "out")
-    assert f"the last of 4 attempts is kept as {kept.name}" in found.message
+    assert f"the last of 4 attempts is withheld as {kept.name}" in found.message
     assert f"rivet-dagster versions publish out {kept.name}" in found.remediation
     assert catalog.current("out").identity == "other-0"
     assert catalog.sweep() == ()
-    assert catalog.publish(catalog.take_up("out", kept.name), "by hand").statistics.rows == 3
+    assert catalog.take_up("out", kept.name).commit("by hand").statistics.rows == 3
 
 
 def test_a_run_that_overtook_itself_is_done(folder):
     """A step that counts as dead goes on, and publishes while its retry does."""
-    publish = FilesystemCatalog.publish
+    commit = FilesystemTransaction.commit
 
-    def zombie(catalog, staged, identity, record):
-        with patch.object(FilesystemCatalog, "publish", publish):
+    def zombie(transaction, identity, inputs):
+        with patch.object(FilesystemTransaction, "commit", commit):
             folder.run("out", identity="mine")
-        return publish(catalog, staged, identity, record)
+        return commit(transaction, identity, inputs)
 
-    with patch.object(FilesystemCatalog, "publish", zombie):
+    with patch.object(FilesystemTransaction, "commit", zombie):
         result = folder.run("out", identity="mine")
     assert len(folder.runtime.catalog("lake").versions("out")) == 1
     assert folder.runtime.catalog("lake").current("out") == result.published

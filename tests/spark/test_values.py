@@ -82,7 +82,7 @@ def test_types_that_spark_lacks_become_the_next_wider(session, warehouse):
             "map": pa.array([[("k", 7)]], pa.map_(pa.string(), pa.uint32())),
         }
     )
-    staged = warehouse.stage("t", {})
+    staged = warehouse.begin("t")
     session.write(session.from_value(value), staged.target)
     (found,) = pq.read_table(staged.target.paths[0]).to_pylist()
     instant = dt.datetime.fromtimestamp(1_700_000_000, dt.UTC).replace(microsecond=123456)
@@ -111,7 +111,7 @@ def test_what_cannot_be_a_table_says_why(session, warehouse):
         session.from_value(pa.table([[1], [2]], names=["a", "A"]))
     nothing = session.from_value(pd.DataFrame({"empty": [None, None]}))
     with pytest.raises(RivetError, match="empty: a column that is nothing but NULL has no type"):
-        session.write(nothing, warehouse.stage("t", {}).target)
+        session.write(nothing, warehouse.begin("t").target)
 
 
 def test_frames_of_other_sessions_are_adopted_with_what_their_views_meant(engine, session, warehouse):
@@ -121,7 +121,7 @@ def test_frames_of_other_sessions_are_adopted_with_what_their_views_meant(engine
     frame = session.from_value(foreign)
     other.close()
     session.register("mine", frame)
-    staged = warehouse.stage("t", {})
+    staged = warehouse.begin("t")
     session.write(session.query("SELECT sum(a.v) AS v FROM mine AS a JOIN mine AS b USING (v)"), staged.target)
     assert pq.read_table(staged.target.paths[0]).to_pylist() == [{"v": 30}]
     assert session.from_value(session.spark.range(1)).sparkSession is session.spark

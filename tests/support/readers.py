@@ -14,8 +14,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.storage import Staged
 from support.standin import write_as_spark_does
 from support.tables import catalog
 
@@ -27,9 +27,9 @@ def warehouse(root: Path, kept: int) -> FilesystemCatalog:
     return catalog(root, versions=kept)
 
 
-def staged(warehouse: FilesystemCatalog, number: int) -> Staged:
+def staged(warehouse: FilesystemCatalog, number: int) -> FilesystemTransaction:
     """A version whose rows carry this number, ready to be published."""
-    version = warehouse.stage(TABLE, {})
+    version = warehouse.begin(TABLE)
     write_as_spark_does([number] * ROWS, Path(version.target.paths[0]))
     return version
 
@@ -109,10 +109,10 @@ def write_again_and_again(
         version = staged(lake, number)
         writers.wait(300)
         try:
-            outcome = lake.publish(version, f"run {number}").version
+            outcome = version.commit(f"run {number}").version
         except RivetError as error:
             outcome = error.code
-            lake.discard(version)
+            version.abort()
         writers.wait(300)
         test.send((number, outcome, dict(Counter(pyarrow_reader(root, 2)))))
         everybody.wait(300)

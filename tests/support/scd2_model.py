@@ -8,6 +8,10 @@ from datetime import UTC, date, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from rivet_dagster.compiler.targets import write_plan
+from rivet_dagster.model.write_plan import History
+from rivet_dagster.model.write_strategy import WriteStrategy
+
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 
@@ -58,6 +62,13 @@ class Scd2:
             "valid_from": self.valid_from, "valid_to": self.valid_to, "is_current": self.is_current,
         }  # fmt: skip
         return {name: value for name, value in given.items() if value not in (None, name)}
+
+    @property
+    def plan(self) -> History:
+        """The same as the compiler gives it to catalogs."""
+        plan = write_plan(WriteStrategy("scd2", options=self.options))
+        assert isinstance(plan, History)
+        return plan
 
     @property
     def history_columns(self) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ class Runs:
     def run(self, history: Sequence[Row], batch: Sequence[Row], run: datetime) -> Outcome:
         """Apply a batch that has no conflicts to ``history``."""
         self._register(history, batch)
-        found = self.engine.rows(scd2.changes(self.strategy.history_columns, self.strategy.options), run)
+        found = self.engine.rows(scd2.changes(self.strategy.history_columns, self.strategy.plan), run)
         kinds: dict[str, list[Row]] = {scd2.INSERT: [], scd2.UPDATE: []}
         for row in found:
             kinds[row.pop(scd2.CHANGE)].append(row)
@@ -106,7 +106,7 @@ class Runs:
     def conflicts(self, batch: Sequence[Row], run: datetime) -> list[Row]:
         """The keys that repeat without an order, as far as they are shown."""
         self._register([], batch)
-        return self.engine.rows(scd2.conflicts(self.strategy.history_columns, self.strategy.options), run)
+        return self.engine.rows(scd2.conflicts(self.strategy.history_columns, self.strategy.plan), run)
 
     def _register(self, history: Sequence[Row], batch: Sequence[Row]) -> None:
         own = (self.strategy.valid_from, self.strategy.valid_to, self.strategy.is_current)

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.model.storage import Published, Staged
+from rivet_dagster.model.storage import Published
 
 
 def catalog(root: Path, path: str = "warehouse", **options: Any) -> FilesystemCatalog:
@@ -22,7 +23,7 @@ def catalog(root: Path, path: str = "warehouse", **options: Any) -> FilesystemCa
     return FilesystemCatalog(CatalogSpec(path, "filesystem", {"path": path, **options}), root)
 
 
-def fill(staged: Staged, values: list[int]) -> Staged:
+def fill(staged: FilesystemTransaction, values: list[int]) -> FilesystemTransaction:
     """What an engine would write for a column ``id``, with what Spark leaves beside it."""
     folder = Path(staged.target.paths[0])
     pq.write_table(pa.table({"id": pa.array(values, pa.int64())}), folder / "part-0.snappy.parquet")
@@ -33,7 +34,7 @@ def fill(staged: Staged, values: list[int]) -> Staged:
 
 def publish(warehouse: FilesystemCatalog, values: list[int], table: str = "orders", run: str = "run") -> Published:
     """A table with these ids."""
-    return warehouse.publish(fill(warehouse.stage(table, {}), values), run)
+    return fill(warehouse.begin(table), values).commit(run)
 
 
 def ids(path: str | Path) -> list[int]:

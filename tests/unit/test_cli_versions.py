@@ -28,14 +28,16 @@ def test_list_tells_what_is_there(folder, lake, capsys):
     assert call(folder, capsys, "list", "out") == (0, "out: nothing is published\n", "")
     first = publish(lake, [1, 2], run="run-1/out")
     second = publish(lake, list(range(1234)), run="run-2/out")
-    kept = fill(lake.stage("orders", {}), [3])
-    lake.keep_back(kept)
+    kept = fill(lake.begin("orders"), [3])
+    kept.withhold()
     code, out, _ = call(folder, capsys, "list", "out")
     assert code == 0
     words = [line.split() for line in out.splitlines()]
     assert [(line[0], line[1], line[-1]) for line in words] == [
-        (second.version, "current", "run-2/out"), (first.version, "older", "run-1/out"), (kept.version, "kept", "rows"),
-    ]  # fmt: skip
+        (second.version, "current", "run-2/out"),
+        (first.version, "older", "run-1/out"),
+        (kept.version, "withheld", "rows"),
+    ]
     assert "1,234 rows" in out
 
 
@@ -58,9 +60,9 @@ def test_rollback_without_an_older_one(folder, lake, capsys):
 
 def test_what_was_kept_back_is_published_or_dropped(folder, lake, capsys):
     publish(lake, [1])
-    one, two = (fill(lake.stage("orders", {}), [n]) for n in (2, 3))
-    lake.keep_back(one)
-    lake.keep_back(two)
+    one, two = (fill(lake.begin("orders"), [n]) for n in (2, 3))
+    one.withhold()
+    two.withhold()
     assert call(folder, capsys, "drop", "out", one.version)[0] == 0
     assert call(folder, capsys, "publish", "out", two.version)[0] == 0
     assert ids(folder.root / "lake/orders") == [3]
@@ -73,7 +75,7 @@ def test_what_was_kept_back_is_published_or_dropped(folder, lake, capsys):
         (("list", "uot"), 1, "no joint is named 'uot'; did you mean 'out'?"),
         (("list", "numbers"), 1, "'numbers' is not stored"),
         (("publish", "out"), 10, "versions publish needs a VERSION"),
-        (("publish", "out", "00000001-00000000"), 1, "has no kept back version"),
+        (("publish", "out", "00000001-00000000"), 1, "has no withheld version"),
         (("publish", "out", "../b/00000001-00000000"), 1, "'orders' has no version '../b/00000001-00000000'"),
         (("drop", "out", "../b/00000001-00000000"), 1, "'orders' has no version '../b/00000001-00000000'"),
         (("rollback", "out", "../b/00000001-00000000"), 1, "has no older version '../b/00000001-00000000'"),

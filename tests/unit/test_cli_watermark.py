@@ -61,12 +61,12 @@ def lake(folder) -> FilesystemCatalog:
 def publish(lake: FilesystemCatalog, type_: str, values: list, table: str = "orders", **options) -> Published:
     """A table with a column ``at`` as Spark would write it."""
     name, arrow, *_ = TYPES.get(type_, (type_, options.pop("arrow", None)))
-    staged = lake.stage(table, {})
+    staged = lake.begin(table)
     schema = {"fields": [{"name": "at", "type": name, "nullable": True, "metadata": {}}]}
     described = {b"org.apache.spark.sql.parquet.row.metadata": json.dumps(schema).encode()}
     rows = pa.table({"at": pa.array(values, arrow)}).replace_schema_metadata(described)
     pq.write_table(rows, Path(staged.target.paths[0]) / "part-0.parquet", **options)
-    return lake.publish(staged, "run")
+    return staged.commit("run")
 
 
 def call(folder: ProjectFolder, capsys, *arguments: str) -> tuple[int, str, str]:
@@ -95,7 +95,7 @@ def test_times_as_older_sparks_write_them(lake, type_):
     # Later than a reader that counts in nanoseconds could tell.
     values = [value and value.replace(year=2300) for value in TYPES[type_][2]]
     published = publish(lake, type_, values, use_deprecated_int96_timestamps=True)
-    assert lake.greatest(published, "AT") == values[0]
+    assert lake.max_of(published, "AT") == values[0]
 
 
 @pytest.mark.parametrize("values", [[], [None, None]])
@@ -106,13 +106,13 @@ def test_nothing_is_the_greatest_of_nothing(folder, lake, capsys, type_, values)
 
 
 def test_the_greatest_is_over_all_files(lake):
-    staged = lake.stage("orders", {})
+    staged = lake.begin("orders")
     for number, values in enumerate((["b", "z"], ["c"], [None])):
         pq.write_table(
             pa.table({"at": pa.array(values, pa.string())}), f"{staged.target.paths[0]}/part-{number}.parquet"
         )
-    assert lake.greatest(lake.publish(staged, "run"), "at") == "z"
-    assert math.isnan(lake.greatest(publish(lake, "double", [1.0, math.nan, math.inf], "nan"), "at"))
+    assert lake.max_of(staged.commit("run"), "at") == "z"
+    assert math.isnan(lake.max_of(publish(lake, "double", [1.0, math.nan, math.inf], "nan"), "at"))
 
 
 @pytest.mark.parametrize(

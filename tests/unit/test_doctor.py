@@ -204,7 +204,7 @@ def test_a_remote_store_is_read_unseen_and_never_published_to(tmp_path):
 def test_leftovers_of_the_dead_are_named_and_stay(tmp_path):
     lake = catalog(tmp_path)
     publish(lake, [1])
-    dead, living = (fill(lake.stage("orders", {}), [2]) for _ in range(2))
+    dead, living = (fill(lake.begin("orders"), [2]) for _ in range(2))
     then = time.time() - 61
     os.utime(tmp_path / f"warehouse/.rivet/orders/{dead.version}.alive", (then, then))
     before = tree(tmp_path)
@@ -214,7 +214,7 @@ def test_leftovers_of_the_dead_are_named_and_stay(tmp_path):
     assert tree(tmp_path) == before
     assert lake.sweep() == (f"orders/{dead.version}",)
     assert only(lake.examine(True)).status == OK
-    lake.discard(living)
+    living.abort()
 
 
 def test_tables_of_somebody_else_are_broken(tmp_path, monkeypatch):

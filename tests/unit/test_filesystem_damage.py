@@ -11,6 +11,7 @@ from support.standin import TABLE, StandIn, StandInRuntime, run, write_as_spark_
 from support.tables import catalog, refused, tree
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog, heartbeat, manifest, versions
+from rivet_dagster.catalogs.filesystem.staging import StagedVersion
 from rivet_dagster.errors import RivetError
 
 OLD, NEW = [1, 2, 3, 4], [5, 6, 7, 8]
@@ -91,9 +92,10 @@ def test_files_that_change_after_they_were_judged(tmp_path, published, damage):
             found.extend(relation.paths)
             return relation
 
-        def close(self):
-            if found:  # the check is through
-                damage(data_files(found.pop()))
+        def rows(self, text, parameters=None, timeout=None):
+            answer = super().rows(text)
+            damage(data_files(found.pop()))  # the check is through
+            return answer
 
     found: list[str] = []
     error = refused(run, tmp_path, NEW, 0, Damaging)
@@ -102,12 +104,12 @@ def test_files_that_change_after_they_were_judged(tmp_path, published, damage):
 
 
 def test_a_file_that_vanishes_while_it_is_looked_at(tmp_path, published, monkeypatch):
-    def vanish(folder: Path) -> list[Path]:
-        files = data_files(folder)
+    def vanish(staged: StagedVersion) -> list[Path]:
+        files = data_files(staged.folder)
         files[0].unlink()
         return files
 
-    monkeypatch.setattr("rivet_dagster.catalogs.filesystem.catalog.parquet_files", vanish)
+    monkeypatch.setattr(StagedVersion, "files", vanish)
     error = refused(run, tmp_path, NEW)
     assert error.code == "RVT-407"
     assert "part-00000-" in str(error)
@@ -171,9 +173,9 @@ def test_what_cannot_be_taken_back_hides_no_error_and_is_swept_later(tmp_path, p
 
 def test_what_was_never_judged_is_published_as_it_is(tmp_path):
     warehouse = catalog(tmp_path)
-    staged = warehouse.stage("orders", {})
+    staged = warehouse.begin("orders")
     write_as_spark_does(NEW, Path(staged.target.paths[0]))
-    assert warehouse.publish(staged, "run").statistics.rows == len(NEW)
+    assert staged.commit("run").statistics.rows == len(NEW)
 
 
 def lake_of(root: Path) -> FilesystemCatalog:

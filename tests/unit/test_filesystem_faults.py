@@ -19,27 +19,27 @@ def warehouse(tmp_path: Path) -> FilesystemCatalog:
 
 
 def test_what_was_published_cannot_be_discarded(tmp_path, warehouse):
-    staged = fill(warehouse.stage("orders", {}), [1])
-    first = warehouse.publish(staged, "run")
-    warehouse.discard(staged)
+    staged = fill(warehouse.begin("orders"), [1])
+    first = staged.commit("run")
+    staged.abort()
     assert ids(tmp_path / "warehouse/orders") == [1]
     publish(warehouse, [2])
-    warehouse.discard(staged)
+    staged.abort()
     assert ids(Path(warehouse.read(first).paths[0])) == [1]
 
 
 def test_publishing_twice_changes_nothing(tmp_path, warehouse):
-    staged = fill(warehouse.stage("orders", {}), [1])
-    first = warehouse.publish(staged, "run")
+    staged = fill(warehouse.begin("orders"), [1])
+    first = staged.commit("run")
     before = tree(tmp_path)
-    assert warehouse.publish(staged, "run") == first
+    assert staged.commit("run") == first
     assert tree(tmp_path) == before
 
 
 def test_who_began_on_an_older_version_does_not_publish(tmp_path, warehouse):
-    slow = fill(warehouse.stage("orders", {}), [1])
+    slow = fill(warehouse.begin("orders"), [1])
     fast = publish(warehouse, [2])
-    error = refused(warehouse.publish, slow, "slow")
+    error = refused(slow.commit, "slow")
     assert error.code == "RVT-405"
     assert fast.version in str(error)
     assert ids(tmp_path / "warehouse/orders") == [2]
@@ -47,12 +47,12 @@ def test_who_began_on_an_older_version_does_not_publish(tmp_path, warehouse):
 
 
 def test_of_many_who_publish_at_once_one_succeeds(tmp_path, warehouse):
-    staged = [fill(warehouse.stage("orders", {}), [n]) for n in range(8)]
+    staged = [fill(warehouse.begin("orders"), [n]) for n in range(8)]
     won, lost = [], []
 
     def race(n: int) -> None:
         try:
-            won.append((n, catalog(tmp_path).publish(staged[n], f"run {n}")))
+            won.append((n, staged[n].commit(f"run {n}")))
         except RivetError as error:
             lost.append(error.code)
 
@@ -71,7 +71,7 @@ def test_expiry_takes_up_what_an_interrupted_one_left(tmp_path, warehouse, monke
         publish(warehouse, [n])
     monkeypatch.undo()
     publish(warehouse, [4])
-    assert len(list((tmp_path / "warehouse/.rivet/orders").glob("*.json"))) == 2
+    assert len(list((tmp_path / "warehouse/.rivet/orders").glob("*[0-9a-f].json"))) == 2
 
 
 @pytest.mark.parametrize("place", ["switch", "manifest", "sync"])
@@ -79,17 +79,17 @@ def test_expiry_takes_up_what_an_interrupted_one_left(tmp_path, warehouse, monke
 def test_a_failure_in_the_middle_of_publishing_leaves_the_old_table(tmp_path, warehouse, monkeypatch, place, failure):
     publish(warehouse, [1])
     before = tree(tmp_path)
-    staged = fill(warehouse.stage("orders", {}), [2])
+    staged = fill(warehouse.begin("orders"), [2])
 
     def fail(*_: object, **__: object) -> None:
         raise failure
 
     monkeypatch.setattr(os, {"switch": "replace", "manifest": "fsync", "sync": "symlink"}[place], fail)
     with pytest.raises((RivetError, KeyboardInterrupt)):
-        warehouse.publish(staged, "run")
+        staged.commit("run")
     monkeypatch.undo()
     assert ids(tmp_path / "warehouse/orders") == [1]
-    warehouse.discard(staged)
+    staged.abort()
     assert tree(tmp_path) == before
     publish(warehouse, [3])
     assert ids(tmp_path / "warehouse/orders") == [3]
@@ -97,11 +97,11 @@ def test_a_failure_in_the_middle_of_publishing_leaves_the_old_table(tmp_path, wa
 
 def test_a_failure_after_the_switch_leaves_the_new_table_whatever_is_discarded(tmp_path, warehouse, monkeypatch):
     publish(warehouse, [1])
-    staged = fill(warehouse.stage("orders", {}), [2])
+    staged = fill(warehouse.begin("orders"), [2])
     monkeypatch.setattr(versions, "expire", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        warehouse.publish(staged, "run")
-    warehouse.discard(staged)
+        staged.commit("run")
+    staged.abort()
     assert ids(tmp_path / "warehouse/orders") == [2]
     assert warehouse.current("orders").identity == "run"
 
@@ -117,25 +117,25 @@ def test_what_this_catalog_did_not_publish_is_not_replaced(tmp_path, warehouse):
     ]:
         place.parent.mkdir(exist_ok=True)
         make()
-        error = refused(warehouse.stage, "orders", {})
+        error = refused(warehouse.begin, "orders")
         assert error.code == "RVT-404"
         assert warehouse.current("orders") is None
         clear()
 
-    staged = fill(warehouse.stage("orders", {}), [1])
+    staged = fill(warehouse.begin("orders"), [1])
     place.write_text("precious")
-    assert refused(warehouse.publish, staged, "run").code == "RVT-404"
-    warehouse.discard(staged)
+    assert refused(staged.commit, "run").code == "RVT-404"
+    staged.abort()
     assert place.read_text() == "precious"
 
 
 def test_an_engine_that_wrote_nothing_is_an_error(tmp_path, warehouse):
-    staged = warehouse.stage("orders", {})
-    for error in (refused(warehouse.audit, staged), refused(warehouse.publish, staged, "run")):
+    staged = warehouse.begin("orders")
+    for error in (refused(lambda: staged.whole), refused(staged.commit, "run")):
         assert error.code == "RVT-402"
         assert "warehouse/.rivet/orders" in str(error)
     shutil.rmtree(staged.target.paths[0])
-    assert refused(warehouse.publish, staged, "run").code == "RVT-402"
+    assert refused(staged.commit, "run").code == "RVT-402"
     assert warehouse.current("orders") is None
 
 

@@ -49,9 +49,9 @@ def test_a_published_table_that_cannot_be_looked_up_is_an_error(tmp_path, wareho
         "tables": lambda: warehouse.tables(""),
         "read": lambda: warehouse.read(published),
         "statistics": lambda: warehouse.statistics(published),
-        "greatest": lambda: warehouse.greatest(published, "id"),
+        "greatest": lambda: warehouse.max_of(published, "id"),
         "override": lambda: warehouse.watermark_override(published),
-        "source": lambda: warehouse.source("orders", {}),
+        "source": lambda: warehouse.relation("orders", {}),
         "version": lambda: warehouse.data_version("orders", {}),
         "files": lambda: warehouse.files("orders", {}),
         "columns": lambda: warehouse.columns("orders", {}),
@@ -72,10 +72,10 @@ def test_a_published_table_that_cannot_be_looked_up_is_an_error(tmp_path, wareho
 @pytest.mark.parametrize("call", ["readlink", "open", "scandir"])
 def test_what_may_be_published_is_not_discarded(tmp_path, warehouse, monkeypatch, call):
     """A run whose publish succeeded and then failed does not know it either."""
-    staged = fill(warehouse.stage("orders", {}), [1])
-    warehouse.publish(staged, "run")
+    staged = fill(warehouse.begin("orders"), [1])
+    staged.commit("run")
     failing(monkeypatch, call, errno.EIO, tmp_path / "warehouse")
-    warehouse.discard(staged)
+    staged.abort()
     monkeypatch.undo()
     assert ids(tmp_path / "warehouse/orders") == [1]
 
@@ -88,7 +88,7 @@ def test_a_folder_of_a_source_that_cannot_be_looked_into_is_an_error(tmp_path, m
         (tmp_path / "data/days" / name).mkdir(parents=True)
         (tmp_path / "data/days" / name / "a.csv").write_text("id\n1\n")
     data = catalog(tmp_path, "data")
-    questions = (data.source, data.data_version, data.files, data.columns)
+    questions = (data.relation, data.data_version, data.files, data.columns)
     answers = [ask(table, {}) for ask in questions]
     assert len(answers[2]) == 2
     refusals = {}
@@ -107,4 +107,4 @@ def test_a_folder_of_a_source_that_cannot_be_looked_into_is_an_error(tmp_path, m
 def test_a_name_that_nothing_can_have_is_one_that_nothing_has(tmp_path, warehouse):
     publish(warehouse, [1])
     for table in ("x" * 300, "orders/x/y", "orders/part-0.snappy.parquet/x"):
-        assert "does not exist" in str(refused(warehouse.source, table, {}))
+        assert "does not exist" in str(refused(warehouse.relation, table, {}))

@@ -59,11 +59,11 @@ def test_a_first_publish_survives_a_loss_of_power(tmp_path, monkeypatch):
         rename(*paths)
 
     monkeypatch.setattr(os, "replace", replace)
-    staged = fill(deep.stage("orders", {}), [1])
+    staged = fill(deep.begin("orders"), [1])
     entries = [os.stat(path).st_ino for path in (tmp_path, tmp_path / "data", lake, lake / ".rivet")]
     assert set(synced) == set(entries)
     synced.clear()
-    deep.publish(staged, "run")
+    staged.commit("run")
     # Another process may have made them, and have died before it got so far.
     assert set(entries[1:]) < set(synced[: synced.index(0)])
     assert synced[synced.index(0) + 1 :] == [os.stat(lake).st_ino]
@@ -83,8 +83,8 @@ def test_a_folder_that_was_published_to_and_is_gone_is_no_empty_one(tmp_path):
             for ask in (
                 lambda lake=lake: lake.current("orders"),
                 lambda lake=lake: lake.published_by("orders", "run"),
-                lambda lake=lake: lake.stage("orders", {}),
-                lambda lake=lake: lake.stage("others", {}),
+                lambda lake=lake: lake.begin("orders"),
+                lambda lake=lake: lake.begin("others"),
                 lambda lake=lake: lake.tables(""),
                 lake.sweep,
             ):
@@ -118,20 +118,20 @@ def test_a_first_run_makes_the_folder(tmp_path):
 
 def test_a_staged_version_is_seen_by_nobody(tmp_path, warehouse):
     published = publish(warehouse, [1])
-    staged = fill(warehouse.stage("orders", {}), [2])
-    assert staged.base == published.version
+    staged = fill(warehouse.begin("orders"), [2])
+    assert Path(staged.base.relation.paths[0]).name == published.version
     assert ids(tmp_path / "warehouse/orders") == [1]
-    relation, statistics = warehouse.audit(staged)
-    assert ids(Path(relation.paths[0])) == [2]
-    assert statistics.rows == 1
+    whole = staged.whole
+    assert ids(Path(whole.relation.paths[0])) == [2]
+    assert whole.statistics.rows == 1
 
 
 def test_discarding_leaves_no_trace_and_may_be_repeated(tmp_path, warehouse):
     publish(warehouse, [1])
     before = tree(tmp_path)
-    staged = fill(warehouse.stage("orders", {}), [2])
-    warehouse.discard(staged)
-    warehouse.discard(staged)
+    staged = fill(warehouse.begin("orders"), [2])
+    staged.abort()
+    staged.abort()
     assert tree(tmp_path) == before
 
 
@@ -144,7 +144,7 @@ def test_as_many_versions_are_kept_as_the_option_says(tmp_path, kept):
     for version in published[: -int(kept)]:
         assert refused(warehouse.read, version).code == "RVT-401"
     names = {path.name for path in (tmp_path / "warehouse/.rivet/orders").iterdir()}
-    assert len(names - {"lock", "publishers.jsonl"}) == 2 * int(kept)  # folders and manifests
+    assert len(names - {"lock", "publishers.jsonl"}) == 3 * int(kept)  # folders, manifests and what their files tell
     assert published[-1].rows_before == 1
     assert warehouse.current("orders") == published[-1]
 
@@ -175,7 +175,7 @@ def test_a_version_that_expires_is_gone_before_its_files_are_removed(warehouse, 
 
 @pytest.mark.parametrize("table", ["", "..", ".hidden", "a/b", "/tmp/x", "a b", "*", "day=1", "../x"])
 def test_table_names_that_are_refused(warehouse, tmp_path, table):
-    assert refused(warehouse.stage, table, {}).code == "RVT-404"
+    assert refused(warehouse.begin, table).code == "RVT-404"
     assert not (tmp_path / "warehouse").exists()
 
 

@@ -46,78 +46,80 @@ def data(tmp_path: Path) -> Path:
     ],
 )
 def test_a_table_is_a_file_a_folder_or_a_glob(tmp_path, data, table, format, paths):
-    found = catalog(tmp_path).source(table, {})
+    found = catalog(tmp_path).relation(table, {})
     assert found.format == format
     assert list(found.paths) == [str(data / path) for path in paths]
 
 
 def test_absolute_places_and_uris_of_this_machine(tmp_path, data):
     elsewhere = catalog(tmp_path / "other", path=data.as_uri())
-    assert elsewhere.source("orders.csv", {}).paths == (str(data / "orders.csv"),)
-    assert elsewhere.source(str(data / "days"), {}).paths == (str(data / "days"),)
-    assert elsewhere.source((data / "days").as_uri() + "/*.csv", {}).paths[0] == str(data / "days/1.csv")
+    assert elsewhere.relation("orders.csv", {}).paths == (str(data / "orders.csv"),)
+    assert elsewhere.relation(str(data / "days"), {}).paths == (str(data / "days"),)
+    assert elsewhere.relation((data / "days").as_uri() + "/*.csv", {}).paths[0] == str(data / "days/1.csv")
 
 
 def test_the_extension_of_the_catalogs_format_may_be_left_out(tmp_path, data):
-    assert catalog(tmp_path, format="csv").source("orders", {}).paths == (str(data / "orders.csv"),)
-    assert refused(catalog(tmp_path).source, "orders", {}).code == "RVT-403"
+    assert catalog(tmp_path, format="csv").relation("orders", {}).paths == (str(data / "orders.csv"),)
+    assert refused(catalog(tmp_path).relation, "orders", {}).code == "RVT-403"
 
 
 def test_a_missing_table_is_shown_from_the_project_with_names_that_are_near(tmp_path, data):
-    error = refused(catalog(tmp_path).source, "order.csv", {})
+    error = refused(catalog(tmp_path).relation, "order.csv", {})
     assert error.code == "RVT-403"
     assert "data/order.csv does not exist; did you mean 'orders.csv'?" in str(error)
-    assert "nor does the folder data/nowhere" in str(refused(catalog(tmp_path).source, "nowhere/x", {}))
-    assert "no file matches data/days/*.json" in str(refused(catalog(tmp_path).source, "days/*.json", {}))
+    assert "nor does the folder data/nowhere" in str(refused(catalog(tmp_path).relation, "nowhere/x", {}))
+    assert "no file matches data/days/*.json" in str(refused(catalog(tmp_path).relation, "days/*.json", {}))
 
 
 def test_what_engines_pass_over_is_no_data(tmp_path, data):
     for table in ("days/_log.csv", "days/_*"):
-        assert refused(catalog(tmp_path).source, table, {}).code == "RVT-403"
+        assert refused(catalog(tmp_path).relation, table, {}).code == "RVT-403"
     (data / "empty").mkdir()
-    assert "holds no data file" in str(refused(catalog(tmp_path).source, "empty", {}))
-    assert catalog(tmp_path).source("empty", {"schema": "id INT", "format": "csv"}).format == "csv"
+    assert "holds no data file" in str(refused(catalog(tmp_path).relation, "empty", {}))
+    assert catalog(tmp_path).relation("empty", {"schema": "id INT", "format": "csv"}).format == "csv"
 
 
 def test_names_with_the_characters_of_globs(tmp_path, data):
     (data / "a[1].csv").write_text("id\n1\n")
-    assert catalog(tmp_path).source("a[1].csv", {}).paths == (str(data / "a[1].csv"),)
+    assert catalog(tmp_path).relation("a[1].csv", {}).paths == (str(data / "a[1].csv"),)
 
 
 def test_csv_has_a_header_that_is_checked_unless_the_user_says_otherwise(tmp_path, data):
     raw = catalog(tmp_path)
-    assert raw.source("orders.csv", {}).options == CSV
+    assert raw.relation("orders.csv", {}).options == CSV
     given = {"schema": "id INT", "HEADER": False, "nullValue": "NA", "maxColumns": 9, "format": "csv"}
     expected = {"enforceSchema": "false", "schema": "id INT", "HEADER": "false", "nullValue": "NA", "maxColumns": "9"}
-    assert raw.source("orders.csv", given).options == expected
+    assert raw.relation("orders.csv", given).options == expected
     (data / "x.tsv").write_text("id\n1\n")
-    assert raw.source("x.tsv", {}).options == {**CSV, "sep": "\t"}
-    assert raw.source("x.tsv", {"delimiter": ";"}).options == {**CSV, "delimiter": ";"}
-    assert raw.source("dir", {}).options == {}
+    assert raw.relation("x.tsv", {}).options == {**CSV, "sep": "\t"}
+    assert raw.relation("x.tsv", {"delimiter": ";"}).options == {**CSV, "delimiter": ";"}
+    assert raw.relation("dir", {}).options == {}
 
 
 def test_the_format_and_options_of_a_table_are_checked(tmp_path, data):
     raw = catalog(tmp_path)
-    assert raw.source("plain", {"format": "json"}).format == "json"
-    assert "did you mean 'parquet'" in str(refused(raw.source, "plain", {"format": "parqet"}))
-    assert "`sep` must be a text, a number or a boolean, not nothing" in str(refused(raw.source, "days", {"sep": None}))
-    assert refused(raw.stage, "t", {"format": "csv"}).code == "RVT-204"
-    assert raw.stage("t", {"compression": "zstd"}).target.options == {"compression": "zstd"}
+    assert raw.relation("plain", {"format": "json"}).format == "json"
+    assert "did you mean 'parquet'" in str(refused(raw.relation, "plain", {"format": "parqet"}))
+    assert "`sep` must be a text, a number or a boolean, not nothing" in str(
+        refused(raw.relation, "days", {"sep": None})
+    )
+    assert refused(raw.begin, "t", None, {"format": "csv"}).code == "RVT-204"
+    assert raw.begin("t", None, {"compression": "zstd"}).target.options == {"compression": "zstd"}
 
 
 def test_a_published_table_is_read_in_one_version(tmp_path):
     raw = catalog(tmp_path, format="csv")
-    staged = raw.stage("orders", {})
+    staged = raw.begin("orders")
     pq.write_table(pa.table({"id": [1]}), f"{staged.target.paths[0]}/part-0.parquet")
-    published = raw.publish(staged, "run")
-    for found in (raw.source("orders", {}), catalog(tmp_path, path=".").source("data/orders", {})):
+    published = staged.commit("run")
+    for found in (raw.relation("orders", {}), catalog(tmp_path, path=".").relation("data/orders", {})):
         assert found == raw.read(published)
 
 
 def test_a_link_to_a_file_keeps_its_name(tmp_path, data):
     (data / "blob").write_bytes(b"")
     (data / "linked.csv.gz").symlink_to("blob")
-    assert catalog(tmp_path).source("linked.csv.gz", {}).paths == (str(data / "linked.csv.gz"),)
+    assert catalog(tmp_path).relation("linked.csv.gz", {}).paths == (str(data / "linked.csv.gz"),)
 
 
 def test_the_data_version_follows_the_files(tmp_path, data):
@@ -150,13 +152,13 @@ def test_the_data_version_follows_the_files(tmp_path, data):
 
 def test_a_remote_place_can_be_read_but_not_written(tmp_path):
     lake = catalog(tmp_path, path="s3://key:secret@lake/raw/", format="csv")
-    found = lake.source("orders", {"schema": "id INT"})
+    found = lake.relation("orders", {"schema": "id INT"})
     assert (found.format, found.paths) == ("csv", ("s3://key:secret@lake/raw/orders",))
     assert found.options == {**CSV, "schema": "id INT"}
-    assert lake.source("days/*.parquet", {}).format == "parquet"
-    assert lake.source("hdfs://nn/x.json", {}).paths == ("hdfs://nn/x.json",)
+    assert lake.relation("days/*.parquet", {}).format == "parquet"
+    assert lake.relation("hdfs://nn/x.json", {}).paths == ("hdfs://nn/x.json",)
     assert lake.current("orders") is None
-    for error in (refused(lake.stage, "orders", {}), refused(lake.data_version, "orders", {})):
+    for error in (refused(lake.begin, "orders"), refused(lake.data_version, "orders", {})):
         assert error.code in ("RVT-402", "RVT-403")
         assert "file system" in str(error.diagnostics[0].remediation)
         assert "secret" not in str(error)
@@ -167,13 +169,13 @@ def test_a_file_system_without_links_is_refused(tmp_path, monkeypatch):
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
     monkeypatch.setattr(os, "symlink", refuse)
-    assert refused(catalog(tmp_path).stage, "orders", {}).code == "RVT-402"
+    assert refused(catalog(tmp_path).begin, "orders").code == "RVT-402"
     assert list((tmp_path / "data/.rivet/orders").iterdir()) == []
 
 
 def test_a_place_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "data").write_text("a file")
-    assert refused(catalog(tmp_path).stage, "orders", {}).code == "RVT-404"
+    assert refused(catalog(tmp_path).begin, "orders").code == "RVT-404"
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,14 @@ import pytest
 from support.folders import ProjectFolder
 from support.tables import catalog, fill, ids, publish, refused, tree
 
+from rivet_dagster.catalogs import beating
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog, heartbeat, versions
 from rivet_dagster.catalogs.filesystem import sweep as sweep_module
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
+from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING
 from rivet_dagster.cli.main import main
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.heartbeat import kept_alive
-from rivet_dagster.model.storage import EVERYTHING, Staged
 from rivet_dagster.model.watermark import Override
 
 
@@ -34,28 +35,28 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "warehouse/.rivet/orders"
 
 
-def silent_for(seconds: float, home: Path, staged: Staged) -> None:
+def silent_for(seconds: float, home: Path, staged: FilesystemTransaction) -> None:
     """Make the last sign of life so old."""
     then = time.time() - seconds
     os.utime(home / f"{staged.version}.alive", (then, then))
 
 
 def test_a_living_run_is_never_swept(warehouse, home):
-    staged = fill(warehouse.stage("orders", {}), [1])
+    staged = fill(warehouse.begin("orders"), [1])
     silent_for(50, home, staged)
     assert warehouse.sweep() == ()
     before = tree(home)
-    other = warehouse.stage("orders", {})  # the next run of the table sweeps as well
-    warehouse.discard(other)
+    other = warehouse.begin("orders")  # the next run of the table sweeps as well
+    other.abort()
     assert tree(home) == before
-    assert warehouse.publish(staged, "run").statistics.rows == 1
+    assert staged.commit("run").statistics.rows == 1
 
 
 def test_a_dead_run_is_swept_and_nothing_else(tmp_path, warehouse, home):
     publish(warehouse, [1])
     published = publish(warehouse, [2])
     before = tree(home)
-    staged = fill(warehouse.stage("orders", {}), [3])
+    staged = fill(warehouse.begin("orders"), [3])
     silent_for(61, home, staged)
     assert warehouse.sweep() == (f"orders/{staged.version}",)
     assert tree(home) == before
@@ -65,7 +66,7 @@ def test_a_dead_run_is_swept_and_nothing_else(tmp_path, warehouse, home):
 
 
 def test_the_next_run_of_a_table_sweeps_it(warehouse, home):
-    dead = fill(warehouse.stage("orders", {}), [1])
+    dead = fill(warehouse.begin("orders"), [1])
     silent_for(61, home, dead)
     publish(warehouse, [2])
     assert not [name for name in tree(home) if name.startswith(dead.version)]
@@ -88,39 +89,40 @@ def test_a_folder_without_any_sign_is_a_dead_runs(warehouse, home):
 
 def test_a_run_that_was_silent_publishes_nothing(tmp_path, warehouse, home):
     publish(warehouse, [1])
-    staged = fill(warehouse.stage("orders", {}), [2])
+    staged = fill(warehouse.begin("orders"), [2])
     silent_for(61, home, staged)
-    error = refused(warehouse.publish, staged, "run")
+    error = refused(staged.commit, "run")
     assert error.code == "RVT-406"
     assert re.search(r"gave no sign of life for 6\d s", str(error))  # a second more where the machine is busy
-    assert refused(warehouse.beat, staged).code == "RVT-406"
-    warehouse.discard(staged)
+    assert refused(staged.beat).code == "RVT-406"
+    staged.abort()
     assert ids(tmp_path / "warehouse/orders") == [1]
 
 
 def test_a_run_that_was_swept_publishes_nothing(tmp_path, warehouse, home):
     publish(warehouse, [1])
-    staged = fill(warehouse.stage("orders", {}), [2])
+    staged = fill(warehouse.begin("orders"), [2])
     silent_for(61, home, staged)
     warehouse.sweep()
-    assert refused(warehouse.beat, staged).code == "RVT-406"
+    assert refused(staged.beat).code == "RVT-406"
     Path(staged.target.paths[0]).mkdir()  # its engine goes on writing
     fill(staged, [2])
-    assert refused(warehouse.publish, staged, "run").code == "RVT-406"
+    assert refused(staged.commit, "run").code == "RVT-406"
     assert ids(tmp_path / "warehouse/orders") == [1]
 
 
 def test_nothing_stays_of_what_was_published_or_discarded(warehouse, home):
     published = publish(warehouse, [1])
-    warehouse.discard(warehouse.stage("orders", {}))
+    warehouse.begin("orders").abort()
     assert [name for name in tree(home) if name.endswith(".alive")] == []
     assert published.version in tree(home)
 
 
-def test_signs_are_given_while_a_block_runs_and_not_after(warehouse, home):
-    staged = warehouse.stage("orders", {})
+def test_signs_are_given_while_a_block_runs_and_not_after(warehouse, home, monkeypatch):
+    staged = warehouse.begin("orders")
     file = home / f"{staged.version}.alive"
-    with kept_alive(warehouse, staged, seconds=0.05):
+    monkeypatch.setattr(beating, "SECONDS", 0.05)
+    with staged:
         silent_for(30, home, staged)
         deadline = time.monotonic() + 60
         while time.time() - file.stat().st_mtime > 5:
@@ -129,16 +131,17 @@ def test_signs_are_given_while_a_block_runs_and_not_after(warehouse, home):
     assert not [thread for thread in threading.enumerate() if thread.name == "rivet-alive-orders"]
 
 
-def test_storage_that_is_away_for_a_moment_does_not_end_the_signs(warehouse, home):
-    staged = warehouse.stage("orders", {})
+def test_storage_that_is_away_for_a_moment_does_not_end_the_signs(warehouse, home, monkeypatch):
+    staged = warehouse.begin("orders")
     calls = []
 
-    class Flaky:
-        def beat(self, staged: Staged) -> None:
-            calls.append(staged)
-            raise OSError("stale file handle")
+    def away() -> None:
+        calls.append(1)
+        raise OSError("stale file handle")
 
-    with kept_alive(Flaky(), staged, seconds=0.01):
+    monkeypatch.setattr(beating, "SECONDS", 0.01)
+    monkeypatch.setattr(staged, "beat", away)
+    with staged:
         deadline = time.monotonic() + 60
         while len(calls) < 3:
             assert time.monotonic() < deadline
@@ -149,7 +152,7 @@ def test_sweep_on_the_command_line(tmp_path, capsys):
     project = ProjectFolder(tmp_path, {"joints/broken.sql": "SELECT FROM WHERE"})
     lake = catalog(tmp_path, "lake")
     publish(lake, [1])
-    staged = fill(lake.stage("orders", {}), [2])
+    staged = fill(lake.begin("orders"), [2])
     silent_for(61, tmp_path / "lake/.rivet/orders", staged)
     assert main(["-p", str(project.root), "sweep"]) == 0
     assert capsys.readouterr().out == f"removed lake: orders/{staged.version}\n1 leftover of dead runs removed\n"
@@ -158,18 +161,18 @@ def test_sweep_on_the_command_line(tmp_path, capsys):
     assert ids(tmp_path / "lake/orders") == [1]
 
 
-def answers(home: Path, staged: Staged, warehouse: FilesystemCatalog) -> list[str]:
+def answers(staged: FilesystemTransaction) -> list[str]:
     """The codes that each verb about a staged version ends with."""
     rows = pa.table({"id": [1]}).to_reader()
     verbs = {
-        "base": lambda: warehouse.base(staged),
-        "put": lambda: warehouse.put(staged, rows),
-        "written": lambda: warehouse.written(staged),
-        "carry": lambda: warehouse.carry(staged, EVERYTHING),
-        "audit": lambda: warehouse.audit(staged),
-        "beat": lambda: warehouse.beat(staged),
-        "publish": lambda: warehouse.publish(staged, "run"),
-        "keep_back": lambda: warehouse.keep_back(staged),
+        "base": lambda: staged.base,
+        "put": lambda: staged.put(rows),
+        "added": staged._staged.added,
+        "share": lambda: staged._staged.share(EVERYTHING),
+        "whole": lambda: staged.whole,
+        "beat": staged.beat,
+        "commit": lambda: staged.commit("run"),
+        "withhold": staged.withhold,
     }
     return [refused(verb).code for verb in verbs.values()]
 
@@ -177,7 +180,7 @@ def answers(home: Path, staged: Staged, warehouse: FilesystemCatalog) -> list[st
 @pytest.mark.parametrize("left", ["nothing", "folder", "files", "no table at all"])
 def test_a_run_that_was_swept_and_wakes_is_told_so_whatever_it_does(warehouse, home, left):
     publish(warehouse, [1])
-    staged = fill(warehouse.stage("orders", {}), [2])
+    staged = fill(warehouse.begin("orders"), [2])
     silent_for(61, home, staged)
     assert warehouse.sweep() == (f"orders/{staged.version}",)
     if left in ("folder", "files"):
@@ -186,20 +189,19 @@ def test_a_run_that_was_swept_and_wakes_is_told_so_whatever_it_does(warehouse, h
         fill(staged, [2])
     if left == "no table at all":
         shutil.rmtree(home)
-    assert set(answers(home, staged, warehouse)) == {"RVT-406"}
-    warehouse.discard(staged)
+    assert set(answers(staged)) == {"RVT-406"}
+    staged.abort()
 
 
 def test_what_a_swept_run_meets_elsewhere_is_told_as_its_cause(warehouse, home):
     """An engine, for one, whose files have gone."""
-    staged = warehouse.stage("orders", {})
     for error, code in ((RivetError("RVT-503", "no such file"), "RVT-503"), (KeyError("x"), None)):
-        with pytest.raises(type(error)) as caught, kept_alive(warehouse, staged):
+        with pytest.raises(type(error)) as caught, warehouse.begin("orders"):
             raise error
         assert getattr(caught.value, "code", None) == code
 
     def wake() -> None:
-        with kept_alive(warehouse, staged):
+        with warehouse.begin("orders") as staged:
             silent_for(61, home, staged)
             warehouse.sweep()
             raise RivetError("RVT-503", "no such file")
@@ -209,19 +211,19 @@ def test_what_a_swept_run_meets_elsewhere_is_told_as_its_cause(warehouse, home):
 
 
 def test_a_late_sign_revives_nothing(warehouse, home):
-    staged = fill(warehouse.stage("orders", {}), [1])
+    staged = fill(warehouse.begin("orders"), [1])
     file = home / f"{staged.version}.alive"
     silent_for(100, home, staged)
     with patch("os.utime", wraps=os.utime) as renewed:
-        assert "gave no sign of life for 100 s" in str(refused(warehouse.beat, staged))
+        assert "gave no sign of life for 100 s" in str(refused(staged.beat))
     assert call(file) not in renewed.mock_calls
     assert not file.exists()
 
 
 def test_a_sign_and_a_sweep_exclude_each_other(warehouse, home):
     """A sweep that has seen a version dead removes it before it can live again, and none waits itself to death."""
-    staged, table = fill(warehouse.stage("orders", {}), [1]), TableLayout(home.parents[1], "orders")
-    thread = threading.Thread(target=warehouse.beat, args=(staged,))
+    staged, table = fill(warehouse.begin("orders"), [1]), TableLayout(home.parents[1], "orders")
+    thread = threading.Thread(target=staged.beat)
     with versions.locked(table):
         silent_for(30, home, staged)
         thread.start()
@@ -300,8 +302,8 @@ def test_a_manifest_that_cannot_be_read_stops_its_own_table_alone(tmp_path, caps
     assert out == "removed lake: other/00000009-0badcafe\n1 leftover of dead runs removed\n"
     assert (told.count("RVT-407"), str(manifest) in told) == (1, True)
     assert ("from_tomorrow" in told) == ("Update rivet_dagster" in told) == (damage == "newer")
-    for ask in (lake.versions, lake.stage):
-        assert refused(ask, "orders", *([{}] if ask == lake.stage else [])).code == "RVT-407"
+    for ask in (lake.versions, lake.begin):
+        assert refused(ask, "orders").code == "RVT-407"
     assert tree(home / "orders") == before
     assert ids(tmp_path / "lake/orders") == [2]
     publish(lake, [4], table="other")

@@ -1,4 +1,4 @@
-"""Versions that a person decides on: kept back, brought back, listed, evicted."""
+"""Versions that a person decides on: withheld, brought back, listed, evicted."""
 
 import errno
 import fcntl
@@ -14,8 +14,9 @@ from support.tables import catalog, fill, ids, publish, recorded_syncs, refused,
 
 from rivet_dagster.catalogs import beating
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog, heartbeat, publishers, versions
-from rivet_dagster.catalogs.filesystem.carry import share
-from rivet_dagster.model.storage import Record, Staged
+from rivet_dagster.catalogs.filesystem.copy_on_write import share
+from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
+from rivet_dagster.model.storage import Record
 
 
 @pytest.fixture
@@ -28,9 +29,9 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "warehouse/orders"
 
 
-def kept_back(warehouse: FilesystemCatalog, values: list[int]) -> Staged:
-    staged = fill(warehouse.stage("orders", {}), values)
-    warehouse.keep_back(staged)
+def withheld(warehouse: FilesystemCatalog, values: list[int]) -> FilesystemTransaction:
+    staged = fill(warehouse.begin("orders"), values)
+    staged.withhold()
     return staged
 
 
@@ -87,19 +88,19 @@ def test_all_versions_are_listed_the_newest_first(warehouse):
     assert warehouse.versions("orders") == ()
     first = publish(warehouse, [1, 2], run="one")
     second = publish(warehouse, [3], run="two")
-    building = fill(warehouse.stage("orders", {}), [4])
-    kept = kept_back(warehouse, [5, 6, 7])
+    building = fill(warehouse.begin("orders"), [4])
+    kept = withheld(warehouse, [5, 6, 7])
     assert listed(warehouse) == [
         (second.version, "current", 1, "two"),
         (first.version, "older", 2, "one"),
-        (kept.version, "kept back", 3, ""),
+        (kept.version, "withheld", 3, ""),
     ]
-    warehouse.discard(building)
+    building.abort()
 
 
 def test_a_version_kept_back_is_never_swept(warehouse, table):
     publish(warehouse, [1])
-    staged = kept_back(warehouse, [2])
+    staged = withheld(warehouse, [2])
     before = tree(table.parent)
     assert warehouse.sweep() == ()
     publish(warehouse, [3])
@@ -109,28 +110,28 @@ def test_a_version_kept_back_is_never_swept(warehouse, table):
 
 def test_a_version_kept_back_is_published_upon_what_is_there_now(warehouse, table):
     publish(warehouse, [1])
-    kept = kept_back(warehouse, [2, 3])
+    kept = withheld(warehouse, [2, 3])
     newer = publish(warehouse, [4])
     staged = warehouse.take_up("orders", kept.version)
-    assert staged.base == newer.version
-    published = warehouse.publish(staged, "by hand")
+    assert Path(staged.base.relation.paths[0]).name == newer.version
+    published = staged.commit("by hand")
     assert (published.version, published.rows_before) == (kept.version, 1)
     assert ids(table) == [2, 3]
-    assert not any(one.state == "kept back" for one in warehouse.versions("orders"))
+    assert not any(one.state == "withheld" for one in warehouse.versions("orders"))
     assert warehouse.sweep() == ()
 
 
 def test_a_retry_of_the_run_whose_version_a_person_published_finds_it(warehouse):
     """Also when it was taken up in vain before, and when it has expired."""
     publish(warehouse, [1])
-    staged = fill(warehouse.stage("orders", {}), [2])
-    warehouse.keep_back(staged, "monday/orders")
+    staged = fill(warehouse.begin("orders"), [2])
+    staged.withhold("monday/orders")
     in_vain = warehouse.take_up("orders", staged.version)
     publish(warehouse, [3])
-    assert refused(warehouse.publish, in_vain, "by hand").code == "RVT-405"
-    warehouse.keep_back(in_vain)
+    assert refused(in_vain.commit, "by hand").code == "RVT-405"
+    in_vain.withhold()
     assert warehouse.published_by("orders", "monday/orders") is None
-    published = warehouse.publish(warehouse.take_up("orders", staged.version), "by hand")
+    published = warehouse.take_up("orders", staged.version).commit("by hand")
     assert published.identity == "by hand"
     for number in range(5):
         for name in ("monday/orders", "by hand"):
@@ -141,24 +142,26 @@ def test_a_retry_of_the_run_whose_version_a_person_published_finds_it(warehouse)
 
 @pytest.mark.parametrize("text", ["", "{}", '{"zone": {"files": [{"path": "a.csv", "size": 1, "mtime_ns": 2}]}}'])
 def test_a_mark_that_an_earlier_release_wrote_is_read(warehouse, table, text):
-    kept = kept_back(warehouse, [1])
+    kept = withheld(warehouse, [1])
     (table.parent / f".rivet/orders/{kept.version}.kept").write_text(text)
     staged = warehouse.take_up("orders", kept.version)
-    assert (sorted(staged.landed), staged.identity) == (["zone"] if "zone" in text else [], "")
+    published = staged.commit("by hand")
+    assert sorted(published.landed) == (["zone"] if "zone" in text else [])
+    assert "made_by" not in (table.parent / f".rivet/orders/{kept.version}.json").read_text()
 
 
 def test_a_version_kept_back_is_dropped(warehouse, table):
     publish(warehouse, [1])
     before = tree(table.parent)
-    kept = kept_back(warehouse, [2])
-    warehouse.discard(warehouse.take_up("orders", kept.version))
+    kept = withheld(warehouse, [2])
+    warehouse.take_up("orders", kept.version).abort()
     assert tree(table.parent) == before
 
 
 def test_an_older_version_comes_back_as_a_new_one(warehouse, table):
     first = publish(warehouse, [1, 2], run="one")
     publish(warehouse, [3], run="two")
-    published = warehouse.publish(warehouse.restage("orders", first.version), "rollback")
+    published = warehouse.restage("orders", first.version).commit("rollback")
     assert ids(table) == [1, 2]
     assert published.version not in (first.version, "")
     assert (published.statistics.rows, published.rows_before) == (2, 1)
@@ -178,7 +181,7 @@ def test_bringing_back_loses_against_a_run_that_publishes_meanwhile(warehouse, t
     publish(warehouse, [2])
     staged = warehouse.restage("orders", first.version)
     publish(warehouse, [3])
-    assert refused(warehouse.publish, staged, "rollback").code == "RVT-405"
+    assert refused(staged.commit, "rollback").code == "RVT-405"
     assert ids(table) == [3]
 
 
@@ -190,7 +193,7 @@ def test_files_are_copied_where_the_file_system_cannot_share_them(warehouse, tab
         raise PermissionError("links are not permitted here")
 
     monkeypatch.setattr(os, "link", no_links)
-    warehouse.publish(warehouse.restage("orders", first.version), "rollback")
+    warehouse.restage("orders", first.version).commit("rollback")
     assert ids(table) == [1, 2]
 
 
@@ -205,27 +208,27 @@ def test_versions_that_are_not_there(warehouse, table):
 
 def test_a_version_is_taken_up_by_one_person_and_stays_theirs(warehouse, table):
     publish(warehouse, [1])
-    kept = kept_back(warehouse, [2])
+    kept = withheld(warehouse, [2])
     warehouse.take_up("orders", kept.version)
     error = refused(warehouse.take_up, "orders", kept.version)
     assert (error.code, "somebody else is publishing or dropping" in str(error)) == ("RVT-408", True)
-    # Its process dies: the version is kept back as before, and can be taken up when that is known.
+    # Its process dies: the version is withheld as before, and can be taken up when that is known.
     (alive,) = table.parent.glob(".rivet/orders/*.alive")
     os.utime(alive, (0, 0))
     assert warehouse.sweep() == ()
     assert not alive.exists()
-    assert [one.state for one in warehouse.versions("orders")] == ["current", "kept back"]
-    published = warehouse.publish(warehouse.take_up("orders", kept.version), "by hand")
+    assert [one.state for one in warehouse.versions("orders")] == ["current", "withheld"]
+    published = warehouse.take_up("orders", kept.version).commit("by hand")
     assert (published.version, ids(table)) == (kept.version, [2])
 
 
 def test_a_version_is_kept_back_under_the_lock_and_on_disk(warehouse, table, monkeypatch):
     """A sweep sees it alive or marked, never neither; and a loss of power takes nothing of it."""
-    staged = fill(warehouse.stage("orders", {}), [1])
+    staged = fill(warehouse.begin("orders"), [1])
     home = table.parent / ".rivet/orders"
     seen, synced = [], recorded_syncs(monkeypatch)
     monkeypatch.setattr(heartbeat, "end", lambda *_: seen.append(is_locked(home)))
-    warehouse.keep_back(staged)
+    staged.withhold()
     assert seen == [True]
     folder = Path(staged.target.paths[0])
     durable = (folder / "part-0.snappy.parquet", folder, home / f"{staged.version}.kept", home)
@@ -244,10 +247,10 @@ def is_locked(home: Path) -> bool:
 def test_a_version_that_was_published_and_still_has_its_mark_is_published(warehouse, table):
     """Its process was killed at that very moment."""
     publish(warehouse, [1])
-    kept = kept_back(warehouse, [2])
+    kept = withheld(warehouse, [2])
     mark = table.parent / f".rivet/orders/{kept.version}.kept"
     text = mark.read_text()
-    warehouse.publish(warehouse.take_up("orders", kept.version), "by hand")
+    warehouse.take_up("orders", kept.version).commit("by hand")
     mark.write_text(text)
     assert [one.state for one in warehouse.versions("orders")] == ["current", "older"]
     assert refused(warehouse.take_up, "orders", kept.version).code == "RVT-408"
@@ -281,17 +284,17 @@ def test_what_a_persons_link_leads_to_stays(warehouse, table, place):
 
 
 def test_a_run_that_fails_after_publishing_takes_nothing_from_a_link_that_was_renamed(warehouse, table):
-    staged = fill(warehouse.stage("orders", {}), [1])
-    warehouse.publish(staged, "run")
+    staged = fill(warehouse.begin("orders"), [1])
+    staged.commit("run")
     table.rename(table.parent / "mine")
-    warehouse.discard(staged)
+    staged.abort()
     assert ids(table.parent / "mine") == [1]
 
 
 def test_a_name_of_a_version_leads_to_no_other_table(warehouse, table):
     publish(warehouse, [1])
-    other = fill(warehouse.stage("other", {}), [2])
-    warehouse.keep_back(other)
+    other = fill(warehouse.begin("other"), [2])
+    other.withhold()
     before = tree(table.parent)
     for name in (f"../other/{other.version}", f"{other.version}\n", f"./{other.version}", "", ".", "lock"):
         for call in (warehouse.restage, warehouse.take_up):
@@ -319,7 +322,7 @@ def test_signs_of_life_are_given_while_files_are_copied(warehouse, table, monkey
     monkeypatch.setattr(heartbeat, "beat", lambda *_: beats.set())
     staged = warehouse.restage("orders", first.version)
     monkeypatch.undo()
-    warehouse.publish(staged, "rollback")
+    staged.commit("rollback")
     assert ids(table) == [1, 2]
 
 
@@ -349,7 +352,7 @@ def test_a_file_that_is_there_is_never_copied_over(tmp_path):
 def test_eviction_leaves_nothing_but_what_another_run_builds(warehouse, table):
     publish(warehouse, [1])
     last = publish(warehouse, [2])
-    building = fill(warehouse.stage("orders", {}), [3])
+    building = fill(warehouse.begin("orders"), [3])
     warehouse.evict(last)
     assert warehouse.current("orders") is None
     assert not table.exists()

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from support.landing import READERS, archived, catalog, plan, put, read, rows, rows_ever, zone_files
 from support.tables import refused
 
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
+from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution import transaction
 
@@ -128,7 +128,7 @@ def test_the_record_holds_what_is_there_and_no_more(tmp_path):
 def test_a_run_whose_publish_failed_has_read_nothing(tmp_path):
     put(tmp_path, "a.csv", 1)
     read(tmp_path, "second")
-    with patch.object(FilesystemCatalog, "publish", side_effect=RivetError("RVT-404", "full")):
+    with patch.object(FilesystemTransaction, "commit", side_effect=RivetError("RVT-404", "full")):
         assert refused(read, tmp_path, "first").code == "RVT-404"
     assert zone_files(tmp_path) == {"a.csv": "1"}
     read(tmp_path, "first")
@@ -184,19 +184,19 @@ def test_what_cannot_be_archived_is_published_all_the_same(tmp_path):
 
 def test_a_run_that_was_overtaken_looks_again(tmp_path):
     put(tmp_path, "a.csv", 1)
-    publish = FilesystemCatalog.publish
+    commit = FilesystemTransaction.commit
     left = [1]
 
     def overtaken(*arguments):
         if left[0]:
             left[0] -= 1
             put(tmp_path, "b.csv", 2)
-            with patch.object(FilesystemCatalog, "publish", publish):
+            with patch.object(FilesystemTransaction, "commit", commit):
                 read(tmp_path)
             put(tmp_path, "c.csv", 3)
-        return publish(*arguments)
+        return commit(*arguments)
 
-    with patch.object(FilesystemCatalog, "publish", overtaken):
+    with patch.object(FilesystemTransaction, "commit", overtaken):
         result = read(tmp_path)
     assert [file.path for file in result.published.landed["zone"].files] == ["zone/c.csv"]
     assert (rows(tmp_path), rows_ever(tmp_path)) == ([3], [1, 2, 3])
@@ -208,7 +208,7 @@ def test_after_a_rollback_the_files_of_the_newer_versions_are_read_again(tmp_pat
     put(tmp_path, "b.csv", 2)
     read(tmp_path, assembly=KEEP)
     lake = catalog(tmp_path)
-    lake.publish(lake.restage("first", first.version), "rollback")
+    lake.restage("first", first.version).commit("rollback")
     read(tmp_path, assembly=KEEP)
     assert rows(tmp_path) == [2]
 
@@ -246,10 +246,10 @@ class Zone(RuleBasedStateMachine):
         (self.root / "lake/zone" / name).unlink()
         del self.there[name]
 
-    @rule(table=st.sampled_from(READERS), archives=st.booleans(), fails=st.sampled_from(["", "", "publish", "archive"]))
+    @rule(table=st.sampled_from(READERS), archives=st.booleans(), fails=st.sampled_from(["", "", "commit", "archive"]))
     def reads(self, table: str, archives: bool, fails: str) -> None:
         error = RivetError("RVT-404", "full")
-        broken = {"publish": FilesystemCatalog, "archive": FilesystemLandingZone}.get(fails)
+        broken = {"commit": FilesystemTransaction, "archive": FilesystemLandingZone}.get(fails)
         assembly = plan(archives)
         if not self.there and table not in self.began:
             assert refused(read, self.root, table).code == "RVT-403"  # nothing tells the columns

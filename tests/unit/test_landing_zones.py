@@ -3,7 +3,6 @@
 import errno
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -11,7 +10,7 @@ import pytest
 from support.tables import catalog, fill, publish, refused, tree
 
 from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
-from rivet_dagster.model.storage import LandedFile, Reading
+from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
 
 NAMES = ("a.csv", "b c.csv", "[x]*.csv", "2026/01/d.csv", "2026/day=1/e.csv", "%41.csv", "ümlaut.csv")
 IGNORED = (".hidden.csv", "_tmp.csv", "_archive/v1/a.csv", "2026/_archive/v1/d.csv", ".git/x.csv", "_day/z.csv")
@@ -233,8 +232,8 @@ def test_a_link_is_moved_and_leads_to_the_same_file(tmp_path):
 
 
 READ = {
-    "zone": Reading((LandedFile("zone/\udc80ü.csv", 1, 2),), (LandedFile("zone/b.csv", 3, 4),), "id INT"),
-    "empty": Reading(),
+    "zone": ConsumedFiles((LandedFile("zone/\udc80ü.csv", 1, 2),), (LandedFile("zone/b.csv", 3, 4),), "id INT"),
+    "empty": ConsumedFiles(),
 }
 
 
@@ -243,12 +242,12 @@ def warehouse(tmp_path):
     return catalog(tmp_path, versions=3)
 
 
-def staged(warehouse, landed):
-    return replace(fill(warehouse.stage("orders", {}), [1]), landed=landed)
+def staged(warehouse):
+    return fill(warehouse.begin("orders"), [1])
 
 
 def test_what_a_version_was_made_of_is_published_with_it(tmp_path, warehouse):
-    published = warehouse.publish(staged(warehouse, READ), "run")
+    published = staged(warehouse).commit("run", READ)
     assert published.landed == READ
     assert catalog(tmp_path).current("orders") == published
     assert warehouse.published_by("orders", "run").landed == READ
@@ -266,22 +265,22 @@ def test_a_version_of_an_older_release_was_made_of_nothing(warehouse):
 
 
 def test_an_older_version_brings_back_its_own_record(warehouse):
-    first = warehouse.publish(staged(warehouse, READ), "one")
+    first = staged(warehouse).commit("one", READ)
     publish(warehouse, [2])
-    back = warehouse.publish(warehouse.restage("orders", first.version), "rollback")
+    back = warehouse.restage("orders", first.version).commit("rollback")
     assert back.landed == READ
 
 
 def test_a_version_that_was_kept_back_keeps_its_record(tmp_path, warehouse):
-    kept = staged(warehouse, READ)
-    warehouse.keep_back(kept)
+    kept = staged(warehouse)
+    kept.withhold(inputs=READ)
     publish(warehouse, [2])
-    assert catalog(tmp_path).publish(catalog(tmp_path).take_up("orders", kept.version), "by hand").landed == READ
+    assert catalog(tmp_path).take_up("orders", kept.version).commit("by hand").landed == READ
     assert not [path for path in tree(tmp_path / "warehouse") if ".kept" in path]
 
 
 def test_a_mark_of_an_older_release_was_made_of_nothing(tmp_path, warehouse):
-    kept = staged(warehouse, READ)
-    warehouse.keep_back(kept)
+    kept = staged(warehouse)
+    kept.withhold(inputs=READ)
     (tmp_path / f"warehouse/.rivet/orders/{kept.version}.kept").write_text("")
-    assert warehouse.take_up("orders", kept.version).landed == {}
+    assert warehouse.take_up("orders", kept.version).commit("by hand").landed == {}

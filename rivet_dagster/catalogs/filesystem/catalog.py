@@ -1,38 +1,40 @@
-"""The catalog ``filesystem``: options, and the five verbs in terms of sources and versions."""
+"""The catalog ``filesystem``: what it can do, in terms of sources and versions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.filesystem import examining, heartbeat, shelf, sources, versions
-from rivet_dagster.catalogs.filesystem.carry import flatten, keep_permissions, share, sorted_out
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
+from rivet_dagster.catalogs.filesystem import examining, sources, versions, withheld
 from rivet_dagster.catalogs.filesystem.columns import source_columns
-from rivet_dagster.catalogs.filesystem.footers import Marks, marks, parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.data_files import Footers
+from rivet_dagster.catalogs.filesystem.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.formats import as_texts, chosen_format, format_of, reader_options
-from rivet_dagster.catalogs.filesystem.kept_mark import Mark
 from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
 from rivet_dagster.catalogs.filesystem.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.listing import source_files
 from rivet_dagster.catalogs.filesystem.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, looking, names_in
-from rivet_dagster.catalogs.filesystem.staging import base_folder, base_of, files_of, publish, staged_files
+from rivet_dagster.catalogs.filesystem.staging import StagedVersion
 from rivet_dagster.catalogs.filesystem.sweep import building, sweep
 from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
-from rivet_dagster.catalogs.filesystem.watermark import greatest, read_override, write_override
+from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
+from rivet_dagster.catalogs.filesystem.watermark import max_of, read_override, write_override
 from rivet_dagster.catalogs.filesystem.whereabouts import Whereabouts
-from rivet_dagster.catalogs.filesystem.writing import write_rows, writing
+from rivet_dagster.catalogs.filesystem.withheld_mark import Mark
+from rivet_dagster.catalogs.filesystem.writing import writing
+from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.entry_points import refuse_wrong_options
 from rivet_dagster.model.finding import Finding
+from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import Base, LandedFile, Published, Record, Rest, Staged, Statistics, Touched, Version
+from rivet_dagster.model.storage import Published, Statistics, Version
 from rivet_dagster.model.watermark import Override
 
 
@@ -49,11 +51,10 @@ class FilesystemCatalog(FilesystemTraits):
         self.name = spec.name
         self._place = Place.of(spec.options["path"], root)
         self._format: str = spec.options.get("format", "parquet")
-        self._kept = int(spec.options.get("versions", 2))
-        self._audited: dict[str, Marks] = {}
+        self._keep = int(spec.options.get("versions", 2))
         self._whereabouts = Whereabouts(self._place)
 
-    def source(self, table: str, options: Mapping[str, Any]) -> Files:
+    def relation(self, table: str, options: Mapping[str, Any]) -> Files:
         """The files of ``table``; a table that this catalog published is read in the version it has now."""
         where = self._place.join(table)
         if is_remote(where):
@@ -125,7 +126,7 @@ class FilesystemCatalog(FilesystemTraits):
             return ()
         layout = self._layout(table)
         with looking(layout.link):
-            return shelf.all_versions(layout)
+            return withheld.all_versions(layout)
 
     def read(self, published: Published) -> Files:
         """The version's own folder: a query planned on it finishes even when another version is published."""
@@ -133,15 +134,17 @@ class FilesystemCatalog(FilesystemTraits):
 
     def statistics(self, published: Published) -> Statistics:
         """What the footers of its files tell."""
-        folder = versions.folder(self._layout(published.table), published.version)
+        layout = self._layout(published.table)
+        folder = versions.folder(layout, published.version)
         with looking(folder):
-            return read_statistics(parquet_files(folder))
+            return Footers(layout.files(published.version)).statistics(parquet_files(folder))
 
-    def greatest(self, published: Published, column: str) -> Any:
-        """The column is read through this process."""
+    def max_of(self, published: Published, column: str) -> Any:
+        """The column is read through this process where its files' footers do not tell."""
+        statistics = self.statistics(published)
         folder = versions.folder(self._layout(published.table), published.version)
         with looking(folder):
-            return greatest(folder, column)
+            return max_of(folder, statistics, column)
 
     def watermark_override(self, published: Published) -> Override | None:
         """A file beside the version."""
@@ -155,8 +158,10 @@ class FilesystemCatalog(FilesystemTraits):
         with writing(layout.home):
             write_override(layout, published.version, override)
 
-    def stage(self, table: str, options: Mapping[str, Any]) -> Staged:
-        """An empty folder beside the published ones; ``options`` are the engine's Parquet writer options."""
+    def begin(
+        self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
+    ) -> FilesystemTransaction:
+        """Make an empty folder beside the published ones; ``options`` are the engine's Parquet writer options."""
         if self._place.remote:
             message = f"{self.uri(table)} has no atomic switch from one version of a table to the next"
             raise RivetError("RVT-402", message)
@@ -169,109 +174,28 @@ class FilesystemCatalog(FilesystemTraits):
         with writing(layout.home):
             sweep(layout)  # first: what a dead run left may be what fills the disk
             version = versions.begin(layout)
-        return self._staged(layout, version, base, writer_options)
+        return self._transaction(layout, version, base, session, writer_options)
 
-    def put(self, staged: Staged, rows: Any) -> bool:
-        """One more file, of columns that Spark reads as what they are."""
-        layout = self._layout(staged.table)
-        folder = layout.data(staged.version)
-        with writing(folder), heartbeat.required(layout, staged.version):
-            return write_rows(rows, folder)
-
-    def base(self, staged: Staged) -> Base | None:
-        """The base's own folder, with the columns of its first file."""
-        layout = self._layout(staged.table)
-        with looking(layout.home), heartbeat.required(layout, staged.version):
-            return base_of(layout, staged)
-
-    def written(self, staged: Staged) -> tuple[Files, Statistics] | None:
-        """The files that are there, as a list: others may come beside them."""
-        layout = self._layout(staged.table)
-        folder = layout.data(staged.version)
-        with writing(folder), heartbeat.required(layout, staged.version):
-            flatten(folder)
-            files = parquet_files(folder)
-            return (files_of(files), read_statistics(files)) if files else None
-
-    def carry(self, staged: Staged, touched: Touched) -> Rest:
-        """Share the files whose footers tell that they hold nothing that is touched."""
-        layout = self._layout(staged.table)
-        folder = layout.data(staged.version)
-        with writing(folder), heartbeat.required(layout, staged.version):
-            base = base_folder(layout, staged)
-            if base is None:
-                return Rest(0, None)
-            untouched, mixed, rows = sorted_out(parquet_files(base), touched)
-            for path in untouched:
-                share(path, folder)
-            shared = sum(path.stat().st_size for path in untouched)
-            return Rest(rows, files_of(mixed) if mixed else None, shared)
-
-    def audit(self, staged: Staged) -> tuple[Files, Statistics]:
-        """What was staged, and what the footers of its files tell of it."""
-        layout = self._layout(staged.table)
-        folder = layout.data(staged.version)
-        with writing(folder), heartbeat.required(layout, staged.version):
-            base = base_folder(layout, staged)
-            flatten(folder)
-            if base is not None:
-                keep_permissions(base, folder)
-            files = staged_files(folder, self._place.shown(folder))
-            self._audited[staged.version] = marks(files)
-            return files_of([folder]), read_statistics(files)
-
-    def beat(self, staged: Staged) -> None:
-        """A new time for the file beside the staged version."""
-        versions.beat(self._layout(staged.table), staged.version)
-
-    def publish(self, staged: Staged, identity: str, record: Record | None = None) -> Published:
-        """Switch the link; publishing again what is published already changes nothing."""
-        layout = self._layout(staged.table)
-        with writing(layout.home):
-            audited = self._audited.pop(staged.version, None)
-            shown = self._place.shown(layout.data(staged.version))
-            published = publish(layout, staged, identity, record, audited, self._kept, shown)
-        self._whereabouts.note()
-        return self._described(layout, published)
-
-    def discard(self, staged: Staged) -> None:
-        """Remove what was staged unless it has been published; nothing happens where it is gone already.
-
-        What the file system does not let go now is swept by a later run.
-        """
-        layout = self._layout(staged.table)
-        self._audited.pop(staged.version, None)
-        with suppress(OSError), versions.locked(layout):
-            if not versions.may_be_read(layout, staged.version):
-                versions.remove(layout, staged.version)
-
-    def keep_back(self, staged: Staged, identity: str = "") -> None:
-        """A mark beside the staged version."""
-        layout = self._layout(staged.table)
-        with writing(layout.home):
-            shelf.keep_back(layout, staged.version, Mark(staged.landed, identity or staged.identity))
-
-    def take_up(self, table: str, version: str) -> Staged:
+    def take_up(self, table: str, version: str) -> FilesystemTransaction:
         """The version without its mark, upon what is published now."""
         layout = self._layout(table)
         with writing(layout.home):
-            mark = shelf.take_up(layout, version)
-        staged = self._staged(layout, version, layout.published())
-        return replace(staged, landed=mark.landed, identity=mark.identity)
+            mark = withheld.take_up(layout, version)
+        return self._transaction(layout, version, layout.published(), origin=mark)
 
-    def restage(self, table: str, version: str) -> Staged:
+    def restage(self, table: str, version: str) -> FilesystemTransaction:
         """A new version that shares the older one's files on disk."""
         layout = self._layout(table)
         base = layout.published()
         with writing(layout.home):
-            new, landed = shelf.restage(layout, version)
-        return replace(self._staged(layout, new, base), landed=landed)
+            new, inputs = withheld.restage(layout, version)
+        return self._transaction(layout, new, base, origin=Mark(inputs), beside=(layout.files(version),))
 
     def evict(self, published: Published) -> None:
         """Remove the link, then the versions."""
         layout = self._layout(published.table)
         with writing(layout.home):
-            shelf.evict(layout, published.version)
+            withheld.evict(layout, published.version)
 
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
         """Remove the versions of dead runs in all tables; each as ``table/version``."""
@@ -301,11 +225,25 @@ class FilesystemCatalog(FilesystemTraits):
         """What a run does there is tried in a hidden folder."""
         return examining.examine(f"catalog {self.name}", self._place, self._layouts, publishes)
 
-    def _staged(
-        self, layout: TableLayout, version: str, base: str | None, options: Mapping[str, str] | None = None
-    ) -> Staged:
-        target = Files("parquet", (str(layout.data(version)),), options or {})
-        return Staged(self.name, layout.name, version, base, target)
+    def _transaction(
+        self,
+        layout: TableLayout,
+        version: str,
+        base: str | None,
+        session: EngineSession | None = None,
+        options: Mapping[str, str] = NO_OPTIONS,
+        origin: Mark | None = None,
+        beside: tuple[Path, ...] = (),
+    ) -> FilesystemTransaction:
+        footers = Footers(*beside, *((layout.files(base),) if base is not None else ()))
+        shown = self._place.shown(layout.data(version))
+        staged = StagedVersion(layout, version, base, options, session, footers, shown)
+
+        def published(manifest: Manifest) -> Published:
+            self._whereabouts.note()
+            return self._described(layout, manifest)
+
+        return FilesystemTransaction(staged, self._keep, published, origin)
 
     def _layouts(self) -> list[TableLayout]:
         if self._place.remote:

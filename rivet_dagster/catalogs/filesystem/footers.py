@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,6 @@ from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
 from rivet_dagster.catalogs.filesystem.presence import names_in
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
-
-Marks = dict[str, tuple[int, int]]
-"""The size and time of each file by its name."""
 
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _EXACT = ("INT32", "INT64", "BOOLEAN")
@@ -30,20 +29,49 @@ def is_data(path: Path) -> bool:
     return not path.name.startswith(("_", "."))
 
 
-def marks(files: list[Path]) -> Marks:
-    """What tells files apart from the same ones with other content. Raises RVT-407."""
-    try:
-        return {path.name: (path.stat().st_size, path.stat().st_mtime_ns) for path in files}
-    except FileNotFoundError as error:
-        raise RivetError("RVT-407", f"the file {error.filename}, which the engine wrote, has vanished") from error
+@dataclass(frozen=True)
+class Footer:
+    """What one file tells without its rows; ``schema`` is the one that Spark noted, as JSON."""
+
+    statistics: Statistics
+    schema: str | None = None
+
+
+def footer_of(path: Path) -> Footer:
+    """Return what a file tells. Raises RVT-407."""
+    footer = read_footer(path)
+    columns = _columns(footer)
+    statistics = Statistics(footer.num_rows, path.stat().st_size, columns, _values(footer, columns))
+    return Footer(statistics, spark_schema(footer))
+
+
+def together(parts: Sequence[Statistics]) -> Statistics:
+    """Return the statistics of a table that files (at least one) make up, from those of the files.
+
+    >>> one, other = Statistics(2, 9, values={"id": ColumnStatistics(0, 1, 2)}), Statistics(1, 5)
+    >>> together([one, one]).values, together([one, other]).values
+    ({'id': ColumnStatistics(nulls=0, least=1, greatest=2)}, {'id': ColumnStatistics(nulls=None, ...)})
+    """
+    first = parts[0]
+    values = {name: _of_all([(part.rows, part.values.get(name)) for part in parts]) for name in first.values}
+    return Statistics(sum(part.rows for part in parts), sum(part.bytes for part in parts), first.columns, values)
+
+
+def _of_all(parts: Sequence[tuple[int, ColumnStatistics | None]]) -> ColumnStatistics:
+    there = [(rows, known) for rows, known in parts if rows]
+    if not all(known is not None and known.nulls is not None for _, known in there):
+        return ColumnStatistics()
+    found = [(rows, known) for rows, known in there if known is not None]
+    nulls = sum(known.nulls or 0 for _, known in found)
+    bounded = [known for rows, known in found if known.nulls != rows]
+    if not bounded or any(known.least is None for known in bounded):
+        return ColumnStatistics(nulls)
+    return ColumnStatistics(nulls, min(known.least for known in bounded), max(known.greatest for known in bounded))
 
 
 def read_statistics(files: list[Path]) -> Statistics:
-    """Rows, bytes, columns and their values of the table that ``files`` (at least one) make up. Raises RVT-407."""
-    footers = [read_footer(path) for path in files]
-    rows = sum(footer.num_rows for footer in footers)
-    columns = _columns(footers[0])
-    return Statistics(rows, sum(path.stat().st_size for path in files), columns, _values(footers, columns))
+    """Return what ``files``, at least one, tell of the table that they make up. Raises RVT-407."""
+    return together([footer_of(path).statistics for path in files])
 
 
 def read_footer(path: Path) -> Any:
@@ -56,11 +84,6 @@ def read_footer(path: Path) -> Any:
     except (OSError, pa.ArrowException) as error:
         why = str(error).strip()
         raise RivetError("RVT-407", f"the file {path}, as the engine wrote it, cannot be read: {why}") from error
-
-
-def columns_of(path: Path) -> tuple[tuple[str, str], ...]:
-    """The columns of a file, as (name, the engine's type). Raises RVT-407."""
-    return _columns(read_footer(path))
 
 
 def spark_schema(footer: Any) -> str | None:
@@ -77,14 +100,14 @@ def spark_columns(footer: Any) -> tuple[tuple[str, str], ...] | None:
     return tuple((field["name"], spark_type(field["type"])) for field in json.loads(described)["fields"])
 
 
-def _values(footers: list[Any], columns: tuple[tuple[str, str], ...]) -> dict[str, ColumnStatistics]:
+def _values(footer: Any, columns: tuple[tuple[str, str], ...]) -> dict[str, ColumnStatistics]:
     """What all row groups together tell of each column, and of each field of a struct by its path: ``place.city``.
 
     Nothing of a column with dots in its name, nor of what lists and maps hold.
     """
-    schema = footers[0].schema
+    schema = footer.schema
     types = {name.lower(): type_ for name, type_ in columns}
-    groups = [footer.row_group(number) for footer in footers for number in range(footer.num_row_groups)]
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     groups = [group for group in groups if group.num_rows]
     values = {}
     for position in range(len(schema)):

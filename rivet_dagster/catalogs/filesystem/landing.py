@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.contract import LandingZone
+from rivet_dagster.catalogs.capabilities.landing import LandingZone
 from rivet_dagster.catalogs.filesystem.formats import chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.listing import described, listed, require_folder
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
 from rivet_dagster.catalogs.filesystem.sources import existing, fixed_folder, is_glob, matches
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.relations import Files
-from rivet_dagster.model.storage import LandedFile
 
 ARCHIVE = "_archive"
 """The folder beside the files that they are moved to; engines pass over it, and so do we."""

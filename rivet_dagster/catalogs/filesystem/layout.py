@@ -7,17 +7,18 @@
     <path>/.rivet/orders/00000001-5be2f7c3.json
     <path>/.rivet/orders/00000002-9c41d0aa/
     <path>/.rivet/orders/00000002-9c41d0aa.json
+    <path>/.rivet/orders/00000002-9c41d0aa.files.json  rows and bounds of each file
     <path>/.rivet/orders/00000002-9c41d0aa.watermark  set by hand for the run that follows
     <path>/.rivet/orders/00000003-07fe3b1d/      being built
     <path>/.rivet/orders/00000003-07fe3b1d.alive
-    <path>/.rivet/orders/00000004-e0a95c2f/      kept back
+    <path>/.rivet/orders/00000004-e0a95c2f/      withheld
     <path>/.rivet/orders/00000004-e0a95c2f.kept
     <path>/.rivet/orders/00000001-1d0c52e9.removed/  being removed
     <path>/.rivet/orders/publishers.jsonl  of expired versions
     <path>/.rivet/orders/lock
 
 A folder whose version the link cannot be followed back to, manifest by manifest, was never published; without a sign of
-life beside it, it is a dead run's, unless a mark says that it is kept back, or a link that a person made leads to it.
+life beside it, it is a dead run's, unless a mark says that it is withheld, or a link that a person made leads to it.
 """
 
 from __future__ import annotations
@@ -98,8 +99,12 @@ class TableLayout:
         """The file whose time says when the run that builds a version was last alive."""
         return self._of(version, ".alive")
 
-    def kept(self, version: str) -> Path:
-        """The file that marks a version as kept back."""
+    def files(self, version: str) -> Path:
+        """The file that says what the footers of a version's files tell."""
+        return self._of(version, ".files.json")
+
+    def withheld(self, version: str) -> Path:
+        """The file that marks a version as withheld."""
         return self._of(version, ".kept")
 
     def watermark(self, version: str) -> Path:
@@ -119,7 +124,7 @@ class TableLayout:
     def versions(self) -> set[str]:
         """All versions of which anything is there."""
         names = names_in(self.home)
-        bare = (os.path.splitext(name)[0] if name.endswith(_SUFFIXES) else name for name in names)
+        bare = (name.partition(".")[0] if name.endswith(_SUFFIXES) else name for name in names)
         return {name for name in bare if _VERSION.fullmatch(name)}
 
     def link_text(self, version: str) -> str:

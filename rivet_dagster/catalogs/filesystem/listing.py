@@ -10,7 +10,7 @@ from rivet_dagster.catalogs.filesystem.place import Place, is_remote
 from rivet_dagster.catalogs.filesystem.presence import is_folder, looking
 from rivet_dagster.catalogs.filesystem.sources import data_files, fixed_folder, hint, is_glob, roots
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.storage import LandedFile
+from rivet_dagster.model.inputs import LandedFile
 
 
 def source_files(place: Place, table: str, default_format: str) -> tuple[LandedFile, ...]:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.damage import damage
-from rivet_dagster.catalogs.filesystem.readings import readings_from_json
+from rivet_dagster.catalogs.filesystem.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.storage import Published, Reading, Record, Statistics
+from rivet_dagster.model.inputs import Inputs
+from rivet_dagster.model.storage import Published, Record, Statistics
 
 
 @dataclass(frozen=True)
 class Manifest:
     """One version; ``base`` is the version it came after and ``rows_before`` how many rows that held.
 
-    ``identity`` published it; where that was a person, ``made_by`` is the run that made it. ``landed`` says by landing
-    zone what it was made of.
+    ``identity`` published it; where that was a person, ``made_by`` is the run that made it. ``inputs`` says what it was
+    made from.
     """
 
     version: str
@@ -34,7 +34,7 @@ class Manifest:
     columns: tuple[tuple[str, str], ...]
     published_at: str
     record: Record
-    landed: Mapping[str, Reading] = field(default_factory=dict)
+    inputs: Inputs = field(default_factory=dict)
     made_by: str = ""
 
     @classmethod
@@ -45,7 +45,7 @@ class Manifest:
         identity: str,
         statistics: Statistics,
         record: Record | None = None,
-        landed: Mapping[str, Reading] | None = None,
+        inputs: Inputs | None = None,
         made_by: str = "",
     ) -> Manifest:
         """The manifest of a version that is about to come after ``base``, all rows replaced unless ``record`` says."""
@@ -59,7 +59,7 @@ class Manifest:
             columns=statistics.columns,
             published_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             record=record or Record(statistics.rows, 0, base.rows if base else 0, statistics.bytes),
-            landed=landed or {},
+            inputs=inputs or {},
             made_by=made_by,
         )
 
@@ -84,7 +84,7 @@ class Manifest:
             self.rows_before,
             self.identity,
             self.record,
-            self.landed,
+            self.inputs,
         )
 
     def write(self, path: Path) -> None:
@@ -96,9 +96,14 @@ class Manifest:
             os.fsync(file.fileno())
 
     def _fields(self) -> dict[str, Any]:
-        fields = asdict(self)
+        """Its JSON; what the first releases did not know is there only where it says something."""
+        fields = summary(self) | {"columns": self.columns, _LANDED: landed_as_json(self.inputs)}
+        positions = positions_as_json(self.inputs)
+        fields |= {"inputs": positions} if positions else {}
         return fields if self.made_by else {key: value for key, value in fields.items() if key != "made_by"}
 
+
+_LANDED = "landed"
 
 _REMEDY = (
     "Bring it back from a backup. Or remove it: its version is then read off the data, older ones are not known any "
@@ -114,7 +119,7 @@ def read_manifest(path: Path) -> Manifest | None:
         return None
     with damage(path, _REMEDY):
         fields = json.loads(text)
-        newer = sorted(fields.keys() - {one.name for one in dataclasses.fields(Manifest)})
+        newer = sorted(fields.keys() - {one.name for one in dataclasses.fields(Manifest)} - {_LANDED})
         if newer:
             message = f"{path} is a newer release's: this one does not know {', '.join(newer)}"
             raise RivetError("RVT-407", message, remediation="Update rivet_dagster here.")
@@ -122,8 +127,10 @@ def read_manifest(path: Path) -> Manifest | None:
 
 
 def summary(manifest: Manifest) -> dict[str, Any]:
-    """The fields, without columns and readings, that ``manifest_from`` takes."""
-    return {key: value for key, value in asdict(manifest).items() if key not in ("columns", "landed")}
+    """Return the fields, without columns and inputs, that ``manifest_from`` takes."""
+    return {
+        key: value for key, value in asdict(replace(manifest, inputs={})).items() if key not in ("columns", "inputs")
+    }
 
 
 def manifest_from(fields: dict[str, Any]) -> Manifest:
@@ -131,5 +138,5 @@ def manifest_from(fields: dict[str, Any]) -> Manifest:
     columns = tuple((name, type_) for name, type_ in fields.pop("columns", ()))
     replaced = Record(fields["rows"], 0, fields["rows_before"])  # all that the first release could do
     record = Record(**fields.pop("record")) if "record" in fields else replaced
-    landed = readings_from_json(fields.pop("landed", {}))
-    return Manifest(**fields, columns=columns, record=record, landed=landed)
+    inputs = inputs_from_json(fields.pop(_LANDED, {}), fields.pop("inputs", {}))
+    return Manifest(**fields, columns=columns, record=record, inputs=inputs)

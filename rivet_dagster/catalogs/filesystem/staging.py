@@ -1,108 +1,181 @@
-"""A version on its way to readers: what it builds upon, what has been written to it, and the switch."""
+"""A version that is being filled: what it builds upon, and what has been written to it."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from rivet_dagster.catalogs.filesystem import heartbeat, publishers, versions
-from rivet_dagster.catalogs.filesystem.footers import (
-    Marks,
-    columns_of,
-    marks,
-    parquet_files,
-    read_footer,
-    read_statistics,
-    spark_schema,
-)
+from rivet_dagster.catalogs.beating import beating
+from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+from rivet_dagster.catalogs.filesystem import heartbeat, versions
+from rivet_dagster.catalogs.filesystem.copy_on_write import flatten, keep_permissions, pruned, share
+from rivet_dagster.catalogs.filesystem.data_files import Footers, Mark, mark
+from rivet_dagster.catalogs.filesystem.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.manifest import Manifest
-from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
+from rivet_dagster.catalogs.filesystem.presence import looking
+from rivet_dagster.catalogs.filesystem.writing import write_rows, writing
+from rivet_dagster.catalogs.rewriting.intervals import Affected
+from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
+from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Files
-from rivet_dagster.model.storage import Base, Record, Staged
+from rivet_dagster.model.storage import Base, StoredRows
+from rivet_dagster.sql.write_strategies.layout import nothing_of
+
+_WRITTEN = "rivet_written"
 
 
-def base_folder(table: TableLayout, staged: Staged) -> Path | None:
-    """The folder of the version that ``staged`` builds upon; None where there is none, or a person removed its files.
+@dataclass
+class StagedVersion(RewritableVersion):
+    """A folder of files beside those of the published versions.
 
-    Raises RVT-405 where so many others have published since that it has expired.
+    ``upon`` is the version that was published when it was begun (None: the table did not exist); ``audited`` are its
+    files as they were judged.
     """
-    if staged.base is None:
-        return None
-    folder = table.data(staged.base)
-    if parquet_files(folder):
-        return folder
-    if table.published() == staged.base:
-        return None
-    message = f"the version {staged.base} of '{staged.table}', which this run began upon, has been removed"
-    raise RivetError("RVT-405", message)
 
+    table: TableLayout
+    name: str
+    upon: str | None
+    options: Mapping[str, str]
+    engine_session: EngineSession | None
+    footers: Footers
+    shown: str
+    audited: frozenset[Mark] | None = None
 
-def base_of(table: TableLayout, staged: Staged) -> Base | None:
-    """That version as an engine reads it, with the columns of its first file. Raises RVT-405."""
-    folder = base_folder(table, staged)
-    return Base(files_of([folder]), columns_of(parquet_files(folder)[0])) if folder else None
+    @property
+    def session(self) -> EngineSession:
+        """The session that fills it."""
+        assert self.engine_session is not None, "begun without a session, a version takes rows of this process alone"
+        return self.engine_session
 
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return self.table.data(self.name)
 
-def files_of(paths: list[Path]) -> Files:
-    """A version's folder, or some of its files, with the schema that the engine need not look for then."""
-    first = next(iter(parquet_files(paths[0]))) if is_folder(paths[0]) else paths[0]
-    schema = spark_schema(read_footer(first))
-    return Files("parquet", tuple(str(path) for path in paths), {"schema": schema} if schema else {})
+    @property
+    def target(self) -> Files:
+        """What an engine adds rows to."""
+        return Files("parquet", (str(self.folder),), self.options)
 
+    @property
+    def base(self) -> Base | None:
+        """The base's own folder, with the columns of its first file."""
+        with looking(self.table.home), heartbeat.required(self.table, self.name):
+            return self._base
 
-def staged_files(folder: Path, shown: str) -> list[Path]:
-    """The files of a version, of which a message speaks as ``shown``. Raises RVT-402 where there are none."""
-    files = parquet_files(folder)
-    if not files:
-        raise RivetError(
-            "RVT-402",
-            f"the engine has written no file to {shown}",
-            remediation="Engine and catalog must see one file system: mount the folder where the engine runs.",
-        )
-    return files
+    def add(self, frame: Frame, context: WriteContext, split_by: str | None = None) -> None:
+        """Have the engine write files; those of a split write lie in subfolders until they are looked at."""
+        self.session.write(frame, self.target, context.progress, split_by)
+        if split_by is not None and not self._added_files():
+            self.session.register(_WRITTEN, frame)
+            self.session.write(self.session.query(nothing_of(_WRITTEN)), self.target)
 
+    def put(self, rows: object) -> bool:
+        """Write one more file, of columns that Spark reads as what they are."""
+        with writing(self.folder), heartbeat.required(self.table, self.name):
+            return write_rows(rows, self.folder)
 
-def publish(
-    table: TableLayout,
-    staged: Staged,
-    identity: str,
-    record: Record | None,
-    audited: Marks | None,
-    kept: int,
-    shown: str,
-) -> Manifest:
-    """Switch readers to ``staged``, of which ``kept`` versions stay; ``audited`` are its files as they were judged."""
-    if table.published() == staged.version and (done := versions.manifest_of(table, staged.version)):
-        return done
-    with heartbeat.required(table, staged.version):
-        files = staged_files(table.data(staged.version), shown)
-        statistics = read_statistics(files)
-        if audited is not None and audited != marks(files):
-            raise RivetError("RVT-407", f"the files in {shown} have changed since they were judged")
-        versions.tidy(table, staged.version)
-        versions.sync_data(table, staged.version)
-        since = heartbeat.now(table)
-    with versions.locked(table):
-        version = table.published()
-        current = versions.manifest_of(table, version) if version else None
-        heartbeat.beat(table, staged.version, since)
-        if version != staged.base:
-            seen = version or "nothing"
-            message = f"'{staged.table}' was at {staged.base or 'nothing'} when this run began and is at {seen} now"
-            raise RivetError("RVT-405", message)
-        manifest = Manifest.now(staged.version, current, identity, statistics, record, staged.landed, staged.identity)
-        manifest.write(table.manifest(staged.version))
-        versions.sync(table.home)
-        if version is None:
-            publishers.forget(table)
-            for folder in (table.home, table.home.parent, table.folder):
-                versions.sync_entry(folder)
-        versions.switch(table, staged.version)
-        heartbeat.end(table, staged.version)
-        if exists(table.kept(staged.version)):
-            table.kept(staged.version).unlink()
-        with suppress(OSError, RivetError):  # it is published; the next run tells what is wrong with others
-            versions.expire(table, kept)
-    return manifest
+    def added(self) -> StoredRows:
+        """Return the files that are there, as a list: others may come beside them."""
+        files = self._added_files()
+        if not files:
+            return self.audit()
+        with writing(self.folder), heartbeat.required(self.table, self.name):
+            return StoredRows(self._relation(files, files), self.footers.statistics(files))
+
+    def share(self, affected: Affected) -> Remaining:
+        """Share the files whose footers tell that they hold nothing that is affected."""
+        with writing(self.folder), heartbeat.required(self.table, self.name):
+            base = self._base_folder
+            if base is None:
+                return Remaining(0, None)
+            unchanged, mixed, rows = pruned(parquet_files(base), affected, self.footers)
+            for path in unchanged:
+                share(path, self.folder)
+            shared = sum(path.stat().st_size for path in unchanged)
+            return Remaining(rows, self._relation(mixed, mixed) if mixed else None, shared)
+
+    def audit(self) -> StoredRows:
+        """Return the whole folder; the table keeps its permissions."""
+        with writing(self.folder), heartbeat.required(self.table, self.name):
+            base = self._base_folder
+            flatten(self.folder)
+            if base is not None:
+                keep_permissions(base, self.folder)
+            files = self.files()
+            self.audited = frozenset(map(mark, files))
+            return StoredRows(self._relation([self.folder], files), self.footers.statistics(files))
+
+    def files(self) -> list[Path]:
+        """Return its files. Raises RVT-402 where there are none."""
+        files = parquet_files(self.folder)
+        if not files:
+            raise RivetError(
+                "RVT-402",
+                f"the engine has written no file to {self.shown}",
+                remediation="Engine and catalog must see one file system: mount the folder where the engine runs.",
+            )
+        return files
+
+    @contextmanager
+    def scratch(self) -> Iterator[StagedVersion]:
+        """Begin another version of the same table, which nobody publishes."""
+        with writing(self.table.home):
+            name = versions.begin(self.table)
+        scratch = StagedVersion(self.table, name, None, {}, self.session, Footers(), self.shown)
+        try:
+            with beating(scratch.beat, self.table.name):
+                yield scratch
+        finally:
+            scratch.remove()
+
+    def beat(self) -> None:
+        """Set a new time for the file beside the version."""
+        versions.beat(self.table, self.name)
+
+    def remove(self) -> None:
+        """Remove it unless it has been published; nothing happens where it is gone already.
+
+        What the file system does not let go now is swept by a later run.
+        """
+        with suppress(OSError), versions.locked(self.table):
+            if not versions.may_be_read(self.table, self.name):
+                versions.remove(self.table, self.name)
+
+    def _added_files(self) -> list[Path]:
+        with writing(self.folder), heartbeat.required(self.table, self.name):
+            flatten(self.folder)
+            return parquet_files(self.folder)
+
+    @property
+    def _base_folder(self) -> Path | None:
+        """The base's folder; None where there is none, or a person removed its files.
+
+        Raises RVT-405 where so many others have published since that it has expired.
+        """
+        if self.upon is None:
+            return None
+        folder = self.table.data(self.upon)
+        if parquet_files(folder):
+            return folder
+        if self.table.published() == self.upon:
+            return None
+        message = f"the version {self.upon} of '{self.table.name}', which this run began upon, has been removed"
+        raise RivetError("RVT-405", message)
+
+    @cached_property
+    def _base(self) -> Base | None:
+        folder = self._base_folder
+        if folder is None:
+            return None
+        files = parquet_files(folder)
+        return Base(self._relation([folder], files), self.footers.of(files[0]).statistics.columns)
+
+    def _relation(self, paths: list[Path], files: list[Path]) -> Files:
+        """A version's folder, or some of its files, with the schema that the engine need not look for then."""
+        schema = self.footers.of(files[0]).schema
+        return Files("parquet", tuple(str(path) for path in paths), {"schema": schema} if schema else {})

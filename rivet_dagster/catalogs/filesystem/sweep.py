@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rivet_dagster.catalogs.contract import DEAD_AFTER
+from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER
 from rivet_dagster.catalogs.filesystem import heartbeat, versions
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.links import unlinked
@@ -38,7 +38,7 @@ def sweep(table: TableLayout) -> list[str]:
         for version in published:  # their runs may have died right after they had published
             heartbeat.end(table, version)
         for version in published & marked:
-            table.kept(version).unlink(missing_ok=True)
+            table.withheld(version).unlink(missing_ok=True)
         for version in marked - published:  # whoever took it up may have died
             if not heartbeat.is_alive(table, version, now):
                 heartbeat.end(table, version)
@@ -55,8 +55,8 @@ def _remove_probes(table: TableLayout, now: float) -> None:
 
 
 def _marked(table: TableLayout) -> set[str]:
-    """The versions that were kept back for a person."""
-    return {version for version in table.versions() if exists(table.kept(version))}
+    """The versions that are withheld for a person."""
+    return {version for version in table.versions() if exists(table.withheld(version))}
 
 
 def _left(table: TableLayout, kept: set[str], now: float) -> list[str]:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
-from rivet_dagster.catalogs.contract import Catalog
+from rivet_dagster.catalogs.capabilities.landing import HasLandingZones
+from rivet_dagster.catalogs.capabilities.listing import ListsFiles
+from rivet_dagster.catalogs.capabilities.locations import TellsLocations
+from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.sweeping import Sweeps
+from rivet_dagster.catalogs.capabilities.targets import PlanType
+from rivet_dagster.catalogs.capabilities.versions import HasVersions
+from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.filesystem import locations
 from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
 from rivet_dagster.catalogs.filesystem.formats import FORMATS
@@ -16,14 +23,14 @@ from rivet_dagster.model.convert import show
 from rivet_dagster.model.entry_points import is_unexpanded
 from rivet_dagster.model.location import Location
 from rivet_dagster.model.plugins import Wrong
-from rivet_dagster.model.write_strategy import MODES
+from rivet_dagster.model.write_plan import WritePlan
 
 
-class FilesystemTraits(Catalog):
-    """Its options, its strategies, and what the compiler asks its class."""
+class FilesystemTraits(HasVersions, HasWatermarks, HasLandingZones, ListsFiles, ListsTables, Sweeps, TellsLocations):
+    """Its options, its capabilities, and what the compiler asks its class."""
 
     type: ClassVar[str] = "filesystem"
-    strategies: ClassVar[frozenset[str]] = frozenset(MODES)
+    write_plans: ClassVar[frozenset[PlanType]] = frozenset(get_args(WritePlan))
     options: ClassVar[frozenset[str]] = frozenset({"path", "format", "versions"})
 
     @classmethod

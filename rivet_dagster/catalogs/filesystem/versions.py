@@ -15,8 +15,9 @@ from itertools import takewhile
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem import heartbeat, publishers
-from rivet_dagster.catalogs.filesystem.carry import share
-from rivet_dagster.catalogs.filesystem.footers import is_data, parquet_files, read_footer, read_statistics
+from rivet_dagster.catalogs.filesystem.copy_on_write import share
+from rivet_dagster.catalogs.filesystem.data_files import Footers
+from rivet_dagster.catalogs.filesystem.footers import is_data, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.links import unlinked
 from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
@@ -149,18 +150,20 @@ def copy(table: TableLayout, version: str, to: str) -> None:
         share(path, table.data(to))
 
 
-def tidy(table: TableLayout, version: str) -> None:
+def tidy(table: TableLayout, version: str, footers: Footers) -> list[Path]:
     """Remove what the engine left beside the data files: some readers refuse a folder with anything else in it.
 
-    Of files without rows one stays where there are no others.
+    Of files without rows one stays where there are no others. Return those that are there then.
     """
     for path in table.data(version).iterdir():
         if not is_data(path):
             shutil.rmtree(path) if is_folder(path) else path.unlink(missing_ok=True)
     files = parquet_files(table.data(version))
-    empty = [path for path in files if read_footer(path).num_rows == 0]
-    for path in empty if len(empty) < len(files) else empty[1:]:
+    empty = [path for path in files if footers.of(path).statistics.rows == 0]
+    removed = empty if len(empty) < len(files) else empty[1:]
+    for path in removed:
         path.unlink()
+    return [path for path in files if path not in removed]
 
 
 def published_by(table: TableLayout, identity: str) -> Manifest | None:
@@ -188,7 +191,7 @@ def expire(table: TableLayout, keep: int) -> None:
 def remove(table: TableLayout, version: str) -> None:
     """Remove a version's folder and all files beside it, as far as they are there."""
     data, removed = table.data(version), table.removed(version)
-    table.kept(version).unlink(missing_ok=True)  # first: what is marked and has lost its data could never go
+    table.withheld(version).unlink(missing_ok=True)  # first: what is marked and has lost its data could never go
     # Canceled tasks of the engine may go on writing for a moment.
     for _ in range(10):
         # Who lists the files at this moment must find all of them or none.
@@ -200,6 +203,7 @@ def remove(table: TableLayout, version: str) -> None:
                 folder.unlink(missing_ok=True)
         if not exists(removed) and not exists(data):
             table.manifest(version).unlink(missing_ok=True)
+            table.files(version).unlink(missing_ok=True)
             table.watermark(version).unlink(missing_ok=True)
             heartbeat.end(table, version)
             return

@@ -1,4 +1,4 @@
-"""Watermarks: the greatest value of a column of a version, and what a person set in its place.
+"""Watermarks: the maximum of a column of a version, and what a person set in its place.
 
 The latter stands in a file beside the version that it was set upon, so the switch to another version ends it.
 """
@@ -15,26 +15,26 @@ from typing import Any
 
 from rivet_dagster.catalogs.filesystem import versions
 from rivet_dagster.catalogs.filesystem.damage import damage
-from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.storage import Statistics
 from rivet_dagster.model.watermark import Override
 
 
-def greatest(folder: Path, column: str) -> Any:
-    """The greatest value of a column of a version, None where there is none; NaN is greater than all others.
+def max_of(folder: Path, statistics: Statistics, column: str) -> Any:
+    """Return the greatest value of a column of a version, None where there is none; NaN is greater than all others.
 
-    Where the footers do not tell it the column is read, a batch at a time. Raises RVT-407.
+    Where its ``statistics`` do not tell it the column is read, a batch at a time. Raises RVT-407.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    files = parquet_files(folder)
-    statistics = read_statistics(files)
     if statistics.tells_greatest(column):
         return statistics.values[column.lower()].greatest
-    name, type_ = next(one for one in statistics.columns if one[0].lower() == column.lower())
+    files = parquet_files(folder)
+    name, type_ = next(named for named in statistics.columns if named[0].lower() == column.lower())
     # Spark stores a TIMESTAMP in a form whose unit and time zone readers have to know.
     format = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
     found = None

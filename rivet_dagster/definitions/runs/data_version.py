@@ -28,7 +28,7 @@ def data_version(
         return dg.DataVersion(result.published.version)
     if window is not None and (last := _last(instance, key, window)) is not None:
         return dg.DataVersion(last)
-    current = runtime.catalog(target.catalog).current(target.table)
+    current = runtime.target_catalog(target.catalog).current(target.table)
     return dg.DataVersion(current.version) if current is not None else None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 
-from rivet_dagster.catalogs.registry import catalog_class
+from rivet_dagster.catalogs.registry import catalog_class, traits_of
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.sensors import BY_VERSION, not_listed
 from rivet_dagster.definitions.project import RivetProject
@@ -21,8 +21,8 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.landing import version_of
 from rivet_dagster.execution.reading import data_version, source_files
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.origin import Origin
-from rivet_dagster.model.storage import LandedFile
 
 KIND = "files"
 
@@ -92,7 +92,7 @@ def build_files_sensor(
 def _listed_source(project: RivetProject, name: str) -> SourceJoint:
     joint = find_source(project, name)
     spec = next(spec for spec in project.assembly.catalogs if spec.name == joint.catalog)
-    why = catalog_class(spec.type).refuses_listing(spec.options, joint.table)
+    why = traits_of(catalog_class(spec.type)).refuses_listing(spec.options, joint.table)
     if why is not None:
         raise RivetError("RVT-104", not_listed(name, why), remediation=BY_VERSION)
     return joint

@@ -6,8 +6,7 @@ Everywhere NULL equals NULL. Spark compares no maps, so an order that decides is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from sqlglot import exp
 
@@ -15,16 +14,6 @@ from rivet_dagster.sql.write_strategies.trees import column, limited, named, ove
 
 SHOWN = 10
 """How many of the keys without a decision are shown."""
-
-
-def order_of(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The columns whose greatest values decide: those of ``order_by``, else the watermark, else none.
-
-    >>> order_of({"watermark_column": "updated_at"}), order_of({})
-    (('updated_at',), ())
-    """
-    watermark = (options["watermark_column"],) if "watermark_column" in options else ()
-    return tuple(options.get("order_by", watermark))
 
 
 def latest(source: str, keys: Sequence[exp.Expr], order_by: Sequence[str], columns: Sequence[str]) -> exp.Select:

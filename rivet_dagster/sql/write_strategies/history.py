@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from rivet_dagster.sql.write_strategies.duplicates import order_of
+from rivet_dagster.model.write_plan import History
 
 VERSION_COLUMNS = {"valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean"}
-"""The options that name the columns a history has beside the batch's, each with its type; also their default names."""
+"""The fields of a write plan that name the columns of a history beside the batch's, each with its type."""
 
 
 @dataclass(frozen=True)
-class History:
+class HistoryColumns:
     """The names of the columns, spelled as the table spells them, and what else the strategy says."""
 
     columns: tuple[str, ...]
@@ -34,11 +33,11 @@ class History:
         return without(self.values, (*self.keys, *self.tracked, self.effective_at))
 
 
-def history_of(columns: Sequence[str], options: Mapping[str, Any]) -> History:
-    """The history with ``columns``, or of a batch with ``columns``, as the options of scd2 describe it.
+def history_of(columns: Sequence[str], plan: History) -> HistoryColumns:
+    """Return the history with ``columns``, or of a batch with ``columns``, as the write plan describes it.
 
     >>> columns = ["ID", "net", "From", "valid_to", "is_current"]
-    >>> history = history_of(columns, {"key_columns": ("id",), "valid_from": "from"})
+    >>> history = history_of(columns, History(keys=("id",), valid_from="from"))
     >>> history.keys, history.tracked, history.valid_from
     (('ID',), ('net',), 'From')
     """
@@ -47,22 +46,21 @@ def history_of(columns: Sequence[str], options: Mapping[str, Any]) -> History:
     def given(*names: str) -> tuple[str, ...]:
         return tuple(spelled.get(name.lower(), name) for name in names)
 
-    own = given(*(options.get(option, option) for option in VERSION_COLUMNS))
+    own = given(plan.valid_from, plan.valid_to, plan.is_current)
     values = without(columns, own)
-    keys = given(*options["key_columns"])
-    effective_at = given(options["effective_at"])[0] if "effective_at" in options else None
-    tracked = given(*options["track_columns"]) if "track_columns" in options else without(values, (*keys, effective_at))
-    return History(
+    keys = given(*plan.keys)
+    effective_at = given(plan.effective_at)[0] if plan.effective_at is not None else None
+    return HistoryColumns(
         columns=tuple(columns),
         values=values,
         keys=keys,
-        tracked=tracked,
+        tracked=without(values, (*keys, effective_at)) if plan.tracked is None else given(*plan.tracked),
         effective_at=effective_at,
-        order_by=given(*order_of(options)),
+        order_by=given(*plan.order_by),
         valid_from=own[0],
         valid_to=own[1],
         is_current=own[2],
-        close_missing=options.get("close_missing", False),
+        close_missing=plan.close_missing,
     )
 
 

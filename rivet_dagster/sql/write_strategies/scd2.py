@@ -13,15 +13,15 @@ Spark compares no maps: a batch with such a column is refused when the query is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 from sqlglot.dialects.databricks import Databricks
 
+from rivet_dagster.model.write_plan import History
 from rivet_dagster.sql.write_strategies import duplicates
-from rivet_dagster.sql.write_strategies.history import History, history_of
-from rivet_dagster.sql.write_strategies.relations import BATCH, TARGET
+from rivet_dagster.sql.write_strategies.history import HistoryColumns, history_of
+from rivet_dagster.sql.write_strategies.relations import BATCH, TARGET, without_value
 from rivet_dagster.sql.write_strategies.trees import column, named, over, relation, row_of, same, text
 
 CHANGE = "rivet_change"
@@ -32,33 +32,29 @@ INSERT, UPDATE = "insert", "update"
 _TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect=Databricks)
 
 
-def conflicts(columns: Sequence[str], options: Mapping[str, Any]) -> str:
+def conflicts(columns: Sequence[str], plan: History) -> str:
     """A query for up to 10 keys, with their time of effect, for which the batch's rows are unequal and none decides."""
-    names = history_of(columns, options)
+    names = history_of(columns, plan)
     return text(duplicates.conflicts(BATCH, _identity(names), names.order_by, names.values))
 
 
-def unplaced(options: Mapping[str, Any]) -> str | None:
-    """A query that counts, as ``rows``, those of the batch whose time of effect is NULL; None where they need none.
+def unplaced(effective_at: str) -> str:
+    """A query that counts, as ``rows``, those of the batch whose time of effect is NULL.
 
-    >>> unplaced({"key_columns": ("id",), "effective_at": "at"})
+    >>> unplaced("at")
     'SELECT COUNT(*) AS `rows` FROM `batch` WHERE `at` IS NULL'
     """
-    if "effective_at" not in options:
-        return None
-    missing = exp.Is(this=column(options["effective_at"]), expression=exp.Null())
-    counted = named(exp.Count(this=exp.Star(), big_int=True), "rows")
-    return text(exp.select(counted).from_(relation(BATCH)).where(missing))
+    return without_value(effective_at)
 
 
-def changes(columns: Sequence[str], options: Mapping[str, Any]) -> str:
+def changes(columns: Sequence[str], plan: History) -> str:
     """A query for the versions that the batch adds to the target (INSERT) or changes in it (UPDATE), and no others.
 
     Its rows have ``columns``, which are the target's, and CHANGE. ``:run_started_at``, a TIMESTAMP, is when rows take
     effect that say no time themselves, and when keys are closed that the batch lacks. A version is known by its keys
     and its ``valid_from``. It holds where ``conflicts`` and ``unplaced`` find nothing.
     """
-    names = history_of(columns, options)
+    names = history_of(columns, plan)
     moments = _moments(names)
     if names.close_missing:
         moments = _with_reopened(moments, names)
@@ -66,7 +62,7 @@ def changes(columns: Sequence[str], options: Mapping[str, Any]) -> str:
     return text(_changed(_settled(_placed(versions, names), names), names))
 
 
-def _moments(names: History) -> exp.Query:
+def _moments(names: HistoryColumns) -> exp.Query:
     """The versions and new rows of the keys concerned: ``key_<n>``, their time ``at``, ``is_new``, and the ``row``.
 
     A version brings its end, ``until``, and ``bound``, the end that it will have if nothing new cuts it; a bound before
@@ -101,7 +97,7 @@ def _moments(names: History) -> exp.Query:
     return exp.union(known, incoming, distinct=False)
 
 
-def _bound(names: History) -> exp.Expr:
+def _bound(names: HistoryColumns) -> exp.Expr:
     end = column(names.valid_to, TARGET)
     if not names.close_missing:
         return end
@@ -109,7 +105,7 @@ def _bound(names: History) -> exp.Expr:
     return exp.If(this=lacking, true=_run_started_at(), false=end)
 
 
-def _with_reopened(moments: exp.Query, names: History) -> exp.Query:
+def _with_reopened(moments: exp.Query, names: HistoryColumns) -> exp.Query:
     """A closed key that the batch still holds, but only with rows from before its end, opens again with the run.
 
     So its last row counts twice: in its own place, and there.
@@ -134,7 +130,7 @@ def _with_reopened(moments: exp.Query, names: History) -> exp.Query:
     return exp.select(*keys, named(exp.Explode(this=times), "at"), *rest).from_(known.subquery("known"))
 
 
-def _in_order(moments: exp.Query, names: History) -> exp.Select:
+def _in_order(moments: exp.Query, names: HistoryColumns) -> exp.Select:
     """Each moment with the one before it, and with ``closed``, the last end of a version that began by then."""
     return exp.select(
         exp.Star(),
@@ -147,7 +143,7 @@ def _in_order(moments: exp.Query, names: History) -> exp.Select:
 _ORDER = (column("at"), column("is_new"))
 
 
-def _numbered(moments: exp.Select, names: History) -> exp.Select:
+def _numbered(moments: exp.Select, names: HistoryColumns) -> exp.Select:
     """Each moment with the ``number`` of its version in the history of the key.
 
     A version begins with each that the target has, and with a new row that comes first, that differs in what is tracked
@@ -163,7 +159,7 @@ def _numbered(moments: exp.Select, names: History) -> exp.Select:
     return exp.select(exp.Star(), named(number, "number")).from_(moments.subquery("ordered"))
 
 
-def _versions(moments: exp.Select, names: History) -> exp.Select:
+def _versions(moments: exp.Select, names: HistoryColumns) -> exp.Select:
     """One row for each version: when it begins, its ``first`` and ``last`` row, and what the target says of it.
 
     ``restated`` is a new row for the very time at which a version of the target begins.
@@ -187,7 +183,7 @@ def _versions(moments: exp.Select, names: History) -> exp.Select:
     )
 
 
-def _placed(versions: exp.Select, names: History) -> exp.Select:
+def _placed(versions: exp.Select, names: HistoryColumns) -> exp.Select:
     """Each version with its end, whether it is the ``newest`` and open, and the row ``base`` that it begins with."""
     begin, closed, keys = column("begin"), column("closed"), _keys(names)
     is_bounded = exp.GT(this=closed, expression=begin)
@@ -208,7 +204,7 @@ def _placed(versions: exp.Select, names: History) -> exp.Select:
     return exp.select(*kept, *found).from_(versions.subquery("versions"))
 
 
-def _settled(versions: exp.Select, names: History) -> exp.Select:
+def _settled(versions: exp.Select, names: HistoryColumns) -> exp.Select:
     """Each version with its final ``row``: of the newest the untracked columns are those of the last row that came."""
     overwritten = set(names.untracked)
     current = exp.If(this=column("newest"), true=column("last"), false=column("base"))
@@ -218,7 +214,7 @@ def _settled(versions: exp.Select, names: History) -> exp.Select:
     return exp.select(*kept, named(exp.Struct(expressions=values), "row")).from_(chosen.subquery("chosen"))
 
 
-def _changed(versions: exp.Select, names: History) -> exp.Select:
+def _changed(versions: exp.Select, names: HistoryColumns) -> exp.Select:
     """The versions that the target does not have so, with its columns."""
     begin, end = column("begin"), column("end")
     own = {
@@ -237,13 +233,13 @@ def _changed(versions: exp.Select, names: History) -> exp.Select:
     return exp.select(*values, named(kind, CHANGE)).from_(versions.subquery("settled")).where(different)
 
 
-def _identity(names: History) -> list[exp.Expr]:
+def _identity(names: HistoryColumns) -> list[exp.Expr]:
     """What tells rows of the batch apart: their keys and, where they have one, their time of effect."""
     keys: list[exp.Expr] = [column(key) for key in names.keys]
     return keys if names.effective_at is None else [*keys, named(_effective(names), names.effective_at)]
 
 
-def _effective(names: History) -> exp.Expr:
+def _effective(names: HistoryColumns) -> exp.Expr:
     return exp.cast(column(names.effective_at), _TIMESTAMP) if names.effective_at else _run_started_at()
 
 
@@ -255,5 +251,5 @@ def _as_keys(keys: Iterable[exp.Expr]) -> list[exp.Expr]:
     return [named(key, f"key_{position}") for position, key in enumerate(keys)]
 
 
-def _keys(names: History, *within: str) -> list[exp.Expr]:
+def _keys(names: HistoryColumns, *within: str) -> list[exp.Expr]:
     return [column(f"key_{position}", *within) for position in range(len(names.keys))]

@@ -40,7 +40,7 @@ from rivet_dagster.model.project import Project
 def test_a_sinks_table_is_a_plain_name(table: str, tmp_path: Path) -> None:
     assert "RVT-204" in codes(compile_joints(source("raw"), sink("out", "raw", table=table)))
     with pytest.raises(RivetError):
-        catalog(tmp_path).stage(table, {})
+        catalog(tmp_path).begin(table)
 
 
 def test_a_name_that_no_file_can_have_is_no_table() -> None:

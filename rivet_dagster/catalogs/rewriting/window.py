@@ -7,33 +7,22 @@ from datetime import date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from rivet_dagster.compiler.plan import CompiledJoint
+from rivet_dagster.catalogs.rewriting.intervals import Affected, Interval, interval_of
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.convert import shortened
 from rivet_dagster.model.partitions import Partitions, Window
-from rivet_dagster.model.relations import Relation
-from rivet_dagster.model.storage import Interval, Statistics, Touched
+from rivet_dagster.model.storage import Statistics, StoredRows
 from rivet_dagster.sql.partition_counts import rows_by_key, rows_by_moment
 from rivet_dagster.sql.partition_filter import lower_bound, rows_in_window, rows_outside, upper_bound
 from rivet_dagster.sql.write_strategies.layout import parted_by_window
 from rivet_dagster.sql.write_strategies.relations import Columns, distinct_values
 
 
-def partition_rows(
-    runtime: Runtime, joint: CompiledJoint, stored: tuple[Relation, Statistics], window: Window | None
-) -> dict[str, int]:
-    """How many rows each partition of a run has in what has been ``stored``; none where a run has no partitions."""
-    if window is None:
-        return {}
-    relation, statistics = stored
-    session = runtime.engine(joint.engine).session()
-    try:
-        write = WindowWrite(joint, window, statistics.columns)
-        return write.rows_of_partitions(session, session.load(relation))
-    finally:
-        session.close()
+def partition_rows(session: EngineSession, stored: StoredRows, window: Window) -> dict[str, int]:
+    """Return how many of the ``stored`` rows each partition of ``window`` has. Raises RVT-322."""
+    partitions = WindowOfTable(window, stored.statistics.columns)
+    return partitions.rows_of_partitions(session, session.load(stored.relation))
 
 
 _ROWS, _OTHERS = "rivet_window_rows", "rivet_others"
@@ -42,16 +31,14 @@ _CHARACTERS = 60
 """How much of a value is shown."""
 
 
-class WindowWrite:
-    """The window of a run, seen by a joint whose rows have ``columns``. Raises RVT-322."""
+class WindowOfTable:
+    """The window of a run in a table that has ``columns``. Raises RVT-322."""
 
-    def __init__(self, joint: CompiledJoint, window: Window, columns: Columns) -> None:
-        assert joint.partitions is not None
-        self._partitions: Partitions = joint.partitions
-        self._shows_values = joint.row_values
+    def __init__(self, window: Window, columns: Columns) -> None:
+        self._partitions: Partitions = window.partitions
         self._window = window
         try:
-            kind = joint.partitions.type_in(columns)
+            kind = window.partitions.type_in(columns)
         except ValueError as error:
             raise RivetError("RVT-322", str(error)) from error
         assert kind is not None
@@ -71,7 +58,9 @@ class WindowWrite:
         """The query that says of each row of a relation which part of the table it belongs to; its parameters."""
         return parted_by_window(name, self._partitions, self._kind, self._window)
 
-    def counted(self, session: EngineSession, frame: Frame, statistics: Statistics) -> dict[str, int]:
+    def counted(
+        self, session: EngineSession, frame: Frame, statistics: Statistics, shows_values: bool
+    ) -> dict[str, int]:
         """How many rows of ``frame`` each partition has; raises RVT-512 where one lies in none of them.
 
         Where the statistics prove that all lie in the only one nothing is read.
@@ -81,22 +70,22 @@ class WindowWrite:
             return {keys[0]: statistics.rows}
         counts = self.rows_of_partitions(session, frame)
         if sum(counts.values()) != statistics.rows:
-            raise self._others(session, frame, statistics.rows - sum(counts.values()))
+            raise self._others(session, frame, statistics.rows - sum(counts.values()), shows_values)
         return counts
 
-    def _others(self, session: EngineSession, frame: Frame, count: int) -> RivetError:
+    def _others(self, session: EngineSession, frame: Frame, count: int, shows_values: bool) -> RivetError:
         message = f"{count} rows of the batch lie outside of {self._window}"
-        if self._shows_values:
+        if shows_values:
             session.register(_OTHERS, self.outside(session, frame))
             some = session.rows(distinct_values([self._column], _OTHERS, 3))
             texts = ("NULL" if row[self._column] is None else str(row[self._column]) for row in some)
             message += f": their {self._column} is {', '.join(shortened(text, _CHARACTERS) for text in texts)}"
         return RivetError("RVT-512", message)
 
-    def touched(self, wholly: bool) -> Touched:
+    def affected(self, wholly: bool) -> Affected:
         """What the run may change of the table; ``wholly`` where all of it goes."""
-        boxes = tuple((interval,) for interval in self._intervals())
-        return Touched((self._column,), boxes, wholly and self._bounds_are_exact)
+        ranges = tuple((interval,) for interval in self._intervals())
+        return Affected((self._column,), ranges, wholly and self._bounds_are_exact)
 
     def rows_of_partitions(self, session: EngineSession, frame: Frame) -> dict[str, int]:
         """How many rows of ``frame`` each partition of the window has."""
@@ -147,9 +136,7 @@ _VALUES: Mapping[str, Callable[[str], Any]] = {"string": str, "boolean": _boolea
 
 
 def _proven(statistics: Statistics, column: str, allowed: list[Interval]) -> bool:
-    known = statistics.values.get(column.lower())
     if statistics.rows == 0:
         return True
-    if known is None or known.nulls != 0 or known.least is None:
-        return False
-    return any(interval.holds(Interval(known.least, known.greatest)) for interval in allowed)
+    there = interval_of(statistics, column)
+    return there is not None and not there.nulls and any(interval.contains(there) for interval in allowed)

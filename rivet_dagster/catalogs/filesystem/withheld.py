@@ -1,30 +1,30 @@
-"""Versions that a person decides on: those that are kept back, and older ones that can come back."""
+"""Versions that a person decides on: those that are withheld, and older ones that can come back."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from rivet_dagster.catalogs.beating import beating
 from rivet_dagster.catalogs.filesystem import heartbeat, publishers, versions
 from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
-from rivet_dagster.catalogs.filesystem.kept_mark import Mark, read_mark, write_mark
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.links import unlinked
 from rivet_dagster.catalogs.filesystem.manifest import read_manifest
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
+from rivet_dagster.catalogs.filesystem.withheld_mark import Mark, read_mark, write_mark
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.storage import CURRENT, KEPT_BACK, OLDER, Reading, Version
+from rivet_dagster.model.inputs import Inputs
+from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD, Version
 
 
 def all_versions(table: TableLayout) -> tuple[Version, ...]:
-    """The published versions, the newest first, then those that are kept back."""
+    """The published versions, the newest first, then those that are withheld."""
     there = (name for name in versions.history(table) if is_folder(table.data(name)))
     published = [_published(table, name) for name in there]
-    return (*published, *(Version(name, KEPT_BACK, _rows(table, name)) for name in _kept_back(table)))
+    return (*published, *(Version(name, WITHHELD, _rows(table, name)) for name in _withheld(table)))
 
 
-def keep_back(table: TableLayout, version: str, mark: Mark) -> None:
+def withhold(table: TableLayout, version: str, mark: Mark) -> None:
     """Take a staged version out of the reach of sweeps, for good. Raises RVT-406."""
     with heartbeat.required(table, version):
         versions.sync_data(table, version)
@@ -36,15 +36,15 @@ def keep_back(table: TableLayout, version: str, mark: Mark) -> None:
 
 
 def take_up(table: TableLayout, version: str) -> Mark:
-    """Let a version that was kept back be one being built again, and give its mark. Raises RVT-408.
+    """Let a withheld version be one being built again, and give its mark. Raises RVT-408.
 
-    It keeps its mark until it is published or removed: if this process dies, it is kept back as before.
+    It keeps its mark until it is published or removed: if this process dies, it is withheld as before.
     """
-    if not exists(table.kept(version)):
-        raise _unknown(table, version, KEPT_BACK)
+    if not exists(table.withheld(version)):
+        raise _unknown(table, version, WITHHELD)
     with versions.locked(table):
-        if version not in _kept_back(table):
-            raise _unknown(table, version, KEPT_BACK)
+        if version not in _withheld(table):
+            raise _unknown(table, version, WITHHELD)
         if heartbeat.is_alive(table, version, heartbeat.now(table)):
             message = f"somebody else is publishing or dropping the version {version} of '{table.name}'"
             raise RivetError("RVT-408", message, remediation="Wait a minute, then look at `versions list`.")
@@ -53,8 +53,11 @@ def take_up(table: TableLayout, version: str) -> Mark:
     return mark
 
 
-def restage(table: TableLayout, version: str) -> tuple[str, Mapping[str, Reading]]:
-    """A new version with the files of an older one, and what that was made of. Raises RVT-402, RVT-404, RVT-408."""
+def restage(table: TableLayout, version: str) -> tuple[str, Inputs]:
+    """Begin a version with the files of an older one, and say what that was made from.
+
+    Raises RVT-402, RVT-404, RVT-408.
+    """
     if version not in _named(table, OLDER):
         raise _unknown(table, version, OLDER)
     manifest = read_manifest(table.manifest(version))
@@ -68,7 +71,7 @@ def restage(table: TableLayout, version: str) -> tuple[str, Mapping[str, Reading
         if isinstance(error, FileNotFoundError):
             raise _unknown(table, version, OLDER) from error
         raise
-    return new, manifest.landed if manifest else {}
+    return new, manifest.inputs if manifest else {}
 
 
 def evict(table: TableLayout, version: str) -> None:
@@ -87,7 +90,7 @@ def _published(table: TableLayout, name: str) -> Version:
     state = CURRENT if name == table.published() else OLDER
     if manifest is None:
         return Version(name, state, _rows(table, name))
-    return Version(name, state, manifest.rows, manifest.published_at, manifest.identity)
+    return Version(name, state, manifest.rows, manifest.published_at, manifest.identity, manifest.inputs)
 
 
 def _rows(table: TableLayout, name: str) -> int | None:
@@ -95,9 +98,9 @@ def _rows(table: TableLayout, name: str) -> int | None:
     return read_statistics(files).rows if files else None
 
 
-def _kept_back(table: TableLayout) -> list[str]:
+def _withheld(table: TableLayout) -> list[str]:
     published = versions.history(table)
-    return [name for name in sorted(table.versions()) if exists(table.kept(name)) and name not in published]
+    return [name for name in sorted(table.versions()) if exists(table.withheld(name)) and name not in published]
 
 
 def _named(table: TableLayout, state: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a version takes over from the one before it: files that a write cannot change are shared, not written again."""
+"""Copy on write: the files of the base that a write cannot change are shared by the new version, not written again."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.data_files import Footers
+from rivet_dagster.catalogs.filesystem.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.presence import is_folder, names_in
-from rivet_dagster.model.storage import Interval, Statistics, Touched
+from rivet_dagster.catalogs.rewriting.intervals import Affected
 
 
 def flatten(folder: Path) -> None:
@@ -51,32 +52,14 @@ def _like(path: Path, example: Path) -> None:
         os.chown(path, status.st_uid, status.st_gid)
 
 
-def sorted_out(files: list[Path], touched: Touched) -> tuple[list[Path], list[Path], int]:
-    """A version's files that a write cannot change, those that it may change in part, and how many rows all hold."""
-    untouched, mixed, rows = [], [], 0
+def pruned(files: list[Path], affected: Affected, footers: Footers) -> tuple[list[Path], list[Path], int]:
+    """Return the files that a write cannot change, those that it may change in part, and how many rows all hold."""
+    unchanged, mixed, rows = [], [], 0
     for path in files:
-        statistics = read_statistics([path])
-        intervals = [_interval(statistics, column) for column in touched.columns]
+        statistics = footers.of(path).statistics
         rows += statistics.rows
-        if not any(_meets(intervals, box) for box in touched.boxes):
-            untouched.append(path)
-        elif not touched.wholly or not any(_holds(intervals, box) for box in touched.boxes):
+        if not affected.may_change(statistics):
+            unchanged.append(path)
+        elif not affected.removes(statistics):
             mixed.append(path)
-    return untouched, mixed, rows
-
-
-def _interval(statistics: Statistics, column: str) -> Interval | None:
-    known = statistics.values.get(column.lower())
-    if known is None or known.nulls is None:
-        return None
-    if known.least is None:
-        return Interval(None, None, nulls=True) if known.nulls == statistics.rows else None
-    return Interval(known.least, known.greatest, nulls=known.nulls > 0)
-
-
-def _meets(intervals: list[Interval | None], box: tuple[Interval | None, ...]) -> bool:
-    return all(i is None or b is None or i.meets(b) for i, b in zip(intervals, box, strict=True))
-
-
-def _holds(intervals: list[Interval | None], box: tuple[Interval | None, ...]) -> bool:
-    return all(b is None or (i is not None and b.holds(i)) for i, b in zip(intervals, box, strict=True))
+    return unchanged, mixed, rows

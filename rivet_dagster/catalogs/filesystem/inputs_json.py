@@ -1,0 +1,68 @@
+"""What versions were made from, as JSON: in their manifests, and in the marks of withheld ones.
+
+The files of landing zones stand under a name of their own, where the first releases wrote them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rivet_dagster.model.inputs import (
+    ConsumedFiles,
+    FilesPosition,
+    Inputs,
+    LandedFile,
+    Position,
+    SnapshotPosition,
+    UnknownPosition,
+    VersionPosition,
+)
+
+_KINDS: dict[str, type[Any]] = {
+    "data": FilesPosition,
+    "version": VersionPosition,
+    "snapshot": SnapshotPosition,
+    "unknown": UnknownPosition,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+
+
+def landed_as_json(inputs: Inputs) -> dict[str, Any]:
+    """Return the consumed files of landing zones, as ``inputs_from_json`` reads them."""
+    return {name: asdict(position) for name, position in inputs.items() if isinstance(position, ConsumedFiles)}
+
+
+def positions_as_json(inputs: Inputs) -> dict[str, Any]:
+    """Return all other positions, as ``inputs_from_json`` reads them.
+
+    >>> positions_as_json({"orders": FilesPosition("5be2")})
+    {'orders': {'kind': 'data', 'data_version': '5be2'}}
+    """
+    others = {name: position for name, position in inputs.items() if not isinstance(position, ConsumedFiles)}
+    return {name: {"kind": _NAMES[type(position)], **_set(position)} for name, position in others.items()}
+
+
+def inputs_from_json(landed: Mapping[str, Any], positions: Mapping[str, Any]) -> dict[str, Position]:
+    """Return the positions by joint and source.
+
+    >>> inputs_from_json({"orders": {"files": [{"path": "a.csv", "size": 1, "mtime_ns": 2}]}}, {})["orders"].files
+    (LandedFile(path='a.csv', size=1, mtime_ns=2),)
+    """
+    inputs: dict[str, Position] = {name: _position(**fields) for name, fields in positions.items()}
+    return inputs | {name: _consumed(**fields) for name, fields in landed.items()}
+
+
+def _set(position: Position) -> dict[str, Any]:
+    return {key: value for key, value in asdict(position).items() if value is not None}
+
+
+def _position(kind: str, **fields: Any) -> Position:
+    position: Position = _KINDS[kind](**fields)
+    return position
+
+
+def _consumed(files: Any = (), earlier: Any = (), schema: str | None = None) -> ConsumedFiles:
+    known = tuple(LandedFile(**file) for file in earlier)
+    return ConsumedFiles(tuple(LandedFile(**file) for file in files), known, schema)

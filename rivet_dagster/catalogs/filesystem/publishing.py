@@ -1,0 +1,57 @@
+"""The switch of readers to a version that has been written."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from rivet_dagster.catalogs.filesystem import heartbeat, publishers, versions
+from rivet_dagster.catalogs.filesystem.data_files import mark
+from rivet_dagster.catalogs.filesystem.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.presence import exists
+from rivet_dagster.catalogs.filesystem.staging import StagedVersion
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.inputs import Inputs
+from rivet_dagster.model.storage import Record
+
+
+def publish(
+    staged: StagedVersion, identity: str, made_by: str, record: Record | None, inputs: Inputs, keep: int
+) -> Manifest:
+    """Switch readers to ``staged``, of which the newest ``keep`` versions stay; ``made_by`` is who withheld it.
+
+    Publishing again what is published already changes nothing. Raises what ``TableTransaction.commit`` does, OSError.
+    """
+    table, name = staged.table, staged.name
+    if table.published() == name and (done := versions.manifest_of(table, name)):
+        return done
+    with heartbeat.required(table, name):
+        files = staged.files()
+        statistics = staged.footers.statistics(files)
+        if staged.audited is not None and staged.audited != frozenset(map(mark, files)):
+            raise RivetError("RVT-407", f"the files in {staged.shown} have changed since they were judged")
+        files = versions.tidy(table, name, staged.footers)
+        versions.sync_data(table, name)
+        staged.footers.write(files, table.files(name))
+        since = heartbeat.now(table)
+    with versions.locked(table):
+        version = table.published()
+        current = versions.manifest_of(table, version) if version else None
+        heartbeat.beat(table, name, since)
+        if version != staged.upon:
+            seen = version or "nothing"
+            message = f"'{table.name}' was at {staged.upon or 'nothing'} when this run began and is at {seen} now"
+            raise RivetError("RVT-405", message)
+        manifest = Manifest.now(name, current, identity, statistics, record, inputs, made_by)
+        manifest.write(table.manifest(name))
+        versions.sync(table.home)
+        if version is None:
+            publishers.forget(table)
+            for folder in (table.home, table.home.parent, table.folder):
+                versions.sync_entry(folder)
+        versions.switch(table, name)
+        heartbeat.end(table, name)
+        if exists(table.withheld(name)):
+            table.withheld(name).unlink()
+        with suppress(OSError, RivetError):  # it is published; the next run tells what is wrong with others
+            versions.expire(table, keep)
+    return manifest

@@ -1,0 +1,100 @@
+"""A new version of a table in a folder, from its first file to the switch of its readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
+from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
+from rivet_dagster.catalogs.filesystem import withheld
+from rivet_dagster.catalogs.filesystem.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.publishing import publish
+from rivet_dagster.catalogs.filesystem.staging import StagedVersion
+from rivet_dagster.catalogs.filesystem.withheld_mark import Mark
+from rivet_dagster.catalogs.filesystem.writing import writing
+from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
+from rivet_dagster.engines.contract import Frame
+from rivet_dagster.model.inputs import Inputs
+from rivet_dagster.model.relations import Files
+from rivet_dagster.model.storage import Base, Published, StoredRows
+from rivet_dagster.model.write_plan import WritePlan
+
+
+class FilesystemTransaction(VersionTransaction):
+    """One run's work on a staged version.
+
+    ``origin`` says what a version was made from, and by whom, that was withheld or is an older one's copy; ``keep`` is
+    how many published versions stay. ``described`` is called with what has been published.
+    """
+
+    def __init__(
+        self, staged: StagedVersion, keep: int, described: Callable[[Manifest], Published], origin: Mark | None = None
+    ) -> None:
+        self.table = staged.table.name
+        self.version = staged.name
+        self._staged = staged
+        self._keep = keep
+        self._described = described
+        self._origin = origin or Mark()
+        self._scratch = ExitStack()
+        self._rewritten: Rewritten | None = None
+
+    @property
+    def target(self) -> Files:
+        """The folder that its files are written to."""
+        return self._staged.target
+
+    @property
+    def base(self) -> Base | None:
+        """The version that was published when this one was begun."""
+        return self._staged.base
+
+    def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
+        """Rewrite the table, sharing the files that stay as they are."""
+        self._rewritten = self._scratch.enter_context(rewritten(self._staged, plan, frame, context))
+        self.query_plan = self._rewritten.query_plan
+
+    def put(self, rows: Any) -> bool:
+        """Write a file in this process."""
+        return self._staged.put(rows)
+
+    @property
+    def batch(self) -> StoredRows:
+        """The rows that were given."""
+        return self._result.batch
+
+    @property
+    def whole(self) -> StoredRows:
+        """All of the version's files."""
+        return self._result.whole
+
+    def beat(self) -> None:
+        """Set a new time for the file beside the version."""
+        self._staged.beat()
+
+    @property
+    def _result(self) -> Rewritten:
+        if self._rewritten is None:
+            whole = self._staged.audit()
+            self._rewritten = Rewritten(whole, whole)
+        return self._rewritten
+
+    def _commit(self, identity: str, inputs: Inputs | None) -> Published:
+        record = self._rewritten.record if self._rewritten is not None else None
+        made_from = self._origin.inputs if inputs is None else inputs
+        with writing(self._staged.table.home):
+            manifest = publish(self._staged, identity, self._origin.identity, record, made_from, self._keep)
+        self._scratch.close()
+        return self._described(manifest)
+
+    def _withhold(self, identity: str, inputs: Inputs | None) -> None:
+        made_from = self._origin.inputs if inputs is None else inputs
+        with writing(self._staged.table.home):
+            withheld.withhold(self._staged.table, self.version, Mark(made_from, identity or self._origin.identity))
+        self._scratch.close()
+
+    def _abort(self) -> None:
+        self._scratch.close()
+        self._staged.remove()

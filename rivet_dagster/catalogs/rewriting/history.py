@@ -1,0 +1,45 @@
+"""History: the versions of keys that a batch adds to a table, or changes in it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from rivet_dagster.catalogs.rewriting.refusals import refuse_ambiguous, refuse_unplaced
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.write_plan import History
+from rivet_dagster.sql.write_strategies import scd2
+from rivet_dagster.sql.write_strategies.alignment import projection
+from rivet_dagster.sql.write_strategies.history import VERSION_COLUMNS
+from rivet_dagster.sql.write_strategies.relations import Columns
+
+_CHANGES = "rivet_changes"
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+
+
+def own_columns(plan: History, batch: Columns) -> Columns:
+    """Return the columns that the plan adds to those of the batch. Raises RVT-513."""
+    own = tuple((getattr(plan, field), kind) for field, kind in VERSION_COLUMNS.items())
+    taken = {name.lower() for name, _ in own} & {name.lower() for name, _ in batch}
+    if taken:
+        message = f"the batch has the columns {', '.join(sorted(taken))}, which scd2 adds itself"
+        remedy = "Leave them out, or give scd2's own other names with `valid_from`, `valid_to` and `is_current`."
+        raise RivetError("RVT-513", message, remediation=remedy)
+    at = plan.effective_at
+    kind = next((kind for name, kind in batch if at is not None and name.lower() == at.lower()), None)
+    if kind is not None and kind not in _TIMES:
+        raise RivetError("RVT-513", f"`effective_at` names {at}, which is {kind} and no date or timestamp")
+    return own
+
+
+def versions(plan: History, session: EngineSession, columns: Columns, started: datetime, shows_values: bool) -> Frame:
+    """Return the versions that the batch adds or changes; rows that say no time take effect when the run began.
+
+    Raises RVT-515, RVT-516.
+    """
+    names = [name for name, _ in columns]
+    if plan.effective_at is not None:
+        refuse_unplaced(session, scd2.unplaced(plan.effective_at), plan.effective_at)
+    refuse_ambiguous(session.rows(scd2.conflicts(names, plan)), plan.order_by, shows_values)
+    session.register(_CHANGES, session.query(scd2.changes(names, plan), {"run_started_at": started}))
+    return session.query(projection(columns, columns, _CHANGES))

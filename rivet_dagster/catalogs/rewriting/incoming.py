@@ -1,0 +1,68 @@
+"""The incoming rows: those of a stored batch that are new to the table or take the place of others of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+from rivet_dagster.catalogs.rewriting import history
+from rivet_dagster.catalogs.rewriting.columns import table_columns
+from rivet_dagster.catalogs.rewriting.refusals import refuse_ambiguous, refuse_unplaced
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.storage import Base
+from rivet_dagster.model.write_plan import AppendNewer, History, Upsert
+from rivet_dagster.sql.write_strategies.alignment import projection, without_rows
+from rivet_dagster.sql.write_strategies.merge import decided, merged, repeats, undecided
+from rivet_dagster.sql.write_strategies.newer import newer
+from rivet_dagster.sql.write_strategies.relations import BATCH, TARGET, Columns, without_value
+
+_BATCH, _BASE, _DECIDED = "rivet_batch", "rivet_base", "rivet_decided"
+
+Transforming = Upsert | History | AppendNewer
+"""The plans whose incoming rows are other than the batch."""
+
+
+def incoming(
+    plan: Transforming,
+    session: EngineSession,
+    batch: Relation,
+    base: Base | None,
+    context: WriteContext,
+    within: Callable[[EngineSession, Frame], Frame],
+) -> Frame:
+    """Return the incoming rows; ``within`` gives those of the table's rows that the run is about.
+
+    Raises RVT-513 to RVT-516.
+    """
+    frame = session.load(batch)
+    there = session.columns(frame)
+    own = history.own_columns(plan, there) if isinstance(plan, History) else ()
+    if base is None:
+        columns: Columns = (*there, *own)
+        session.register(TARGET, session.query(without_rows(columns)))
+    else:
+        columns = table_columns(plan, base.columns, (*there, *own))
+        session.register(_BASE, session.load(base.relation))
+        session.register(TARGET, within(session, session.query(projection(columns, base.columns, _BASE))))
+    session.register(_BATCH, frame)
+    names = {name.lower() for name, _ in own}
+    values = [(name, kind) for name, kind in columns if name.lower() not in names]
+    session.register(BATCH, session.query(projection(values, there, _BATCH)))
+    if isinstance(plan, Upsert):
+        return _upserted(plan, session, columns, context.shows_values)
+    if isinstance(plan, History):
+        started = context.started or datetime.now(UTC)
+        return history.versions(plan, session, columns, started, context.shows_values)
+    refuse_unplaced(session, without_value(plan.column), plan.column)
+    return session.query(newer(columns, plan.column))
+
+
+def _upserted(plan: Upsert, session: EngineSession, columns: Columns, shows_values: bool) -> Frame:
+    if session.rows(repeats(BATCH, plan.keys)):
+        ambiguous = session.rows(undecided(BATCH, columns, plan.keys, plan.order_by))
+        refuse_ambiguous(ambiguous, plan.order_by, shows_values)
+        session.register(_DECIDED, session.query(decided(BATCH, columns, plan.keys, plan.order_by)))
+        return session.query(merged(columns, plan.keys, _DECIDED))
+    return session.query(merged(columns, plan.keys))

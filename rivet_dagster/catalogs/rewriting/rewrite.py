@@ -1,0 +1,197 @@
+"""A rewrite: the incoming rows are written first, then what stays of the base."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+from rivet_dagster.catalogs.rewriting.columns import fitted
+from rivet_dagster.catalogs.rewriting.incoming import Transforming, incoming
+from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING, NOTHING, REPLACED, Affected
+from rivet_dagster.catalogs.rewriting.layout import laid_out, split_by
+from rivet_dagster.catalogs.rewriting.plans import identity, replaces_everything, transforms
+from rivet_dagster.catalogs.rewriting.pruning import affected
+from rivet_dagster.catalogs.rewriting.version import RewritableVersion
+from rivet_dagster.catalogs.rewriting.window import WindowOfTable
+from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.storage import Base, Record, StoredRows
+from rivet_dagster.model.write_plan import History, ReplaceAll, Upsert, WritePlan
+from rivet_dagster.sql.write_strategies.alignment import projection
+from rivet_dagster.sql.write_strategies.relations import INCOMING, REST, Columns, distinct_values
+from rivet_dagster.sql.write_strategies.survivors import survivors
+
+_BASE = "rivet_base"
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The rows that were given, and all that the table then has: the same object where those are all of them.
+
+    ``record`` says what they did to the table, None where they replaced it; ``query_plan`` how they were computed.
+    """
+
+    batch: StoredRows
+    whole: StoredRows
+    record: Record | None = None
+    query_plan: QueryPlan | None = None
+
+
+@contextmanager
+def rewritten(version: RewritableVersion, plan: WritePlan, frame: Frame, context: WriteContext) -> Iterator[Rewritten]:
+    """Fill ``version`` as ``plan`` says with the rows of ``frame``; the batch can be read until the block ends.
+
+    Raises what ``TableTransaction.write`` does.
+    """
+    write = _Write(version, plan, context)
+    if context.window is None and replaces_everything(plan):
+        query_plan = _computed(version, frame, context)
+        whole = version.audit()
+        yield Rewritten(whole, whole, query_plan=query_plan)
+    elif transforms(plan):
+        with version.scratch() as scratch:
+            query_plan = _computed(scratch, frame, context)
+            yield replace(_transformed(write, plan, scratch.audit()), query_plan=query_plan)  # type: ignore[arg-type]
+    else:
+        yield _as_given(write, frame)
+
+
+@dataclass(frozen=True)
+class _Write:
+    version: RewritableVersion
+    plan: WritePlan
+    context: WriteContext
+
+    @property
+    def session(self) -> EngineSession:
+        return self.version.session
+
+    def window(self, columns: Columns) -> WindowOfTable | None:
+        """The run's window, in rows that have ``columns``."""
+        window = self.context.window
+        return None if window is None else WindowOfTable(window, columns)
+
+    @property
+    def split_by(self) -> str | None:
+        """The column that rows are split by which are laid out as the plan wants them."""
+        return split_by(self.plan, self.context.window)
+
+    def laid_out(self, frame: Frame) -> Frame:
+        """``frame`` with that column."""
+        return laid_out(self.plan, self.session, frame, self.context.window)
+
+    def add(self, frame: Frame) -> None:
+        """Add rows."""
+        self.version.add(self.laid_out(frame), self.context, self.split_by)
+
+
+def _computed(
+    version: RewritableVersion, frame: Frame, context: WriteContext, split_by: str | None = None
+) -> QueryPlan:
+    """Add the rows of the joint's own query, and tell how the engine computed it.
+
+    Rows that are written are not lost where that cannot be had, and the reason takes its place.
+    """
+    explained = version.session.explain(frame)
+    with context.computing():
+        version.add(frame, context, split_by)
+    try:
+        return explained()
+    except RivetError as error:
+        return QueryPlan(error.diagnostics[0].message)
+
+
+def _as_given(write: _Write, frame: Frame) -> Rewritten:
+    """The rows of the batch are rows of the new version as they are."""
+    base = write.version.base
+    with write.session.views():
+        frame = write.laid_out(fitted(write.plan, write.session, frame, base))
+        query_plan = _computed(write.version, frame, write.context, write.split_by)
+    with write.session.views():
+        batch = _counted(write, write.version.added())
+        return replace(_with_the_base(write, batch, batch, base), query_plan=query_plan)
+
+
+def _transformed(write: _Write, plan: Transforming, batch: StoredRows) -> Rewritten:
+    """What the plan makes of the stored batch is added."""
+    with write.session.views():
+        batch = _counted(write, batch)
+        base = write.version.base
+        window = write.window(batch.statistics.columns)
+        within = window.within if window is not None else _all_rows
+        write.add(incoming(plan, write.session, batch.relation, base, write.context, within))
+        return _with_the_base(write, batch, write.version.added(), base)
+
+
+def _counted(write: _Write, batch: StoredRows) -> StoredRows:
+    """The same with the rows of each partition; raises RVT-512 where some lie in none that the run covers."""
+    window = write.window(batch.statistics.columns)
+    if window is None:
+        return batch
+    frame = write.session.load(batch.relation)
+    return replace(
+        batch, partition_rows=window.counted(write.session, frame, batch.statistics, write.context.shows_values)
+    )
+
+
+def _with_the_base(write: _Write, batch: StoredRows, added: StoredRows, base: Base | None) -> Rewritten:
+    """Share, or write again, what stays of the base; and tell what has changed."""
+    rows = added.statistics.rows
+    if base is None:
+        return Rewritten(batch, _whole(write, batch), Record(inserted=rows, bytes=added.statistics.bytes))
+    remaining = write.version.share(_affected(write, added, base))
+    if remaining.relation is not None:
+        write.add(_survivors(write, remaining.relation, added, base))
+    whole = _whole(write, batch)
+    gone = remaining.rows + rows - whole.statistics.rows
+    return Rewritten(batch, whole, _record(write.plan, rows, gone, whole.statistics.bytes - remaining.bytes))
+
+
+def _whole(write: _Write, batch: StoredRows) -> StoredRows:
+    """All rows; where the run replaced its partitions those of each are the batch's."""
+    whole = write.version.audit()
+    replaces = isinstance(write.plan, ReplaceAll)
+    return replace(whole, partition_rows=batch.partition_rows) if replaces else whole
+
+
+def _affected(write: _Write, added: StoredRows, base: Base) -> Affected:
+    """What the added rows may change of the base; all of it where its columns change."""
+
+    def distinct(names: Sequence[str], most: int) -> list[dict[str, Any]]:
+        write.session.register(INCOMING, write.session.load(added.relation))
+        return write.session.rows(distinct_values(names, INCOMING, most))
+
+    part = affected(write.plan, added.statistics, distinct)
+    window = write.window(added.statistics.columns)
+    if window is not None and part != NOTHING:
+        part = window.affected(wholly=part == REPLACED)
+    return part if part == REPLACED or added.statistics.columns == base.columns else EVERYTHING
+
+
+def _survivors(write: _Write, remaining: Relation, added: StoredRows, base: Base) -> Frame:
+    """Those ``remaining`` rows that stay: all outside of the run's window, and within it what nothing replaces."""
+    session, columns = write.session, added.statistics.columns
+    window = write.window(columns)
+    session.register(INCOMING, session.load(added.relation))
+    session.register(_BASE, session.load(remaining))
+    frame = session.query(projection(columns, base.columns, _BASE))
+    session.register(REST, frame if window is None else window.within(session, frame))
+    stay = session.query(survivors(columns, identity(write.plan), equal_stay=isinstance(write.plan, Upsert)))
+    if window is None:
+        return stay
+    others = window.outside(session, frame)
+    return others if isinstance(write.plan, ReplaceAll) else session.union_by_name([stay, others])
+
+
+def _record(plan: WritePlan, added: int, gone: int, written: int) -> Record:
+    if isinstance(plan, Upsert | History):
+        return Record(inserted=added - gone, updated=gone, bytes=written)
+    return Record(inserted=added, deleted=gone, bytes=written)
+
+
+def _all_rows(session: EngineSession, frame: Frame) -> Frame:
+    return frame

@@ -1,0 +1,84 @@
+"""What a run costs besides its rows: sessions, queries, and footers that this process reads."""
+
+from collections.abc import Iterator
+from datetime import date
+from unittest.mock import patch
+
+import pytest
+from support.batches import query
+from support.folders import sink
+
+from rivet_dagster.catalogs.filesystem import footers
+from rivet_dagster.definitions.partitions import window
+from rivet_dagster.engines.pyspark import PySparkEngine
+from rivet_dagster.model.partitions import parse_partitions
+
+DAILY = {"type": "daily", "column": "day", "start": "2024-01-01"}
+CHECKS = [
+    {"type": "not_null", "columns": ["id"]},
+    {"type": "expression", "name": "positive", "sql": "n > 0"},
+]
+AUDITS = [{"type": "unique", "columns": ["id"]}, {"type": "row_count", "min": 1}]
+
+
+@pytest.fixture
+def sessions() -> Iterator[list[int]]:
+    """One entry a session that is opened."""
+    opened: list[int] = []
+    session = PySparkEngine.session
+
+    def counted(engine):
+        opened.append(1)
+        return session(engine)
+
+    with patch.object(PySparkEngine, "session", counted):
+        yield opened
+
+
+@pytest.fixture
+def read_footers() -> Iterator[list[str]]:
+    """The files whose footers are read."""
+    read: list[str] = []
+    read_footer = footers.read_footer
+
+    def counted(path):
+        read.append(path.name)
+        return read_footer(path)
+
+    import sys
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        for name, module in list(sys.modules.items()):
+            if name.startswith("rivet_dagster.catalogs.filesystem") and hasattr(module, "read_footer"):
+                stack.enter_context(patch.object(module, "read_footer", counted))
+        yield read
+
+
+def test_a_gated_partitioned_merge(project, sessions, sql_executions):
+    folder = project({})
+    strategy = {"mode": "merge", "key_columns": ["id"]}
+    out = sink("out", "batch", write_strategy=strategy, partitions=DAILY)
+    out["quality"] = {"assertions": CHECKS, "audits": AUDITS}
+
+    def write(rows):
+        text = query(rows, "id INT, day DATE, n INT")
+        folder.write({"joints/batch.sql": f"-- rivet:partitions: {DAILY}\n{text}", "sinks/out.yaml": out})
+        return folder.run("out", window=window(parse_partitions(DAILY), ("2024-01-01", "2024-01-02")))
+
+    first, second = date(2024, 1, 1), date(2024, 1, 2)
+    write([(1, first, 1), (2, second, 2)])
+    sessions.clear()
+    sql_executions.since()
+    result = write([(2, second, 3), (3, first, 4)])
+    print("SESSIONS", len(sessions), "QUERIES", sql_executions.since(), result.rows, result.partition_rows)
+
+
+def test_an_append_reads_the_footers_of_its_new_files_alone(project, read_footers):
+    folder = project({"sinks/out.yaml": sink("out", "batch", write_strategy="append")})
+    for number in range(30):
+        folder.write({"joints/batch.sql": f"SELECT {number} AS id"})
+        if number == 29:
+            read_footers.clear()
+        folder.run("out")
+    print("FOOTERS", len(read_footers), len(set(read_footers)))

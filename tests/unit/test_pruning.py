@@ -1,0 +1,62 @@
+"""Which rows of a table a write may change, as far as statistics tell; too many do no harm, too few lose data."""
+
+import pytest
+
+from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING, NOTHING, REPLACED, Affected, Interval
+from rivet_dagster.catalogs.rewriting.pruning import MOST_VALUES, affected
+from rivet_dagster.compiler.targets import write_plan
+from rivet_dagster.model.storage import ColumnStatistics, Statistics
+from rivet_dagster.model.write_strategy import parse_write_strategy
+
+SNAPSHOT = write_plan(parse_write_strategy({"mode": "snapshot", "partition_column": "day"}))
+MERGE = write_plan(parse_write_strategy({"mode": "merge", "key_columns": ["id", "Region"]}))
+
+
+def batch(rows: int = 9, **values: ColumnStatistics) -> Statistics:
+    return Statistics(rows, 0, values=values)
+
+
+def never(columns, most):
+    raise AssertionError("the footers tell")
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [("append", NOTHING), ("replace", REPLACED), ("truncate_insert", REPLACED)],
+)
+def test_modes_for_which_no_value_counts(mode, expected):
+    assert affected(write_plan(parse_write_strategy(mode)), batch(), never) == expected
+
+
+@pytest.mark.parametrize("strategy", [SNAPSHOT, MERGE])
+def test_a_batch_without_rows_affects_nothing(strategy):
+    assert affected(strategy, batch(0), never) == NOTHING
+
+
+def test_one_partition_is_told_by_the_footers():
+    point = Affected(("day",), ((Interval(3, 3),),), wholly=True)
+    assert affected(SNAPSHOT, batch(day=ColumnStatistics(0, 3, 3)), never) == point
+    nothing = Affected(("day",), ((Interval(None, None, nulls=True),),), wholly=True)
+    assert affected(SNAPSHOT, batch(day=ColumnStatistics(9)), never) == nothing
+
+
+@pytest.mark.parametrize("known", [ColumnStatistics(0, 3, 4), ColumnStatistics(1, 3, 3), ColumnStatistics()])
+def test_several_partitions_are_asked_for(known):
+    found = affected(SNAPSHOT, batch(day=known), lambda columns, most: [{"day": 3}, {"day": None}])
+    assert found == Affected(("day",), ((Interval(3, 3),), (Interval(None, None, nulls=True),)), wholly=True)
+
+
+def test_too_many_partitions_are_one_range():
+    found = affected(SNAPSHOT, batch(day=ColumnStatistics(0, 1, 9)), lambda columns, most: [{"day": 1}] * most)
+    assert found == Affected(("day",), ((Interval(1, 9),),))
+    assert MOST_VALUES == 1000
+
+
+def test_keys_are_a_range():
+    known = {"id": ColumnStatistics(0, 1, 9), "region": ColumnStatistics(2, "a", "c")}
+    box = (Interval(1, 9), Interval("a", "c", nulls=True))
+    assert affected(MERGE, batch(**known), never) == Affected(("id", "Region"), (box,))
+
+
+def test_keys_of_which_nothing_is_known_may_be_anywhere():
+    assert affected(MERGE, batch(), never) == EVERYTHING
