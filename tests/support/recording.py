@@ -71,7 +71,7 @@ class RecordingRuntime:
         self.assembly = assembly
         self._tables = Tables(published)
 
-    def catalog(self, name: str) -> Tables:
+    def target_catalog(self, name: str) -> Tables:
         """The one catalog."""
         return self._tables
 
