@@ -18,8 +18,8 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.plugins import Plugins
+from rivet_dagster.project.cache_file import read_cache, write_cache
 from rivet_dagster.project.load import read_project
-from rivet_dagster.project.memo_file import read_memo, write_memo
 
 
 def compile_directory(
@@ -43,16 +43,16 @@ def compile_directory(
     """
     root = Path(project_dir)
     with without_collector(), _defects():
-        memo = read_memo(root)
-        project = read_project(root, profile, environ, joints, memo)
+        cache = read_cache(root)
+        project = read_project(root, profile, environ, joints, cache)
         environ = os.environ if environ is None else environ
-        told = introspection(project, root, environ, memo) if introspect else Introspection()
-        earlier = last_told(project, memo)  # always, so that it stays in the cache
+        told = introspection(project, root, environ, cache) if introspect else Introspection()
+        earlier = last_told(project, cache)  # always, so that it stays in the cache
         if recall:
             told = told.with_earlier(earlier)
         places = resolved_places(project, root, environ)
-        plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), memo, told, places)
-        write_memo(root, memo)
+        plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), cache, told, places)
+        write_cache(root, cache)
     return plan
 
 

@@ -11,6 +11,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.kept import KeptAssets
@@ -20,7 +21,6 @@ from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.kept import DAGSTER, is_kept
 from rivet_dagster.model.landing import landing_options
-from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.project import Project
 from rivet_dagster.model.schema import Field, Schema
@@ -35,14 +35,14 @@ _Found = tuple[str, Schema | None]
 
 
 def introspection(
-    project: Project, root: Path, environ: Mapping[str, str], memo: Memo, seconds: float = SECONDS
+    project: Project, root: Path, environ: Mapping[str, str], cache: CompileCache, seconds: float = SECONDS
 ) -> Introspection:
     """The columns of the sources' tables, as their catalogs tell them without an engine.
 
-    A source that declares its ``schema`` is not asked for. ``memo`` knows the columns of tables whose data has not
+    A source that declares its ``schema`` is not asked for. ``cache`` knows the columns of tables whose data has not
     changed since. Whatever goes wrong, and what takes longer than ``seconds``, is a warning (RVT-318).
     """
-    known = Memo(memo.known)
+    known = CompileCache(cache.known)
     sources = _sources(project)
     asked = [partial(_columns, spec, joint, root, environ, known) for joint, spec in sources]
     tables: dict[str, Schema] = {}
@@ -51,17 +51,17 @@ def introspection(
         if isinstance(found, tuple):
             text, schema = found
             fields = [(field.name, field.type) for field in schema or ()]
-            memo.keep(_LAST_TOLD, _declared(joint, spec), fields)
+            cache.put(_LAST_TOLD, _declared(joint, spec), fields)
             if schema is not None:
                 tables[joint.name] = schema
-                memo.keep("table", text, fields)
+                cache.put("table", text, fields)
         else:
             why = f"no answer within {seconds:g} seconds" if found is None else _said(found)
             warnings.append(joint.origin.diagnostic("RVT-318", f"its columns are unknown: {why}", joint=joint.name))
     return Introspection(tables, tuple(warnings))
 
 
-def last_told(project: Project, memo: Memo) -> Introspection:
+def last_told(project: Project, cache: CompileCache) -> Introspection:
     """The columns of the sources' tables as their catalogs told them when they were last asked; none is asked now.
 
     They are found by what the source and its catalog declare, with ``${VAR}`` as it is written: neither a catalog nor
@@ -69,7 +69,7 @@ def last_told(project: Project, memo: Memo) -> Introspection:
     """
     tables: dict[str, Schema] = {}
     for joint, spec in _sources(project):
-        fields = memo.recall(_LAST_TOLD, _declared(joint, spec))
+        fields = cache.get(_LAST_TOLD, _declared(joint, spec))
         if fields:
             tables[joint.name] = tuple(Field(name, kind) for name, kind in fields)
     return Introspection(tables, earlier=frozenset(tables))
@@ -93,7 +93,7 @@ def _declared(joint: Joint, spec: CatalogSpec) -> str:
     return json.dumps((spec.type, spec.options, joint.catalog, joint.table, joint.options), default=str)
 
 
-def _columns(spec: CatalogSpec, joint: Joint, root: Path, environ: Mapping[str, str], known: Memo) -> _Found:
+def _columns(spec: CatalogSpec, joint: Joint, root: Path, environ: Mapping[str, str], known: CompileCache) -> _Found:
     assert joint.table is not None
     _, options = landing_options(joint.options)
     opened = open_catalog(spec, root, environ)
@@ -101,7 +101,7 @@ def _columns(spec: CatalogSpec, joint: Joint, root: Path, environ: Mapping[str, 
     version = catalog.data_version(joint.table, options)
     place = f"{joint.catalog}.{joint.table}" if is_kept(joint) else opened.uri(joint.table)
     text = json.dumps((spec.type, place, version, options, spec.options), default=str)
-    stored = known.recall("table", text)
+    stored = known.get("table", text)
     if stored is not None:
         return text, tuple(Field(name, kind) for name, kind in stored)
     return text, catalog.columns(joint.table, options)

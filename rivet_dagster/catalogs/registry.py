@@ -13,7 +13,7 @@ from rivet_dagster.catalogs.capabilities.locations import TellsLocations
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.compiler.targets import modes_of
-from rivet_dagster.model.entry_points import CATALOGS, plugin_class, plugins
+from rivet_dagster.entry_points import CATALOGS, plugin_class, plugins
 from rivet_dagster.model.plugins import CatalogTraits
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.project.environment import expand

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import cast
 
 from rivet_dagster.checks.contract import CheckKind
+from rivet_dagster.entry_points import check_kind
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.check import Check
-from rivet_dagster.model.entry_points import check_kind
 
 
 def kind_of(check: Check) -> CheckKind:

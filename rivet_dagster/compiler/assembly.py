@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph, find_cycles
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
-from rivet_dagster.model.memo import Memo
 from rivet_dagster.sql.balance import refuse_unbalanced
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.projection import check_source_expression
@@ -15,24 +15,24 @@ from rivet_dagster.sql.projection import check_source_expression
 _EXPRESSION = "Write one expression over a row's own columns; whatever is more belongs in a SQL joint."
 
 
-def check_assembly(graph: Graph, found: Diagnostics, memo: Memo) -> None:
+def check_assembly(graph: Graph, found: Diagnostics, cache: CompileCache) -> None:
     """RVT-303 to 305, 307, 314, and sources whose transforms are more than a row's own."""
     for joint in graph.joints.values():
         if joint.type == SOURCE:
-            _check_source(joint, graph, found, memo)
+            _check_source(joint, graph, found, cache)
         if joint.type == SINK:
             _check_sink(joint, graph, found)
     _check_cycles(graph, found)
 
 
-def _check_source(joint: Joint, graph: Graph, found: Diagnostics, memo: Memo) -> None:
+def _check_source(joint: Joint, graph: Graph, found: Diagnostics, cache: CompileCache) -> None:
     if joint.upstream:
         found.error(joint, "RVT-303", "a source has no upstream", key="upstream")
     for name, text in joint.columns:
         if text is not None:
-            _check_expression(joint, text, f"column '{name}'", f"columns.{name}", found, memo)
+            _check_expression(joint, text, f"column '{name}'", f"columns.{name}", found, cache)
     if joint.filter is not None:
-        _check_expression(joint, joint.filter, "`filter`", "filter", found, memo)
+        _check_expression(joint, joint.filter, "`filter`", "filter", found, cache)
     _check_ddl(joint, found)
     readers = graph.consumers[joint.name] + graph.judging.get(joint.name, ())
     if joint.limit is not None:
@@ -44,9 +44,9 @@ def _check_source(joint: Joint, graph: Graph, found: Diagnostics, memo: Memo) ->
             found.error(joint, "RVT-314", message, key="limit")
 
 
-def _check_expression(joint: Joint, text: str, subject: str, key: str, found: Diagnostics, memo: Memo) -> None:
+def _check_expression(joint: Joint, text: str, subject: str, key: str, found: Diagnostics, cache: CompileCache) -> None:
     try:
-        check_source_expression(text, memo)
+        check_source_expression(text, cache)
     except SqlError as error:
         found.error(joint, "RVT-207", f"{subject} {error}", key, _EXPRESSION)
 

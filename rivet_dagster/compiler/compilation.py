@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.assembly import check_assembly
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.engines import resolve_engines
@@ -23,7 +24,6 @@ from rivet_dagster.compiler.strategies import check_strategies
 from rivet_dagster.compiler.tables import Tables, check_stored_tables, check_tables
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.location import Resolved
-from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project, is_of_block
@@ -32,7 +32,7 @@ from rivet_dagster.model.project import Project, is_of_block
 def compile_project(
     project: Project,
     plugins: Plugins,
-    memo: Memo | None = None,
+    cache: CompileCache | None = None,
     introspection: Introspection | None = None,
     resolved: Resolved | None = None,
 ) -> CompiledAssembly:
@@ -40,17 +40,17 @@ def compile_project(
 
     Where they are all in the ``dagster:`` block, which no group needs, the plan has its groups.
 
-    ``plugins`` are the traits of the installed catalogs and engines; ``memo`` saves work that an earlier compilation
+    ``plugins`` are the traits of the installed catalogs and engines; ``cache`` saves work that an earlier compilation
     did, and never changes the result; ``introspection`` is what catalogs have told of the sources, ``resolved`` where
     tables are on this machine.
     """
-    memo = Memo() if memo is None else memo
+    cache = CompileCache() if cache is None else cache
     introspection = introspection or Introspection()
     found = Diagnostics(list(project.errors), list(introspection.warnings))
     check_plugins(project.profile, plugins, found)
-    project, checks = compile_checks(project, found, memo)
-    graph = build_graph(project, found, memo)
-    check_assembly(graph, found, memo)
+    project, checks = compile_checks(project, found, cache)
+    graph = build_graph(project, found, cache)
+    check_assembly(graph, found, cache)
     check_declared_tables(graph, project.profile, plugins, found)
     tables = Tables(project.profile, plugins, resolved or {})
     check_tables(graph, tables, found)
@@ -69,7 +69,7 @@ def compile_project(
     check_landing_readers(graph, fusion, found)
     order, waves = order_groups(graph, fusion)
     members = fusion.members(graph)
-    schemas = infer_schemas(graph, fusion, found, memo, introspection)
+    schemas = infer_schemas(graph, fusion, found, cache, introspection)
     check_strategies(graph, schemas, found)
     check_partition_columns(graph, schemas, found)
     if not all(map(is_of_block, found.errors)):

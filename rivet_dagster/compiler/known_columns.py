@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.joints import ColumnReference
 from rivet_dagster.compiler.lineage import JointColumns
 from rivet_dagster.model.joint import Joint
-from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.schema import Field, Schema
 
 Origins = Sequence[tuple[str, Sequence[tuple[str, str]] | None]]
@@ -35,8 +35,8 @@ class Known:
 class KnownColumns:
     """The columns of the joints of one compilation; equal schemas and references are the same objects."""
 
-    def __init__(self, memo: Memo) -> None:
-        self._memo = memo
+    def __init__(self, cache: CompileCache) -> None:
+        self._cache = cache
         self._schemas: dict[str, Schema | None] = {}
         self._references: dict[tuple[str, str], ColumnReference] = {}
 
@@ -50,14 +50,14 @@ class KnownColumns:
         ddl = joint.options.get("schema")
         declared = ddl if isinstance(ddl, str) else None, [name for name, _ in joint.columns], list(upstream)
         text = "\n".join((repr(declared), *[known.text for known in upstream.values()], sql or ""))
-        found = self._memo.recall("columns", text)
+        found = self._cache.get("columns", text)
         if found is None:
             inferred = infer()
             if inferred is None:
                 return Known()
             schema, origins, passes_on = inferred
             found = schema_text(schema), origins, passes_on
-            self._memo.keep("columns", text, found)
+            self._cache.put("columns", text, found)
         return self.made_of(*found)
 
     def made_of(self, text: str, origins: Origins, passes_on: str | None = None) -> Known:

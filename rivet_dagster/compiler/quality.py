@@ -7,19 +7,19 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.checks.contract import CheckKind, Problem, Reading
 from rivet_dagster.checks.registry import kind_of
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.plan_json import read
 from rivet_dagster.compiler.references import broken_names
+from rivet_dagster.entry_points import is_own_kind
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.check_plan import CheckQueries, CompiledCheck
-from rivet_dagster.model.entry_points import is_own_kind
 from rivet_dagster.model.joint import SINK, Joint
-from rivet_dagster.model.memo import Memo
-from rivet_dagster.model.near_names import NearNames
 from rivet_dagster.model.project import Project
+from rivet_dagster.near_names import NearNames
 
 CompiledChecks = Mapping[str, tuple[CompiledCheck, ...]]
 """The checks of each joint, in order."""
@@ -33,14 +33,14 @@ class _Compiled:
     queries: CheckQueries | None
 
 
-def compile_checks(project: Project, found: Diagnostics, memo: Memo) -> tuple[Project, CompiledChecks]:
+def compile_checks(project: Project, found: Diagnostics, cache: CompileCache) -> tuple[Project, CompiledChecks]:
     """``project``, whose checks tell which other joints they read, and the checks of its joints as a run needs them.
 
     RVT-209 for SQL that is no query and types that are none, RVT-302 and RVT-307 for joints that no check can read.
     What only the parser here cannot read is a warning: the engine may.
     """
     joints = {joint.name: joint for joint in project.joints}
-    judge = _Compiler(joints, NearNames(joints), broken_names(project), found, memo)
+    judge = _Compiler(joints, NearNames(joints), broken_names(project), found, cache)
     compiled: dict[str, tuple[CompiledCheck, ...]] = {}
     resolved = []
     for joint in project.joints:
@@ -54,13 +54,18 @@ def compile_checks(project: Project, found: Diagnostics, memo: Memo) -> tuple[Pr
 
 class _Compiler:
     def __init__(
-        self, joints: Mapping[str, Joint], near: NearNames, broken: Collection[str], found: Diagnostics, memo: Memo
+        self,
+        joints: Mapping[str, Joint],
+        near: NearNames,
+        broken: Collection[str],
+        found: Diagnostics,
+        cache: CompileCache,
     ) -> None:
         self._joints = joints
         self._near = near
         self._broken = broken
         self._found = found
-        self._memo = memo
+        self._cache = cache
 
     def check(self, joint: str, check: Check, number: int, shows_values: bool) -> tuple[Check, CompiledCheck | None]:
         """The check, which tells what it reads, and as a run needs it; None where something is wrong with it."""
@@ -80,13 +85,13 @@ class _Compiler:
         """The same as before where a kind of our own was asked the same already."""
         asked = json.dumps((joint, check.kind, number, samples, check.options))
         is_own = is_own_kind(check.kind)
-        known = self._memo.recall("check", asked) if is_own else None
+        known = self._cache.get("check", asked) if is_own else None
         if known is not None:
             recalled: _Compiled = read(_Compiled, known)
             return recalled
         compiled = _compile(joint, kind, number, samples)
         if is_own and not compiled.reading.problems:
-            self._memo.keep("check", asked, asdict(compiled))
+            self._cache.put("check", asked, asdict(compiled))
         return compiled
 
     def _others(self, joint: str, check: Check, reading: Reading) -> tuple[str, ...]:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from functools import cache, partial
 from pathlib import PurePosixPath
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph, TemplateNeeds
 from rivet_dagster.compiler.templates import Know, Rendered, render_templates
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import PYTHON, SINK, SQL, Joint
-from rivet_dagster.model.memo import Memo
-from rivet_dagster.model.near_names import NearNames
 from rivet_dagster.model.project import Project
+from rivet_dagster.near_names import NearNames
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.known_query import KnownQuery, know_query
 
 
-def build_graph(project: Project, found: Diagnostics, memo: Memo) -> Graph:
+def build_graph(project: Project, found: Diagnostics, cache: CompileCache) -> Graph:
     """The graph of all joints; RVT-207, 301, 302, 311, 313, 315."""
     joints: dict[str, Joint] = {}
     for joint in project.joints:
@@ -34,7 +34,7 @@ def build_graph(project: Project, found: Diagnostics, memo: Memo) -> Graph:
     counted: dict[str, Counter[str]] = {}
     upstream: dict[str, tuple[str, ...]] = {}
     broken, near = broken_names(project), NearNames(joints)
-    know = cache(partial(know_query, memo=memo))
+    know = functools.cache(functools.partial(know_query, cache=cache))
     templates = render_templates(joints, project, know, broken, found)
     for joint in joints.values():
         if joint.type == SQL:

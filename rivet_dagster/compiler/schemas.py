@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph
@@ -15,7 +16,6 @@ from rivet_dagster.compiler.lineage import JointColumns, trace
 from rivet_dagster.compiler.unknown_columns import check_checks, check_query, check_source
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
-from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.schema import CONFIDENCES, INFERRED, INTROSPECTED, NONE, PARTIAL, Field, Schema
 from rivet_dagster.sql.columns import output_columns, passes_on
 from rivet_dagster.sql.dialect import SqlError, read_query
@@ -36,13 +36,13 @@ class JointSchema:
 
 
 def infer_schemas(
-    graph: Graph, fusion: Fusion, found: Diagnostics, memo: Memo, introspection: Introspection
+    graph: Graph, fusion: Fusion, found: Diagnostics, cache: CompileCache, introspection: Introspection
 ) -> dict[str, JointSchema]:
     """Return each joint's columns as far as they are known; RVT-316, RVT-315 and RVT-317 (warnings), RVT-327.
 
     What follows from columns that catalogs told earlier, and not now, makes a joint doubtful: its errors are warnings.
     """
-    columns = KnownColumns(memo)
+    columns = KnownColumns(cache)
     tables = introspection.tables
     known: dict[str, Known] = {}
     for name in graph.order:

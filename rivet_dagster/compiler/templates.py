@@ -10,9 +10,9 @@ from itertools import product
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import TemplateNeeds, invert
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
-from rivet_dagster.model.near_names import NearNames
 from rivet_dagster.model.project import Project
 from rivet_dagster.model.write_strategy import ALWAYS_WHOLE
+from rivet_dagster.near_names import NearNames
 from rivet_dagster.project.templating import (
     CONDITIONS,
     IS_INCREMENTAL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from rivet_dagster.engines.contract import Engine
-from rivet_dagster.model.entry_points import ENGINES, plugin_class, plugins
+from rivet_dagster.entry_points import ENGINES, plugin_class, plugins
 from rivet_dagster.model.plugins import EngineTraits
 from rivet_dagster.model.profile import EngineSpec
 

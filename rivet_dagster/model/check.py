@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rivet_dagster.entry_points import CHECKS, check_kind, plugins
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model import convert
-from rivet_dagster.model.entry_points import CHECKS, check_kind, plugins
 from rivet_dagster.model.origin import Origin
 
 ASSERTION, AUDIT = "assertion", "audit"

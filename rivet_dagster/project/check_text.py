@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from rivet_dagster.entry_points import check_kind
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.entry_points import check_kind
 from rivet_dagster.project.annotation_value import annotation_value
 from rivet_dagster.project.yaml_text import Located
 

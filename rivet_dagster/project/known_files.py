@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from rivet_dagster.cache import CompileCache
+from rivet_dagster.entry_points import is_own_kind
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.check import Check
-from rivet_dagster.model.entry_points import is_own_kind
-from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.project.draft import Draft
 
@@ -16,29 +16,29 @@ Checks = tuple[tuple[Check, ...], list[Diagnostic]]
 """The checks of a file, and what is wrong with it."""
 
 
-def known_draft(read: Callable[[str, str], Draft], text: str, file: str, memo: Memo) -> Draft:
+def known_draft(read: Callable[[str, str], Draft], text: str, file: str, cache: CompileCache) -> Draft:
     """What ``read`` makes of the text of the joint's ``file``."""
     place = f"{file}\n{text}"
-    found = memo.recall("draft", place)
+    found = cache.get("draft", place)
     if found is not None:
         name, line, lines, fields, checks = found
         return Draft(name, Origin(file, line, lines), fields, _checks(checks))
     draft = read(text, file)
     if not draft.errors and _are_own(draft.checks):
         checks = _plain(draft.checks)
-        memo.keep("draft", place, (draft.name, draft.origin.line, dict(draft.origin.lines), dict(draft.fields), checks))
+        cache.put("draft", place, (draft.name, draft.origin.line, dict(draft.origin.lines), dict(draft.fields), checks))
     return draft
 
 
-def known_checks(read: Callable[[], Checks], text: str, file: str, memo: Memo) -> Checks:
+def known_checks(read: Callable[[], Checks], text: str, file: str, cache: CompileCache) -> Checks:
     """What ``read`` makes of the text of the quality ``file``."""
     place = f"{file}\n{text}"
-    found = memo.recall("quality", place)
+    found = cache.get("quality", place)
     if found is not None:
         return _checks(found), []
     checks, errors = read()
     if not errors and _are_own(checks):
-        memo.keep("quality", place, _plain(checks))
+        cache.put("quality", place, _plain(checks))
     return checks, errors
 
 

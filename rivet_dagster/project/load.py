@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
 from pathlib import Path
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import PYTHON, Joint
-from rivet_dagster.model.memo import Memo
-from rivet_dagster.model.near_names import NearNames
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project, PythonFunction, is_of_block
+from rivet_dagster.near_names import NearNames
 from rivet_dagster.project.draft import Draft, broken_draft
 from rivet_dagster.project.files import files
 from rivet_dagster.project.known_files import known_draft
@@ -38,15 +38,15 @@ def load_project(
     profile: str | None = None,
     environ: Mapping[str, str] | None = None,
     joints: Sequence[Joint] = (),
-    memo: Memo | None = None,
+    cache: CompileCache | None = None,
 ) -> Project:
     """Everything declared in the folder ``root`` under one profile, with ``joints`` declared in Python.
 
     What is wrong with single joints stands in ``Project.errors``; what is wrong with rivet.yaml or the profiles is
-    raised, all of it in one RivetError. Nothing is executed: no module of the user is imported. ``memo`` saves reading
+    raised, all of it in one RivetError. Nothing is executed: no module of the user is imported. ``cache`` saves reading
     closely what an earlier call has read.
     """
-    project = read_project(root, profile, environ, joints, memo)
+    project = read_project(root, profile, environ, joints, cache)
     if in_block := [error for error in project.errors if is_of_block(error)]:
         raise RivetError.of(in_block)
     return project
@@ -57,20 +57,20 @@ def read_project(
     profile: str | None = None,
     environ: Mapping[str, str] | None = None,
     joints: Sequence[Joint] = (),
-    memo: Memo | None = None,
+    cache: CompileCache | None = None,
 ) -> Project:
     """Read a project as ``load_project`` does; problems of the ``dagster:`` block stand in ``Project.errors``, too."""
     root = Path(root)
-    memo = Memo() if memo is None else memo
+    cache = CompileCache() if cache is None else cache
     manifest, chosen = _settings(root, profile, os.environ if environ is None else environ)
     paths = _joint_files(root, manifest)
     beside = {path: quality for path in paths if (quality := beside_joint(path)) is not None}
-    drafts = [_draft(str(root), path, memo) for path in paths if path not in beside]
+    drafts = [_draft(str(root), path, cache) for path in paths if path not in beside]
     folder = quality_folder(root, manifest.quality)
-    checks, errors = _checks(root, (*beside.values(), *folder), _folders(drafts, joints), memo)
+    checks, errors = _checks(root, (*beside.values(), *folder), _folders(drafts, joints), cache)
     made: list[Joint] = []
     asset_groups: dict[str, str] = {}
-    group_of = cache(partial(_asset_group, folders=manifest.joint_folders))
+    group_of = functools.cache(functools.partial(_asset_group, folders=manifest.joint_folders))
     for draft in drafts:
         joint, wrong = draft.joint(checks.get(draft.name, ()))
         errors += wrong
@@ -79,7 +79,7 @@ def read_project(
             group = group_of(posixpath.dirname(str(draft.origin.file)))
             asset_groups |= {joint.name: group} if group else {}
     made += [replace(j, quality=(*j.quality, *checks[j.name])) if j.name in checks else j for j in joints]
-    functions, wrong_functions = _functions(PythonSources(root, memo), made)
+    functions, wrong_functions = _functions(PythonSources(root, cache), made)
     return Project(
         chosen,
         tuple(made),
@@ -111,12 +111,12 @@ def _joint_files(root: Path, manifest: Manifest) -> list[str]:
     return [path for folder in manifest.joint_folders for path in files(root, folder, tuple(_READERS), without)]
 
 
-def _draft(root: str, path: str, memo: Memo) -> Draft:
+def _draft(root: str, path: str, cache: CompileCache) -> Draft:
     try:
         text = read_text(os.path.join(root, path))
     except UnreadableError as error:
         return broken_draft(path, "RVT-211", error, error.remediation)
-    return known_draft(_READERS[posixpath.splitext(path)[1].lower()], text, path, memo)
+    return known_draft(_READERS[posixpath.splitext(path)[1].lower()], text, path, cache)
 
 
 def _folders(drafts: Iterable[Draft], joints: Iterable[Joint]) -> dict[str, set[str]]:
@@ -128,7 +128,7 @@ def _folders(drafts: Iterable[Draft], joints: Iterable[Joint]) -> dict[str, set[
 
 
 def _checks(
-    root: Path, quality_files: Iterable[QualityFile], folders: Mapping[str, set[str]], memo: Memo
+    root: Path, quality_files: Iterable[QualityFile], folders: Mapping[str, set[str]], cache: CompileCache
 ) -> tuple[dict[str, list[Check]], list[Diagnostic]]:
     """The checks of the quality files by the joint they judge."""
     checks: dict[str, list[Check]] = {}
@@ -139,7 +139,7 @@ def _checks(
         if wrong is not None:
             errors.append(wrong)
             continue
-        found, wrong_checks = read_quality(root, quality, memo)
+        found, wrong_checks = read_quality(root, quality, cache)
         checks.setdefault(quality.joint, []).extend(found)
         errors += wrong_checks
     return checks, errors

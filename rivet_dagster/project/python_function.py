@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.errors import nearest
-from rivet_dagster.model.memo import Memo
 from rivet_dagster.model.project import PythonFunction
 from rivet_dagster.project.text_file import TextError, UnreadableError, read_text
 
@@ -32,9 +32,9 @@ class FunctionError(TextError):
 class PythonSources:
     """The Python files below the project's root, each parsed once at most."""
 
-    def __init__(self, root: Path, memo: Memo) -> None:
+    def __init__(self, root: Path, cache: CompileCache) -> None:
         self._root = root
-        self._memo = memo
+        self._cache = cache
         self._texts: dict[str, str | FunctionError] = {}
         self._modules: dict[str, ast.Module | FunctionError] = {}
 
@@ -47,11 +47,11 @@ class PythonSources:
             file = self._file_of(match[1])
         name = function.rpartition(":")[2]
         text = _or_raise(self._text(file))
-        found = self._memo.recall("function", f"{name}\n{text}")
+        found = self._cache.get("function", f"{name}\n{text}")
         if found is None:
             definition = _definition(_or_raise(self._module(file, text)), name, file)
             found = definition.lineno, _parameters(definition, file), _digest(definition)
-            self._memo.keep("function", f"{name}\n{text}", found)
+            self._cache.put("function", f"{name}\n{text}", found)
         line, parameters, digest = found
         return PythonFunction(file, name, line, tuple(parameters), digest)
 

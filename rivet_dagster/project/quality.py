@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import parse_quality
-from rivet_dagster.model.memo import Memo
-from rivet_dagster.model.near_names import NearNames
 from rivet_dagster.model.origin import Origin
+from rivet_dagster.near_names import NearNames
 from rivet_dagster.project.draft import file_stem
 from rivet_dagster.project.files import files
 from rivet_dagster.project.known_files import known_checks
@@ -64,13 +64,13 @@ def wrong_joint(quality: QualityFile, folders: Mapping[str, set[str]], near: Nea
     return Diagnostic("RVT-302", message, None, quality.file)
 
 
-def read_quality(root: Path, quality: QualityFile, memo: Memo) -> tuple[tuple[Check, ...], list[Diagnostic]]:
+def read_quality(root: Path, quality: QualityFile, cache: CompileCache) -> tuple[tuple[Check, ...], list[Diagnostic]]:
     """The checks of one file, and what is wrong with it."""
     try:
         text = read_text(root / quality.file)
     except UnreadableError as error:
         return (), [_broken("RVT-211", quality, error, error.remediation)]
-    return known_checks(lambda: _read(text, quality), text, quality.file, memo)
+    return known_checks(lambda: _read(text, quality), text, quality.file, cache)
 
 
 def _read(text: str, quality: QualityFile) -> tuple[tuple[Check, ...], list[Diagnostic]]:

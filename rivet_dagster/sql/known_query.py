@@ -8,7 +8,7 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from rivet_dagster.model.memo import Memo
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.sql.determinism import is_deterministic
 from rivet_dagster.sql.dialect import Query, guarded, read_query
 from rivet_dagster.sql.error import Unreadable
@@ -38,14 +38,14 @@ class KnownQuery:
         return (self._fresh or read_query(self.text)).tree
 
 
-def know_query(sql: str, memo: Memo) -> KnownQuery:
+def know_query(sql: str, cache: CompileCache) -> KnownQuery:
     """The facts of ``sql``; raises SqlError as ``read_query`` does. What is wrong or unreadable is never kept.
 
-    >>> query = know_query("SELECT * FROM orders JOIN items USING (id);", Memo())
+    >>> query = know_query("SELECT * FROM orders JOIN items USING (id);", CompileCache())
     >>> query.text, dict(query.reads), query.deterministic
     ('SELECT * FROM orders JOIN items USING (id)', {'orders': 1, 'items': 1}, True)
     """
-    found = memo.recall("query", sql)
+    found = cache.get("query", sql)
     if found is not None:
         return _known(sql, *found)
     query = read_query(sql)
@@ -56,7 +56,7 @@ def know_query(sql: str, memo: Memo) -> KnownQuery:
             facts = fingerprint(query), dict(reads(query.tree)), cte_count(query.tree), is_deterministic(query)
     except Unreadable as error:
         return _unreadable(query, error)
-    memo.keep("query", sql, (len(query.text), *facts))
+    cache.put("query", sql, (len(query.text), *facts))
     return _known(sql, len(query.text), *facts, query)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.model.memo import Memo
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.sql.balance import in_parentheses
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC
 from rivet_dagster.sql.dialect import SqlError, guarded, parse_expression, quoted
@@ -27,13 +27,13 @@ def projection(name: str, columns: Sequence[tuple[str, str | None]], filter: str
     return "\n".join(lines)
 
 
-def check_source_expression(sql: str, memo: Memo) -> None:
+def check_source_expression(sql: str, cache: CompileCache) -> None:
     """Raises SqlError where ``sql`` is more than one row's own expression: subquery, aggregate, window, chance."""
-    if memo.recall("expression", sql) is None:
+    if cache.get("expression", sql) is None:
         tree = parse_expression(sql)
         with guarded():
             _check(tree)
-        memo.keep("expression", sql, True)
+        cache.put("expression", sql, True)
 
 
 def _set_apart(text: str) -> str:

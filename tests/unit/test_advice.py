@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rivet_dagster.cli.main import main
+from rivet_dagster.entry_points import CATALOGS, plugins
 from rivet_dagster.errors import REMEDIATIONS
-from rivet_dagster.model.entry_points import CATALOGS, plugins
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

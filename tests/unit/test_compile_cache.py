@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rivet_dagster import loading
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.loading import compile_directory
-from rivet_dagster.model.memo import Memo
-from rivet_dagster.project import memo_file
+from rivet_dagster.project import cache_file
+from rivet_dagster.project.cache_file import FILE, read_cache
 from rivet_dagster.project.load import load_project, read_project
-from rivet_dagster.project.memo_file import FILE, read_memo
 from rivet_dagster.sql import known_query
 
 FILES = {
@@ -104,20 +104,20 @@ def test_a_second_compilation_gives_the_same_bytes(project: Path) -> None:
 
 
 def test_the_facts_of_a_known_query_need_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    memo = Memo()
-    first = known_query.know_query(QUERIES[1], memo)
+    cache = CompileCache()
+    first = known_query.know_query(QUERIES[1], cache)
     monkeypatch.setattr(known_query, "read_query", lambda sql: pytest.fail("parsed again"))
-    assert known_query.know_query(QUERIES[1], Memo(memo.used)) == first
+    assert known_query.know_query(QUERIES[1], CompileCache(cache.used)) == first
 
 
 def test_drafts_come_back_as_they_were(project: Path) -> None:
-    memo = Memo()
-    first = load_project(project, environ={}, memo=memo)
-    again = Memo(memo.used)
-    second = load_project(project, environ={}, memo=again)
+    cache = CompileCache()
+    first = load_project(project, environ={}, cache=cache)
+    again = CompileCache(cache.used)
+    second = load_project(project, environ={}, cache=again)
     assert first == second
     assert [joint.origin for joint in first.joints] == [joint.origin for joint in second.joints]
-    assert again.used.keys() == memo.used.keys()
+    assert again.used.keys() == cache.used.keys()
 
 
 @settings(max_examples=40)
@@ -147,22 +147,22 @@ def test_a_file_cut_off_or_with_another_byte_is_ignored(project: Path) -> None:
     good = (project / FILE).read_bytes()
     for bad in (good[:-5], good.replace(b"orders", b"0rders")):
         (project / FILE).write_bytes(bad)
-        assert read_memo(project).known == {}
+        assert read_cache(project).known == {}
 
 
 def test_the_file_of_another_version_is_ignored(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     json_of(project)
-    assert read_memo(project).known
-    monkeypatch.setattr(memo_file, "_maker", lambda: "another")
-    assert not read_memo(project).known
+    assert read_cache(project).known
+    monkeypatch.setattr(cache_file, "_maker", lambda: "another")
+    assert not read_cache(project).known
 
 
 def test_what_the_last_compilation_did_not_use_is_dropped(project: Path) -> None:
     json_of(project)
-    before = len(read_memo(project).known)
+    before = len(read_cache(project).known)
     (project / "joints/scored.py").unlink()
     json_of(project)
-    assert len(read_memo(project).known) == before - 2  # the declaration and its function
+    assert len(read_cache(project).known) == before - 2  # the declaration and its function
     assert os.listdir((project / FILE).parent) == ["compile.json"]
 
 
@@ -187,7 +187,7 @@ def test_several_processes_at_once_leave_a_whole_cache(project: Path) -> None:
     code = "import sys; from rivet_dagster.loading import compile_directory; compile_directory(sys.argv[1], environ={})"
     running = [subprocess.Popen([sys.executable, "-c", code, str(project)]) for _ in range(4)]
     assert [process.wait() for process in running] == [0] * 4
-    assert read_memo(project).known
+    assert read_cache(project).known
     assert os.listdir((project / FILE).parent) == ["compile.json"]
 
 
@@ -218,5 +218,5 @@ def test_a_project_whose_cache_cannot_be_written_compiles(project: Path) -> None
 def test_what_is_wrong_is_never_kept(project: Path) -> None:
     (project / "joints/paid.sql").write_text("-- rivet:tgs: [a]\nSELECT id, FROM WHERE", "utf-8")
     json_of(project)
-    wrong = read_memo(project).known
+    wrong = read_cache(project).known
     assert not any("tgs" in value for value in wrong.values())

@@ -12,11 +12,11 @@ import pytest
 from support.folders import ProjectFolder, sink
 
 from rivet_dagster import compile_directory
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.introspection import introspection
 from rivet_dagster.cli.main import main
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.model.memo import Memo
 from rivet_dagster.project.load import load_project
 
 FILES = {
@@ -107,7 +107,7 @@ def test_a_variable_that_is_not_set_is_a_warning_too(project):
     assert not compile_directory(project.root, introspect=True, environ=environ).raise_errors().warnings
     # Reading the profile already refuses what is not set; a process without the variable asks in vain.
     declared = load_project(project.root, environ=environ)
-    told = introspection(declared, project.root, {}, Memo())
+    told = introspection(declared, project.root, {}, CompileCache())
     assert {w.message for w in told.warnings} == {
         "its columns are unknown: the environment variable DATA_HOME is not set"
     }
@@ -140,7 +140,7 @@ def test_all_catalogs_are_asked_at_once_and_none_for_ever(project, monkeypatch):
         (project.root / f"sources/{name}.yaml").unlink()
     for name in ("a", "b"):
         project.write({f"sources/{name}.yaml": {"type": "source", "catalog": "raw", "table": "people.csv"}})
-    told = introspection(load_project(project.root), project.root, os.environ, Memo(), seconds=60)
+    told = introspection(load_project(project.root), project.root, os.environ, CompileCache(), seconds=60)
     endless.set()
     assert told.tables.keys() == {"a", "b", "people"}
     assert [(w.joint, w.message) for w in told.warnings] == [

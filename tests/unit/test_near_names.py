@@ -7,7 +7,7 @@ import time
 import pytest
 
 from rivet_dagster.errors import nearest
-from rivet_dagster.model.near_names import NearNames
+from rivet_dagster.near_names import NearNames
 
 WORDS = "orders customers items daily weekly raw stg fct sales region product stock price events".split()
 NAMES = sorted({f"{a}_{b}_{c}" for a in WORDS for b in WORDS for c in WORDS if len({a, b, c}) == 3})

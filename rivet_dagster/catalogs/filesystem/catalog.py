@@ -27,8 +27,8 @@ from rivet_dagster.catalogs.filesystem.whereabouts import Whereabouts
 from rivet_dagster.catalogs.filesystem.withheld_mark import Mark
 from rivet_dagster.catalogs.filesystem.writing import writing
 from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.entry_points import refuse_wrong_options
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.profile import CatalogSpec

@@ -18,9 +18,9 @@ from rivet_dagster.catalogs.filesystem import locations
 from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
 from rivet_dagster.catalogs.filesystem.formats import FORMATS
 from rivet_dagster.catalogs.filesystem.place import is_remote
+from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.convert import show
-from rivet_dagster.model.entry_points import is_unexpanded
 from rivet_dagster.model.location import Location
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.write_plan import WritePlan

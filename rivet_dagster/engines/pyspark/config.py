@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model import convert
-from rivet_dagster.model.entry_points import is_unexpanded
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.session_needs import SessionNeeds, merged, package_name
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rivet_dagster.engines.contract import DagsterResource, Engine
 from rivet_dagster.engines.pyspark.config import OPTIONS, session_config, wrong_options
 from rivet_dagster.engines.pyspark.examining import examine
-from rivet_dagster.model.entry_points import refuse_wrong_options
+from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTable, Kinds

@@ -12,8 +12,8 @@ from support.folders import ProjectFolder, source
 
 from rivet_dagster import compile_directory
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.entry_points import check_kind
 from rivet_dagster.model.check_plan import InOnePass
-from rivet_dagster.model.entry_points import check_kind
 
 PAGE = Path(__file__).parents[3] / "docs/check-kinds.md"
 

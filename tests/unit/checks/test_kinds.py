@@ -11,8 +11,8 @@ import pytest
 from support.projects import compile_joints, source, sql
 
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.entry_points import CHECKS, plugins
 from rivet_dagster.model.check_plan import ByColumns, ByQuery, CheckQueries, InOnePass, one_pass
-from rivet_dagster.model.entry_points import CHECKS, plugins
 
 Raw = dict[str, Any]
 

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.projects import compile_joints, source, sql
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.model.memo import Memo
 from rivet_dagster.project.check_text import check_text
 from rivet_dagster.project.draft import Draft
 from rivet_dagster.project.load import load_project
@@ -133,7 +133,7 @@ def test_python_sources(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "m.py").write_bytes(text.encode("utf-8", "surrogatepass"))
         with suppress(FunctionError):
-            assert PythonSources(Path(folder), Memo()).find("m:transform").tree
+            assert PythonSources(Path(folder), CompileCache()).find("m:transform").tree
 
 
 @FAST

@@ -5,17 +5,17 @@ from pathlib import Path
 
 from support.tables import catalog, publish
 
+from rivet_dagster.project.cache_file import read_cache, write_cache
 from rivet_dagster.project.load import load_project
-from rivet_dagster.project.memo_file import read_memo, write_memo
 from rivet_dagster.project.own_folder import keep_out_of_git
 
 from .conftest import Write
 
 
 def compile_once(root: Path) -> None:
-    memo = read_memo(root)
-    load_project(root, memo=memo)
-    write_memo(root, memo)
+    cache = read_cache(root)
+    load_project(root, cache=cache)
+    write_cache(root, cache)
 
 
 def unignored(root: Path) -> list[str]:

@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from rivet_dagster.model.memo import Memo
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.model.project import PythonFunction
 from rivet_dagster.project.python_function import FunctionError, PythonSources
 
 
 def find(root: Path, source: str, function: str = "m:f") -> PythonFunction:
     (root / "m.py").write_text(textwrap.dedent(source), encoding="utf-8")
-    return PythonSources(root, Memo()).find(function)
+    return PythonSources(root, CompileCache()).find(function)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_where_it_is(tmp_path: Path) -> None:
 def test_a_package(tmp_path: Path) -> None:
     (tmp_path / "lib" / "steps").mkdir(parents=True)
     (tmp_path / "lib" / "steps" / "__init__.py").write_text("def f(): ...\ndef f(a): ...")
-    function = PythonSources(tmp_path, Memo()).find("lib.steps:f")
+    function = PythonSources(tmp_path, CompileCache()).find("lib.steps:f")
     assert (function.file, function.line, function.parameters) == ("lib/steps/__init__.py", 2, ("a",))
 
 

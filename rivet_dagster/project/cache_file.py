@@ -1,4 +1,4 @@
-"""Where a Memo lies between two compilations: one file of the project that may be deleted at any time."""
+"""Where a CompileCache lies between two compilations: one file of the project that may be deleted at any time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from rivet_dagster.model.memo import Memo
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.project.own_folder import make_own_folder
 
 FILE = ".rivet/cache/compile.json"
@@ -21,24 +21,24 @@ FILE = ".rivet/cache/compile.json"
 _UNFINISHED = "compile-"
 
 
-def read_memo(root: Path) -> Memo:
-    """The memo of the project in ``root``; an empty one where there is none, or it is damaged or another version's."""
+def read_cache(root: Path) -> CompileCache:
+    """The cache of the project in ``root``; an empty one where there is none, or it is damaged or another version's."""
     try:
         head, _, body = (root / FILE).read_bytes().partition(b"\n")
     except OSError:
-        return Memo()
+        return CompileCache()
     if head != _head(body):
-        return Memo()
-    return Memo(dict([line.split("\t", 1) for line in body.decode().splitlines()]))
+        return CompileCache()
+    return CompileCache(dict([line.split("\t", 1) for line in body.decode().splitlines()]))
 
 
-def write_memo(root: Path, memo: Memo) -> None:
+def write_cache(root: Path, cache: CompileCache) -> None:
     """Put down what this compilation used, where that is news; in a folder that cannot be written nothing happens.
 
     Whoever reads meanwhile sees the old file or the new one; of several that write, the last one stays.
     """
-    used = memo.used
-    if used.keys() == memo.known.keys():
+    used = cache.used
+    if used.keys() == cache.known.keys():
         return
     body = "\n".join([f"{key}\t{text}" for key, text in used.items()]).encode()
     file = root / FILE
