@@ -144,7 +144,8 @@ def _with_the_base(write: _Write, batch: StoredRows, added: StoredRows, base: Ba
     if base is None:
         return Rewritten(batch, _whole(write, batch), Record(inserted=rows, bytes=added.statistics.bytes))
     remaining = write.version.share(_affected(write, added, base))
-    if remaining.relation is not None:
+    nothing_stays = isinstance(write.plan, ReplaceAll) and write.context.window is None
+    if remaining.relation is not None and not nothing_stays:
         write.add(_survivors(write, remaining.relation, added, base))
     whole = _whole(write, batch)
     gone = remaining.rows + rows - whole.statistics.rows

@@ -55,6 +55,7 @@ def exit_metadata(joint: CompiledJoint, result: GroupResult) -> dict[str, Any]:
         "dagster/column_schema": column_schema(columns, joint),
         **_column_statistics(columns, result.values, joint.row_values),
         **_landed(result.published),
+        **_inputs(result.published),
     }
 
 
@@ -117,6 +118,12 @@ def _text(value: Any) -> str | None:
     else:
         text = value.hex() if isinstance(value, bytes) else str(value)
     return shortened(redacted(text), _CHARACTERS)
+
+
+def _inputs(published: Published) -> dict[str, Any]:
+    """Return where each joint and source stood that a version was made from."""
+    read = {name: redacted(str(position)) for name, position in sorted(published.inputs.items())}
+    return {"rivet/inputs": dg.MetadataValue.json(read)} if read else {}
 
 
 def _landed(published: Published) -> dict[str, Any]:

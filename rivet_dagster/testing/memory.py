@@ -1,0 +1,322 @@
+"""A catalog without files: tables of this process's memory. A template for catalogs of one's own, and for tests."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Lock
+from typing import Any, ClassVar, get_args
+
+import pyarrow as pa
+
+from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, PlanType
+from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
+from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
+from rivet_dagster.catalogs.rewriting.intervals import Affected
+from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
+from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.inputs import Inputs
+from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.relations import ArrowRows
+from rivet_dagster.model.schema import Field, Schema
+from rivet_dagster.model.storage import (
+    CURRENT,
+    OLDER,
+    WITHHELD,
+    Base,
+    Published,
+    Record,
+    Statistics,
+    StoredRows,
+    Version,
+)
+from rivet_dagster.model.write_plan import WritePlan
+
+Columns = tuple[tuple[str, str], ...]
+
+
+@dataclass
+class _Table:
+    """The versions of one table, the oldest first, and those that are withheld."""
+
+    published: list[tuple[Published, StoredRows]] = field(default_factory=list)
+    withheld: dict[str, tuple[StoredRows, str, Inputs]] = field(default_factory=dict)
+
+
+_STORES: dict[str, dict[str, _Table]] = {}
+"""The tables of this process, by the name of their catalog."""
+
+_LOCK = Lock()
+
+
+class MemoryCatalog(HasVersions, ListsTables):
+    """Tables in memory: gone with the process, seen by all that open a catalog of that name."""
+
+    type: ClassVar[str] = "memory"
+    options: ClassVar[frozenset[str]] = frozenset()
+    write_plans: ClassVar[frozenset[PlanType]] = frozenset(get_args(WritePlan))
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
+        """There is nothing to be wrong."""
+        return {}
+
+    def __init__(self, spec: CatalogSpec, root: Path) -> None:
+        self.name = spec.name
+        self._tables = _STORES.setdefault(spec.name, {})
+
+    def relation(self, table: str, options: Mapping[str, Any]) -> ArrowRows:
+        """The rows of the published version."""
+        return self.read(self._required(table))
+
+    def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
+        """Those of the published version."""
+        return tuple(Field(*column) for column in self._required(table).statistics.columns)
+
+    def data_version(self, table: str, options: Mapping[str, Any]) -> str:
+        """The name of the published version."""
+        return self._required(table).version
+
+    def uri(self, table: str) -> str:
+        """A name that opens nothing."""
+        return f"memory:{self.name}/{table}"
+
+    def begin(
+        self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
+    ) -> MemoryTransaction:
+        """An empty version upon the published one."""
+        return MemoryTransaction(self, table, secrets.token_hex(4), MemoryVersion(session, self._current(table)))
+
+    def current(self, table: str) -> Published | None:
+        """The last one that was published."""
+        return found[0] if (found := self._current(table)) is not None else None
+
+    def published_by(self, table: str, identity: str) -> Published | None:
+        """Any that is there."""
+        versions = (published for published, _ in self._table(table).published)
+        return next((version for version in versions if version.identity == identity), None)
+
+    def read(self, published: Published) -> ArrowRows:
+        """The rows themselves, which never change."""
+        for version, rows in self._table(published.table).published:
+            if version.version == published.version:
+                assert isinstance(rows.relation, ArrowRows)
+                return rows.relation
+        raise RivetError("RVT-401", f"the version {published.version} of '{published.table}' has been removed")
+
+    def evict(self, published: Published) -> None:
+        """Forget all versions."""
+        with _LOCK:
+            if self.current(published.table) == published:
+                del self._tables[published.table]
+
+    def tables(self, prefix: str) -> tuple[str, ...]:
+        """Those that have been published."""
+        return tuple(sorted(name for name in self._tables if name.startswith(prefix) and self.current(name)))
+
+    def versions(self, table: str) -> tuple[Version, ...]:
+        """All that were ever published, then the withheld ones."""
+        there = self._table(table)
+        states = [CURRENT] + [OLDER] * len(there.published)
+        published = zip(reversed(there.published), states, strict=False)
+        withheld = (Version(name, WITHHELD, rows.statistics.rows) for name, (rows, *_) in there.withheld.items())
+        return (*(_described(version, state) for (version, _), state in published), *withheld)
+
+    def take_up(self, table: str, version: str) -> MemoryTransaction:
+        """The withheld rows, upon what is published now."""
+        withheld = self._table(table).withheld
+        if version not in withheld:
+            raise RivetError("RVT-408", f"'{table}' has no withheld version '{version}'")
+        rows, _, inputs = withheld[version]
+        return self._copy(table, version, rows, inputs)
+
+    def restage(self, table: str, version: str) -> MemoryTransaction:
+        """The rows of an older version, under a new name."""
+        for published, rows in self._table(table).published[:-1]:
+            if published.version == version:
+                return self._copy(table, secrets.token_hex(4), rows, published.inputs)
+        raise RivetError("RVT-408", f"'{table}' has no older version '{version}'")
+
+    def publish(self, transaction: MemoryTransaction, identity: str, rewrite: Rewritten, inputs: Inputs) -> Published:
+        """Let readers see a version, in one step."""
+        with _LOCK:
+            table = self._tables.setdefault(transaction.table, _Table())
+            last = table.published[-1][0] if table.published else None
+            if last is not None and last.version == transaction.version:
+                return last
+            if (last.version if last else None) != transaction.upon:
+                raise RivetError("RVT-405", f"'{transaction.table}' has been published by another run since")
+            before = last.statistics.rows if last else 0
+            statistics = rewrite.whole.statistics
+            record = rewrite.record or Record(statistics.rows, 0, before, statistics.bytes)
+            name, uri = transaction.table, self.uri(transaction.table)
+            published = Published(
+                self.name, name, transaction.version, uri, statistics, before, identity, record, inputs
+            )
+            table.published.append((published, rewrite.whole))
+            table.withheld.pop(transaction.version, None)
+            return published
+
+    def withhold(self, transaction: MemoryTransaction, identity: str, rows: StoredRows, inputs: Inputs) -> None:
+        """Set a version aside."""
+        with _LOCK:
+            self._tables.setdefault(transaction.table, _Table()).withheld[transaction.version] = (
+                rows,
+                identity,
+                inputs,
+            )
+
+    def forget(self, transaction: MemoryTransaction) -> None:
+        """Drop a version that was withheld."""
+        with _LOCK:
+            self._table(transaction.table).withheld.pop(transaction.version, None)
+
+    def _copy(self, table: str, version: str, rows: StoredRows, inputs: Inputs) -> MemoryTransaction:
+        filled = MemoryVersion(None, self._current(table))
+        filled.take(rows)
+        return MemoryTransaction(self, table, version, filled, inputs)
+
+    def _table(self, name: str) -> _Table:
+        return self._tables.get(name, _Table())
+
+    def _current(self, table: str) -> tuple[Published, StoredRows] | None:
+        published = self._table(table).published
+        return published[-1] if published else None
+
+    def _required(self, table: str) -> Published:
+        published = self.current(table)
+        if published is None:
+            raise RivetError("RVT-403", f"{self.uri(table)} does not exist")
+        return published
+
+
+class MemoryTransaction(VersionTransaction):
+    """One run's work on a version in memory: a rewrite of the table that shares nothing with its base."""
+
+    def __init__(
+        self, catalog: MemoryCatalog, table: str, version: str, filled: MemoryVersion, inputs: Inputs = NO_OPTIONS
+    ) -> None:
+        self.table = table
+        self.version = version
+        self.upon = filled.upon
+        self._catalog = catalog
+        self._filled = filled
+        self._inputs = inputs
+        self._scratch = ExitStack()
+        self._rewritten: Rewritten | None = None
+
+    @property
+    def base(self) -> Base | None:
+        """The version that was published when this one was begun."""
+        return self._filled.base
+
+    def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
+        """Rewrite the table."""
+        self._rewritten = self._scratch.enter_context(rewritten(self._filled, plan, frame, context))
+        self.query_plan = self._rewritten.query_plan
+
+    def put(self, rows: pa.RecordBatchReader) -> bool:
+        """Only an engine knows how it calls the types of these columns."""
+        return False
+
+    @property
+    def batch(self) -> StoredRows:
+        """The rows that were given."""
+        return self._result.batch
+
+    @property
+    def whole(self) -> StoredRows:
+        """All rows of the version."""
+        return self._result.whole
+
+    def beat(self) -> None:
+        """Nobody takes a run of this process for dead."""
+
+    @property
+    def _result(self) -> Rewritten:
+        if self._rewritten is None:
+            whole = self._filled.audit()
+            self._rewritten = Rewritten(whole, whole)
+        return self._rewritten
+
+    def _commit(self, identity: str, inputs: Inputs | None) -> Published:
+        return self._catalog.publish(self, identity, self._result, self._inputs if inputs is None else inputs)
+
+    def _withhold(self, identity: str, inputs: Inputs | None) -> None:
+        self._catalog.withhold(self, identity, self.whole, self._inputs if inputs is None else inputs)
+
+    def _abort(self) -> None:
+        self._catalog.forget(self)
+        self._scratch.close()
+
+
+class MemoryVersion(RewritableVersion):
+    """Arrow tables that rows are added to; ``upon`` is the name of the version that was published before."""
+
+    def __init__(self, session: EngineSession | None, upon: tuple[Published, StoredRows] | None) -> None:
+        self._session = session
+        self._before = upon
+        self.upon = upon[0].version if upon is not None else None
+        self._parts: list[pa.Table] = []
+        self._columns: Columns = ()
+
+    @property
+    def session(self) -> EngineSession:
+        """The session that fills it."""
+        assert self._session is not None, "begun without a session, a version has its rows already"
+        return self._session
+
+    @property
+    def base(self) -> Base | None:
+        """The rows of that version."""
+        if self._before is None:
+            return None
+        _, rows = self._before
+        return Base(rows.relation, rows.statistics.columns)
+
+    def add(self, frame: Frame, context: WriteContext, split_by: str | None = None) -> None:
+        """Take the rows through this process."""
+        rows = self.session.to_arrow(frame)
+        self._columns = tuple(column for column in self.session.columns(frame) if column[0] != split_by)
+        self._parts.append(rows.drop_columns([split_by]) if split_by is not None else rows)
+
+    def take(self, rows: StoredRows) -> None:
+        """Take rows that are stored."""
+        assert isinstance(rows.relation, ArrowRows)
+        self._columns = rows.statistics.columns
+        self._parts.append(rows.relation.batches().read_all())
+
+    def added(self) -> StoredRows:
+        """What has come so far."""
+        return self.audit()
+
+    def share(self, affected: Affected) -> Remaining:
+        """Nothing is known of the rows, so each may change."""
+        if self._before is None:
+            return Remaining(0, None)
+        _, rows = self._before
+        return Remaining(rows.statistics.rows, rows.relation)
+
+    def audit(self) -> StoredRows:
+        """All parts as one table."""
+        if not self._parts:
+            raise RivetError("RVT-402", "nothing has been written")
+        table = pa.concat_tables(self._parts)
+        statistics = Statistics(table.num_rows, table.nbytes, self._columns)
+        return StoredRows(ArrowRows(table.schema, table.to_reader), statistics)
+
+    @contextmanager
+    def scratch(self) -> Iterator[MemoryVersion]:
+        """One more, which nobody knows."""
+        yield MemoryVersion(self._session, None)
+
+
+def _described(published: Published, state: str) -> Version:
+    version = Version(published.version, state, published.statistics.rows, "", published.identity)
+    return replace(version, inputs=published.inputs)

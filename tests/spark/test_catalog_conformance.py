@@ -1,0 +1,41 @@
+"""Our own catalogs, and the one that has no files, keep what the suite for catalogs promises."""
+
+from pathlib import Path
+
+import pytest
+
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.landing import HasLandingZones
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.testing.catalog import CatalogConformance
+from rivet_dagster.testing.memory import MemoryCatalog
+
+
+class TestFilesystem(CatalogConformance):
+    """Folders of files, shared between versions where that is safe."""
+
+    def new_catalog(self, place: Path) -> FilesystemCatalog:
+        return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake"}), place)
+
+
+class TestMemory(CatalogConformance):
+    """No file at all."""
+
+    def new_catalog(self, place: Path) -> MemoryCatalog:
+        return MemoryCatalog(CatalogSpec(str(place), "memory"), place)
+
+
+def test_a_capability_that_a_catalog_lacks_is_an_error_with_a_remedy(tmp_path):
+    with pytest.raises(RivetError) as caught:
+        capable(MemoryCatalog(CatalogSpec("mine", "memory"), tmp_path), HasLandingZones)
+    assert "RVT-413 the catalog 'mine', of the type memory, is none that has landing zones" in str(caught.value)
+
+
+def test_a_verb_that_is_missing_is_an_error_when_the_catalog_is_made(tmp_path):
+    class Half(MemoryCatalog):
+        begin = HasLandingZones.landing_zone
+
+    with pytest.raises(TypeError, match="abstract"):
+        Half(CatalogSpec("half", "memory"), tmp_path)
