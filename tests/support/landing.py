@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,10 @@ class Session:
     def register(self, name: str, frame: Files) -> None:
         """Remember it."""
         self._frames[name] = frame
+
+    def views(self) -> AbstractContextManager[None]:
+        """No scope: each name has one meaning."""
+        return nullcontext()
 
     def query(self, text: str, parameters: Mapping[str, Any] | None = None) -> Files:
         """All rows of the one table there is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,10 @@ class StandIn:
 
     def register(self, name: str, frame: Any) -> None:
         """Nothing is read by name."""
+
+    def views(self) -> AbstractContextManager[None]:
+        """No scope: each name has one meaning."""
+        return nullcontext()
 
     def query(self, text: str, parameters: Mapping[str, Any] | None = None) -> Sequence[int]:
         """The ids."""
