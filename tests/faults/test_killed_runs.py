@@ -87,7 +87,11 @@ def assert_next_run_cleans_up(root: Path) -> None:
     published = run(root, NEXT).published
     assert publishers(root) == {*identities, published.identity}
     assert ids(root) == NEXT
-    kept = {name for version in (*before, published.version) for name in (version, f"{version}.json")}
+    kept = {
+        name
+        for version in (*before, published.version)
+        for name in (version, f"{version}.files.json", f"{version}.json")
+    }
     assert set(os.listdir(root / "lake/.rivet" / TABLE)) - {"publishers.jsonl"} == {*kept, "lock"}
     assert sorted(os.listdir(root / "lake/.rivet")) == [".gitignore", TABLE]
     assert sorted(os.listdir(root / "lake")) == [".rivet", TABLE]

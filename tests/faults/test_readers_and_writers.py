@@ -84,4 +84,4 @@ def test_of_two_processes_that_publish_at_once_one_wins_and_the_other_is_told(tm
     assert [ended(process) for process in processes] == [0, 0]
     assert winners == {0, 1}
     left = set(os.listdir(tmp_path / "warehouse/.rivet" / TABLE)) - {"lock", "publishers.jsonl"}
-    assert len(left) == 4  # two versions and their manifests
+    assert len(left) == 6  # two versions, their manifests and what their files tell

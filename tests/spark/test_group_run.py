@@ -73,7 +73,9 @@ def assert_unchanged(folder: ProjectFolder, table: str, before: dict[str, bytes]
     assert before
     assert folder.bytes_of(table) == before
     published = {path.split("/")[2] for path in before}
-    assert folder.versions(table) == sorted(published | {f"{version}.json" for version in published})
+    assert folder.versions(table) == sorted(
+        name for version in published for name in (version, f"{version}.files.json", f"{version}.json")
+    )
 
 
 # one query
@@ -563,7 +565,7 @@ def test_of_two_runs_that_overlap_the_one_that_publishes_last_computes_anew(proj
     monkeypatch.setattr(builtins, "meanwhile", meanwhile, raising=False)
     result = made.run("made")
     versions = [others[1].published.version, result.published.version]
-    assert made.versions("made", WORKSPACE) == [name for v in versions for name in (v, f"{v}.json")]
+    assert made.versions("made", WORKSPACE) == [name for v in versions for name in (v, f"{v}.files.json", f"{v}.json")]
     assert made.rows("made", WORKSPACE) == EXPECTED
 
 

@@ -75,8 +75,6 @@ class RecordingRuntime:
         """The one catalog."""
         return self._tables
 
-    target_catalog = catalog
-
 
 def asked(
     monkeypatch: pytest.MonkeyPatch, plan: CompiledAssembly, group: FusedGroup, later: bool, joint: str | None = None

@@ -56,8 +56,7 @@ class Footers:
         """Put what ``files`` tell on disk, as one that can be given as ``beside``. Raises OSError."""
         known = {mark(path): self.of(path) for path in files}
         with open(beside, "w", encoding="utf-8") as file:
-            json.dump(_as_json(known), file, separators=(",", ":"))
-            file.write("\n")
+            file.write(json.dumps(_as_json(known), separators=(",", ":")) + "\n")
             file.flush()
             os.fsync(file.fileno())
 
