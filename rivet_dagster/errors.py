@@ -91,7 +91,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-325": "Leave `partitions` out, or use merge or snapshot.",
     "RVT-326": "Remove the option: a source is read by the steps of other joints, which have options of their own.",
     "RVT-327": "Correct the name; the `schema` of a source names all its columns, those of folders like `day=1`, too.",
-    "RVT-328": "Run the joint on an engine that reads what the catalog gives, or store its rows in another catalog.",
+    "RVT-328": "Run the joint on an engine that reads and writes that catalog's tables, or choose another catalog.",
     "RVT-329": "Use an engine whose SQL this release can read and write.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",
@@ -127,7 +127,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-517": "Have each partition be a run of its own: `backfill_policy=BackfillPolicy.multi_run()`, or none.",
     "RVT-518": "Give it more time with `timeout`, or look at `rivet/spark_plan` for what takes so long; "
     "`retries` try it again.",
-    "RVT-519": "Use another engine, or a catalog that gives what this one reads and writes.",
+    "RVT-519": "Run the joint on another engine, or choose another catalog.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
 """Each code with the remediation shown where the place of the error has no better one."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.relations import Files, Kinds, Relation
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.session_needs import SessionNeeds
 
@@ -26,6 +26,8 @@ class Catalog(ABC):
     type: ClassVar[str]
     options: ClassVar[frozenset[str]]
     """The keys of its declaration, besides ``type``."""
+    gives: ClassVar[Kinds] = frozenset({Files})
+    """The kinds of relation that its tables are read as, and written as."""
 
     @classmethod
     @abstractmethod

@@ -43,7 +43,7 @@ def catalog_traits() -> dict[str, CatalogTraits]:
 
 def traits_of(catalog: type[Catalog]) -> CatalogTraits:
     """Return the facts about a class of catalogs that the compiler needs: what it derives from tells most of them."""
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = {"gives": catalog.gives}
     if issubclass(catalog, HasTargets):
         facts["strategies"] = modes_of(catalog.write_plans)
     if issubclass(catalog, HasLandingZones):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.assembly import check_assembly
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.engines import resolve_engines
+from rivet_dagster.compiler.engines import check_storage, resolve_engines
 from rivet_dagster.compiler.exits import check_exits
 from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, fuse_joints, order_groups
 from rivet_dagster.compiler.groups import fused_group, targets_of
@@ -16,6 +16,7 @@ from rivet_dagster.compiler.partitions import check_parameters, check_partition_
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.plugin_options import check_declared_tables, check_plugins
 from rivet_dagster.compiler.quality import compile_checks
+from rivet_dagster.compiler.reach import Reach
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.resolve_joints import resolve_joints
 from rivet_dagster.compiler.schemas import infer_schemas
@@ -72,6 +73,9 @@ def compile_project(
     schemas = infer_schemas(graph, fusion, found, cache, introspection)
     check_strategies(graph, schemas, found)
     check_partition_columns(graph, schemas, found)
+    reach = Reach(project.profile, plugins)
+    check_storage(graph, fusion, engines, reach, found)
+    boundaries = engine_boundaries(graph, fusion, order, engines, reach, found)
     if not all(map(is_of_block, found.errors)):
         return _failed(project, found)
     targets = targets_of(graph, fusion, project.profile.workspace)
@@ -82,7 +86,7 @@ def compile_project(
         execution_order=order,
         waves=waves,
         materializations=materializations(graph, fusion, order),
-        engine_boundaries=engine_boundaries(graph, fusion, order, engines, project.profile),
+        engine_boundaries=boundaries,
         catalogs=project.profile.catalogs,
         engines=project.profile.engines,
         default_engine=project.profile.default_engine,

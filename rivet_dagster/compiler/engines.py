@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.compiler.reach import Reach
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
 from rivet_dagster.model.kept import DAGSTER
-from rivet_dagster.model.plugins import Plugins
+from rivet_dagster.model.plugins import SPARK, Plugins
 from rivet_dagster.model.profile import Profile
 
 
 def resolve_engines(graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics) -> dict[str, str]:
-    """The engine of each joint, "" where there is none; RVT-308, RVT-309, RVT-312."""
+    """The engine of each joint, "" where there is none; RVT-308, RVT-309, RVT-312, RVT-329."""
     engines: dict[str, str] = {}
     for joint in graph.joints.values():
         if joint.type != SOURCE or joint.engine:
@@ -23,6 +27,7 @@ def resolve_engines(graph: Graph, profile: Profile, plugins: Plugins, found: Dia
             agreed = next(iter(readers)) if len(readers) == 1 else profile.default_engine
             # What a reader lacks has been reported there.
             engines[joint.name] = "" if "" in readers else _resolve(joint, agreed, profile, found)
+    _check_dialects(engines, graph, profile, plugins, found)
     for joint in graph.joints.values():
         if joint.type in (SOURCE, SINK) and joint.catalog != DAGSTER:
             _check_catalog(joint, engines[joint.name], profile, plugins, found)
@@ -38,6 +43,34 @@ def _resolve(joint: Joint, name: str | None, profile: Profile, found: Diagnostic
         found.error(joint, "RVT-308", f"the profile '{profile.name}' has no engine '{name}'{known}", key="engine")
         return ""
     return name
+
+
+def check_storage(graph: Graph, fusion: Fusion, engines: Mapping[str, str], reach: Reach, found: Diagnostics) -> None:
+    """Report joints whose engine cannot read, or write, the tables of their catalog; RVT-328.
+
+    A source that stands alone is read by others; what is checked, or is more than a replacement, is read again.
+    """
+    for name, joint in graph.joints.items():
+        if joint.type == SOURCE:
+            if (name != fusion.groups[name] or joint.quality) and not reach.reads(engines[name], joint.catalog):
+                found.error(joint, "RVT-328", f"the engine '{engines[name]}' cannot read its table", key="engine")
+        elif name == fusion.groups[name]:
+            catalog = joint.catalog if joint.type == SINK else None
+            again = bool(joint.quality) or not joint.write_strategy.replaces_all or joint.partitions is not None
+            if not reach.writes(engines[name], catalog) or (again and not reach.reads(engines[name], catalog)):
+                message = f"the engine '{engines[name]}' cannot store, and read again, what it gives"
+                found.error(joint, "RVT-328", message, key="engine")
+
+
+def _check_dialects(
+    engines: Mapping[str, str], graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics
+) -> None:
+    for name, engine_name in engines.items():
+        engine = profile.engine(engine_name)
+        facts = None if engine is None else plugins.engines.get(engine.type)
+        if engine is not None and facts is not None and facts.dialect != SPARK:
+            message = f"the SQL of the engine '{engine_name}' ({engine.type}) is {facts.dialect}, and not {SPARK}"
+            found.error(graph.joints[name], "RVT-329", message, key="engine")
 
 
 def _check_catalog(joint: Joint, engine_name: str, profile: Profile, plugins: Plugins, found: Diagnostics) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.plan import EngineBoundary, Materialization
-from rivet_dagster.model.joint import SOURCE
-from rivet_dagster.model.kept import DAGSTER
-from rivet_dagster.model.profile import Profile
+from rivet_dagster.compiler.reach import Reach
+from rivet_dagster.model.joint import SINK, SOURCE
 
 NATIVE_REFERENCE = "native_reference"
 ARROW_PASSTHROUGH = "arrow_passthrough"
@@ -27,15 +27,28 @@ def materializations(graph: Graph, fusion: Fusion, order: Sequence[str]) -> tupl
 
 
 def engine_boundaries(
-    graph: Graph, fusion: Fusion, order: Sequence[str], engines: Mapping[str, str], profile: Profile
+    graph: Graph, fusion: Fusion, order: Sequence[str], engines: Mapping[str, str], reach: Reach, found: Diagnostics
 ) -> tuple[EngineBoundary, ...]:
-    """One entry for each edge between groups, in the order of the reading groups."""
+    """One entry for each edge between groups, in the order of the reading groups; RVT-328.
+
+    A group reads rows in place where its engine can; else the engine that stored them, or that reads them in place,
+    passes them on as Arrow.
+    """
     edges: dict[str, list[EngineBoundary]] = {group: [] for group in order}
     for name in graph.order:
         for consumer in sorted(_readers(name, graph, fusion) - {fusion.groups[name]}):
-            pair = engines[name], engines[consumer]
-            catalog = graph.joints[name].catalog if graph.joints[name].type == SOURCE else profile.workspace
-            method = NATIVE_REFERENCE if _reaches(profile, pair[1], catalog) else ARROW_PASSTHROUGH
+            joint, pair = graph.joints[name], (engines[name], engines[consumer])
+            catalog = joint.catalog if joint.type in (SOURCE, SINK) else None
+            if reach.reads(pair[1], catalog):
+                method = NATIVE_REFERENCE
+            elif reach.takes_arrow(pair[1]) and reach.reads(pair[0], catalog):
+                method = ARROW_PASSTHROUGH
+            else:
+                message = (
+                    f"its rows cannot cross from the engine '{pair[0]}' to '{pair[1]}', which '{consumer}' runs on"
+                )
+                found.error(joint, "RVT-328", message)
+                continue
             edges[consumer].append(EngineBoundary(name, fusion.groups[name], consumer, pair, method))
     return tuple(edge for group in order for edge in edges[group])
 
@@ -43,9 +56,3 @@ def engine_boundaries(
 def _readers(name: str, graph: Graph, fusion: Fusion) -> set[str]:
     """The groups that read a joint, by a query or by a check."""
     return {fusion.groups[reader] for reader in (*graph.consumers[name], *graph.judging.get(name, ()))}
-
-
-def _reaches(profile: Profile, engine_name: str, catalog: str | None) -> bool:
-    engine = profile.engine(engine_name)
-    # What other Dagster assets return is kept in the workspace.
-    return engine is not None and catalog in (*engine.catalogs, profile.workspace, DAGSTER)

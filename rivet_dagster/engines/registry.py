@@ -31,4 +31,7 @@ def concurrency_limit(spec: EngineSpec) -> int:
 def engine_traits() -> dict[str, EngineTraits]:
     """What the compiler needs to know of every installed type."""
     classes = {type_: engine_class(type_) for type_ in plugins(ENGINES)}
-    return {type_: EngineTraits(found.options, found.check) for type_, found in classes.items()}
+    return {
+        type_: EngineTraits(found.options, found.check, found.reads, found.writes, found.dialect)
+        for type_, found in classes.items()
+    }

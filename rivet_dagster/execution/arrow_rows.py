@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from rivet_dagster.model.relations import Files, Relation
@@ -20,10 +21,7 @@ def needs_no_engine(relation: Relation | None) -> TypeGuard[Files]:
 
 def schema(relation: Files) -> pa.Schema:
     """The columns, the wider of two types; nothing but footers is read. Raises FileNotFoundError."""
-    import pyarrow as pa
-
-    found = [_meant(part.schema) for part in _parts(relation)]
-    return found[0] if len(found) == 1 else pa.unify_schemas(found, promote_options="permissive")
+    return _together(_parts(relation))
 
 
 def table(relation: Files) -> pa.Table:
@@ -35,14 +33,48 @@ def table(relation: Files) -> pa.Table:
 
 
 def batches(relation: Files) -> pa.RecordBatchReader:
-    """All rows, a few batches in memory at a time where they lie in one folder. Raises FileNotFoundError."""
+    """All rows, a few batches in memory at a time; the columns of folders matched by name. Raises FileNotFoundError."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     parts = _parts(relation)
-    if len(parts) > 1:
-        return table(relation).to_reader()
-    meant, rows = _meant(parts[0].schema), parts[0].scanner().to_reader()
-    return pa.RecordBatchReader.from_batches(meant, (batch.cast(meant) for batch in rows))
+    meant = _together(parts)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        # File by file: a scan of a dataset reads so far ahead that it holds most of a row group several times.
+        for file in (file for part in parts for file in part.files):
+            with pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER) as opened:
+                own = _meant(opened.schema_arrow)
+                for batch in opened.iter_batches(_BATCH):
+                    yield _with_columns(batch.cast(own), meant)
+
+    return pa.RecordBatchReader.from_batches(meant, rows())
+
+
+_BATCH, _BUFFER = 32_768, 2**20
+"""Rows of a batch, and bytes that are read of a column at a time."""
+
+
+def _together(parts: Sequence[Any]) -> pa.Schema:
+    """The columns of all ``parts``, the wider of two types."""
+    import pyarrow as pa
+
+    found = [_meant(part.schema) for part in parts]
+    return found[0] if len(found) == 1 else pa.unify_schemas(found, promote_options="permissive")
+
+
+def _with_columns(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """The batch with all columns that are wanted, those that it lacks NULL."""
+    import pyarrow as pa
+
+    if batch.schema == wanted:
+        return batch
+    there = set(batch.schema.names)
+    columns = [
+        batch.column(field.name).cast(field.type) if field.name in there else pa.nulls(batch.num_rows, field.type)
+        for field in wanted
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)
 
 
 def _parts(relation: Files) -> list[Any]:

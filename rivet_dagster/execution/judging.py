@@ -9,7 +9,7 @@ from dataclasses import replace
 from rivet_dagster.compiler.joints import CompiledJoint, ComputedJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.execution.quality import judge, proven
-from rivet_dagster.execution.reading import published_reference, reference, source_frame
+from rivet_dagster.execution.reading import crossed, published_reference, reference, source_frame
 from rivet_dagster.execution.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.execution.row_values import text_without_values
@@ -34,7 +34,7 @@ def judge_source(
     with session.views():
         session.register(name, source_frame(runtime, joint, session))
         wanted = [check for check in joint.checks if checks is None or check.name in checks]
-        return _shown(joint, judge(name, wanted, session, None, _others(runtime, session, {})))
+        return _shown(joint, judge(name, wanted, session, None, _others(runtime, joint, session, {})))
 
 
 def check_published(
@@ -55,7 +55,7 @@ def check_published(
         ref = reference(runtime, name) if version is None else published_reference(runtime, name, version)
         session.register(name, ref.frame_in(session))
         known = None if ref.row_count is None else Statistics(ref.row_count, 0)
-        return _shown(joint, judge(name, wanted, session, known, _others(runtime, session, {})))
+        return _shown(joint, judge(name, wanted, session, known, _others(runtime, joint, session, {})))
 
 
 def check_staged(run: ThisRun, joint: ComputedJoint, batch: StoredRows, whole: StoredRows) -> tuple[CheckResult, ...]:
@@ -77,7 +77,7 @@ def _judge_stored(
     session = run.session
     with session.views():
         session.register(joint.name, session.load(rows.relation))
-        others = _others(run.runtime, session, run.given)
+        others = _others(run.runtime, joint, session, run.given)
         return _shown(joint, judge(joint.name, checks, session, rows.statistics, others))
 
 
@@ -88,6 +88,8 @@ def _shown(joint: CompiledJoint, results: tuple[CheckResult, ...]) -> tuple[Chec
     return tuple(replace(one, error=one.error and text_without_values(one.error)) for one in results)
 
 
-def _others(runtime: Runtime, session: EngineSession, given: Mapping[str, MaterializedRef]) -> Callable[[str], Frame]:
-    """The rows of the joints that checks read besides those they judge."""
-    return lambda name: (given.get(name) or reference(runtime, name)).frame_in(session)
+def _others(
+    runtime: Runtime, joint: CompiledJoint, session: EngineSession, given: Mapping[str, MaterializedRef]
+) -> Callable[[str], Frame]:
+    """The rows of the joints that the checks of ``joint`` read besides those they judge."""
+    return lambda name: crossed(runtime, given.get(name) or reference(runtime, name), joint.group).frame_in(session)

@@ -117,14 +117,20 @@ def data_version(runtime: Runtime, joint: SourceJoint) -> str:
 
 
 def inputs(
-    runtime: Runtime, names: Iterable[str], given: Mapping[str, MaterializedRef], window: Window | None
+    runtime: Runtime, group: str, names: Iterable[str], given: Mapping[str, MaterializedRef], window: Window | None
 ) -> dict[str, MaterializedRef]:
-    """Handles on joints of other groups, on their rows in ``window`` alone.
+    """Handles for ``group`` on joints of others, on their rows in ``window`` alone.
 
     What ``given`` lacks is read from storage.
     """
     joints = [runtime.assembly.joint(name) for name in names]
-    return {j.name: within(given.get(j.name) or _whole(runtime, j, window), j, window) for j in joints}
+    found = {j.name: within(given.get(j.name) or _whole(runtime, j, window), j, window) for j in joints}
+    return {name: crossed(runtime, ref, group) for name, ref in found.items()}
+
+
+def crossed(runtime: Runtime, ref: MaterializedRef, group: str) -> MaterializedRef:
+    """The handle on rows as the plan has them cross to ``group``."""
+    return ref.passed_as_arrow() if runtime.passes_arrow(ref.joint, group) else ref
 
 
 def positions(refs: Mapping[str, MaterializedRef]) -> dict[str, Position]:
@@ -147,7 +153,8 @@ def frames(
     """
     values = bound(runtime.assembly, rendered.of_partitions, window)
     outside = sorted({name for query in rendered.queries for name in query.inputs})
-    refs = inputs(runtime, outside, given, window)
+    group = runtime.assembly.joint(rendered.queries[0].result).group
+    refs = inputs(runtime, group, outside, given, window)
     if read is not None:
         read.update(positions(refs))
     for name, ref in refs.items():

@@ -10,7 +10,7 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution import arrow_rows
 from rivet_dagster.model.inputs import Position, UnknownPosition
-from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.relations import ArrowRows, Relation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,6 +58,19 @@ class MaterializedRef:
         if self._frame is None:
             self._frame = self._make_frame(self._own_session())
         return self._frame
+
+    def to_arrow_batches(self) -> pa.RecordBatchReader:
+        """All rows batch by batch, a few of them in this process's memory at a time: an iterator of RecordBatch.
+
+        Raises RVT-401; reading raises RVT-503.
+        """
+        self._check_open()
+        if arrow_rows.needs_no_engine(self._stored):
+            with _there(self.joint):
+                return arrow_rows.batches(self._stored)
+        if self._session is not None:
+            return self._session.batches(self.to_spark())
+        return self._batches_of_a_session()
 
     @property
     def schema(self) -> pa.Schema:
@@ -114,6 +127,21 @@ class MaterializedRef:
             position=self.position,
         )
 
+    def passed_as_arrow(self) -> MaterializedRef:
+        """A handle on the same rows whose frames take them from this process, batch by batch, not from storage."""
+
+        def load(session: EngineSession) -> Frame:
+            first = [self.to_arrow_batches()]
+
+            def batches() -> pa.RecordBatchReader:
+                return first.pop() if first else self.to_arrow_batches()
+
+            return session.load(ArrowRows(first[0].schema, batches))
+
+        return MaterializedRef(
+            self.joint, self._open_session, load, stored=self._stored, rows=self._rows, position=self.position
+        )
+
     def end(self) -> None:
         """End the handle: whoever kept it gets RVT-401. Frames that were made of it stay."""
         self._closed = True
@@ -122,6 +150,23 @@ class MaterializedRef:
 
     def __repr__(self) -> str:
         return f"MaterializedRef({self.joint!r})"
+
+    def _batches_of_a_session(self) -> pa.RecordBatchReader:
+        """The rows from a session of their own, which ends with them."""
+        import pyarrow as pa
+
+        session = self._open_session()
+        try:
+            reader = session.batches(self._make_frame(session))
+        except BaseException:
+            session.close()
+            raise
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            with session:
+                yield from reader
+
+        return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
     def _ask(self, sql: str) -> pa.Table:
         session = self._own_session()

@@ -14,6 +14,7 @@ from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.kept import KeptAssets
 from rivet_dagster.catalogs.registry import open_catalog
+from rivet_dagster.compiler.materialization import ARROW_PASSTHROUGH
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine, Progress
 from rivet_dagster.engines.registry import engine_class
@@ -80,6 +81,10 @@ class Runtime:
         """What other Dagster assets return."""
         return KeptAssets(self.target_catalog(self.assembly.workspace))
 
+    def passes_arrow(self, joint: str, group: str) -> bool:
+        """Return whether the plan has the joint's rows cross to ``group`` as Arrow, not read there in place."""
+        return (joint, group) in self._arrow_boundaries
+
     def check_interrupt(self) -> None:
         """Raise what is to stop the run, if anything."""
         if self._check_interrupt is not None:
@@ -95,6 +100,11 @@ class Runtime:
                 watch(joint, progress)
 
         return report if self._watches else None
+
+    @cached_property
+    def _arrow_boundaries(self) -> frozenset[tuple[str, str]]:
+        boundaries = self.assembly.engine_boundaries
+        return frozenset((edge.joint, edge.consumer) for edge in boundaries if edge.method == ARROW_PASSTHROUGH)
 
     def _opened(self, spec: EngineSpec) -> Engine:
         needs = [self.catalog(name).session_needs(spec.type) for name in reached(self.assembly, spec)]

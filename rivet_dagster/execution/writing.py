@@ -72,7 +72,7 @@ def _result(run: ThisRun, exit_name: str, rendered: Rendered, session: EngineSes
     runtime, given, window = run.runtime, run.given, run.window
     joint = runtime.assembly.joint(exit_name)
     if isinstance(joint, FunctionJoint):
-        found = inputs(runtime, joint.upstream, given, window)
+        found = inputs(runtime, joint.group, joint.upstream, given, window)
         run.inputs.update(positions(found))
         handles = {name: ref.bound_to(session) for name, ref in found.items()}
         try:

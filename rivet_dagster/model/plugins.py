@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rivet_dagster.model.location import Location
+from rivet_dagster.model.relations import ArrowRows, Files, Kinds
+
+SPARK = "databricks"
+"""sqlglot's name of the dialect that reads all of Spark's SQL that sqlglot knows, and a little more."""
 
 CheckOptions = Callable[[Mapping[str, Any]], Mapping[str, str]]
 """Given the options of a declaration, what is wrong with their values: a sentence by key."""
@@ -66,14 +70,19 @@ class CatalogTraits:
     written_places: Places = _nowhere
     read_places: Places = _nowhere
     check_table: CheckTable = _no_rules
+    gives: Kinds = frozenset({Files})
+    """The kinds of relation that its tables are read as, and written as."""
 
 
 @dataclass(frozen=True)
 class EngineTraits:
-    """The keys of a type of engine's declaration."""
+    """The keys of a type of engine's declaration, the kinds of relation that it reads and writes, and its SQL."""
 
     options: frozenset[str]
     check: CheckOptions = _nothing_wrong
+    reads: Kinds = frozenset({Files, ArrowRows})
+    writes: Kinds = frozenset({Files})
+    dialect: str = SPARK
 
 
 @dataclass(frozen=True)

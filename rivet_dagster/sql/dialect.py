@@ -1,4 +1,4 @@
-"""One way into sqlglot: the Databricks dialect reads all of Spark's SQL that sqlglot knows, and a little more."""
+"""One way into sqlglot: the dialect of Databricks reads all of Spark's SQL that sqlglot knows, and a little more."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sqlglot import TokenType, exp
-from sqlglot.dialects.databricks import Databricks
+from sqlglot import Dialect, TokenType, exp
 from sqlglot.errors import ParseError
 from sqlglot.tokens import Token
 
+from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.agreement import same_quotes
 from rivet_dagster.sql.balance import in_parentheses, refuse_unbalanced, the_statement
 from rivet_dagster.sql.error import SqlError as SqlError
@@ -21,7 +21,7 @@ from rivet_dagster.sql.error import Unreadable
 from rivet_dagster.sql.identifier_clause import named_at_run_time, with_names
 from rivet_dagster.sql.lexer import without_comments
 
-_DIALECT = Databricks()
+_DIALECT = Dialect.get_or_raise(SPARK)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from sqlglot import exp
-from sqlglot.dialects.databricks import Databricks
 
 from rivet_dagster.model.partitions import Partitions, Window
+from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.partition_filter import Values, in_window, lower_bound
 
 _MOMENT, _ROWS = "moment", "rows"
@@ -38,7 +38,7 @@ def rows_by_moment(relation: str, partitions: Partitions, kind: str, window: Win
         .where(condition)
         .group_by(moment.copy())
     )
-    return query.sql(dialect=Databricks), values
+    return query.sql(dialect=SPARK), values
 
 
 def rows_by_key(found: Iterable[Mapping[str, Any]], kind: str, window: Window) -> dict[str, int]:

@@ -8,9 +8,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from sqlglot import exp
-from sqlglot.dialects.databricks import Databricks
 
 from rivet_dagster.model.partitions import Partitions, Window
+from rivet_dagster.model.plugins import SPARK
 
 Values = dict[str, Any]
 """Parameters by name."""
@@ -29,7 +29,7 @@ def rows_in_window(relation: str, partitions: Partitions, kind: str, window: Win
     """
     condition, values = in_window(partitions, kind, window)
     rows = exp.select(exp.Star()).from_(exp.Table(this=exp.to_identifier(relation, quoted=True))).where(condition)
-    return rows.sql(dialect=Databricks), values
+    return rows.sql(dialect=SPARK), values
 
 
 def rows_outside(relation: str, partitions: Partitions, kind: str, window: Window) -> tuple[str, Values]:
@@ -42,7 +42,7 @@ def rows_outside(relation: str, partitions: Partitions, kind: str, window: Windo
     condition, values = in_window(partitions, kind, window)
     outside = exp.Not(this=exp.Coalesce(this=condition, expressions=[exp.false()]))
     rows = exp.select(exp.Star()).from_(exp.Table(this=exp.to_identifier(relation, quoted=True))).where(outside)
-    return rows.sql(dialect=Databricks), values
+    return rows.sql(dialect=SPARK), values
 
 
 def in_window(partitions: Partitions, kind: str, window: Window) -> tuple[exp.Expr, Values]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sqlglot import exp
-from sqlglot.dialects.databricks import Databricks
+
+from rivet_dagster.model.plugins import SPARK
 
 RUN_STARTED_AT = "run_started_at"
 """The parameter that is bound to the time at which the run began."""
@@ -40,4 +41,4 @@ def greatest_query(relation: str, column: str) -> str:
     """
     value = exp.alias_(exp.Max(this=exp.column(column, quoted=True)), "greatest", quoted=True)
     table = exp.Table(this=exp.to_identifier(relation, quoted=True))
-    return exp.select(value).from_(table).sql(dialect=Databricks)
+    return exp.select(value).from_(table).sql(dialect=SPARK)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from sqlglot import exp
-from sqlglot.dialects.databricks import Databricks
+
+from rivet_dagster.model.plugins import SPARK
 
 VIOLATIONS = "violations"
 """The column of a query's one row that says how many violations there are."""
@@ -74,4 +75,4 @@ def where(rows: exp.Select, condition: exp.Expr) -> exp.Select:
 
 def text(tree: exp.Expr) -> str:
     """The SQL of a tree, for Spark."""
-    return tree.sql(dialect=Databricks)
+    return tree.sql(dialect=SPARK)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sqlglot import exp
-from sqlglot.dialects.databricks import Databricks
 
+from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.sql.balance import refuse_unbalanced
 from rivet_dagster.sql.dialect import SqlError, guarded
@@ -36,7 +36,7 @@ _PLAIN = {
 def type_name(kind: exp.Expr | None) -> str | None:
     """The name of a type as written in SQL; None where it is none of those that mean one thing only.
 
-    >>> type_name(exp.DataType.build("MAP<STRING, STRUCT<Id: LONG, d: DECIMAL(4)>>", dialect=Databricks))
+    >>> type_name(exp.DataType.build("MAP<STRING, STRUCT<Id: LONG, d: DECIMAL(4)>>", dialect=SPARK))
     'map<string,struct<Id:bigint,d:decimal(4,0)>>'
     """
     if not isinstance(kind, exp.DataType):
@@ -65,7 +65,7 @@ def parse_ddl(ddl: str) -> Schema | None:
     try:
         refuse_unbalanced(ddl)
         with guarded():
-            tree: exp.Expr = exp.maybe_parse(f"CREATE TABLE t ({without_comments(ddl)})", dialect=Databricks)
+            tree: exp.Expr = exp.maybe_parse(f"CREATE TABLE t ({without_comments(ddl)})", dialect=SPARK)
             return _columns(tree)
     except SqlError:
         return None

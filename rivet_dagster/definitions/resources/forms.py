@@ -19,7 +19,7 @@ def in_form(kind: Any, ref: MaterializedRef) -> Any:
     if (package, name) == ("pyarrow", "Table"):
         return ref.to_arrow()
     if (package, name) == ("pyarrow", "RecordBatchReader"):
-        return ref.stored_rows() or ref.to_arrow().to_reader()
+        return ref.to_arrow_batches()
     if (package, name) == ("pandas", "DataFrame"):
         return ref.to_arrow().to_pandas()
     if (package, name) in (("polars", "DataFrame"), ("polars", "LazyFrame")):

@@ -12,6 +12,7 @@ from rivet_dagster.engines.pyspark.config import OPTIONS, session_config, wrong_
 from rivet_dagster.engines.pyspark.examining import examine
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.model.finding import Finding
+from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTable, Kinds
 from rivet_dagster.model.session_needs import SessionNeeds
@@ -34,7 +35,7 @@ class PySparkEngine(Engine):
     options: ClassVar[frozenset[str]] = OPTIONS
     reads: ClassVar[Kinds] = frozenset({Files, CatalogTable, JdbcTable, ArrowRows})
     writes: ClassVar[Kinds] = frozenset({Files, CatalogTable, JdbcTable})
-    dialect: ClassVar[str] = "databricks"
+    dialect: ClassVar[str] = SPARK
     resource: ClassVar[DagsterResource | None] = DagsterResource("dagster_pyspark:LazyPySparkResource", "spark_session")
 
     @classmethod

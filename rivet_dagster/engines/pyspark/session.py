@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +16,7 @@ from rivet_dagster.engines.pyspark.relations import read, write
 from rivet_dagster.engines.pyspark.relations.values import frame_of
 from rivet_dagster.engines.pyspark.rows import collected
 from rivet_dagster.engines.pyspark.spool import Spool
-from rivet_dagster.engines.pyspark.waiting import wait_for
+from rivet_dagster.engines.pyspark.waiting import stream, wait_for
 from rivet_dagster.engines.views import ScopedViews
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Projection
@@ -140,9 +140,20 @@ class PySparkSession(EngineSession):
         self.spark.catalog.dropTempView(name)
 
     def _batches(self, frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        batches = self._adapter.batches(frame)
-        while (batch := self._run(lambda: next(batches, None))) is not None:
-            yield batch.cast(schema)
+        tag = self._next_tag()
+
+        def tagged() -> Iterator[pa.RecordBatch]:
+            self._adapter.begin(self._tag, tag)
+            return self._adapter.batches(frame)
+
+        with _translated():
+            self._check_interrupt()
+            for batch in stream(tagged, lambda: self._adapter.cancel(tag), self._check_interrupt):
+                yield batch.cast(schema)
+
+    def _next_tag(self) -> str:
+        self._actions += 1
+        return f"{self._tag}-{self._actions}"
 
     def _run(
         self,
@@ -151,14 +162,13 @@ class PySparkSession(EngineSession):
         remediation: str | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> T:
-        self._actions += 1
-        tag = f"{self._tag}-{self._actions}"
+        tag = self._next_tag()
 
         def tagged() -> T:
             self._adapter.begin(self._tag, tag)
             return action()
 
-        try:
+        with _translated(remediation):
             self._check_interrupt()
             with reporting(progress, self._adapter.watch, tag) if progress else nullcontext(_nothing) as report:
 
@@ -167,11 +177,18 @@ class PySparkSession(EngineSession):
                     report()
 
                 return wait_for(tagged, lambda: self._adapter.cancel(tag), timeout, tick=tick)
-        except Exception as error:
-            translated = spark_error(error, remediation)
-            if translated is None:
-                raise
-            raise translated from error
+
+
+@contextmanager
+def _translated(remediation: str | None = None) -> Iterator[None]:
+    """Turn what Spark raises in the block into a RivetError."""
+    try:
+        yield
+    except Exception as error:
+        translated = spark_error(error, remediation)
+        if translated is None:
+            raise
+        raise translated from error
 
 
 def _nothing() -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from queue import Empty, Full, Queue
 from typing import TypeVar
 
 THREAD_PREFIX = "rivet-spark-"
@@ -69,6 +70,65 @@ def wait_for(
     if errors:
         raise errors[0]
     return results[0]
+
+
+def stream(
+    work: Callable[[], Iterator[T]], cancel: Callable[[], None], tick: Callable[[], None], ahead: int = 2
+) -> Iterator[T]:
+    """Yield what ``work`` yields, made by one thread of its own, at most ``ahead`` items early.
+
+    Whoever stops reading, by an interrupt too, has ``work`` cancelled. ``tick`` is called about once a second while
+    somebody waits for an item. Raises whatever ``work``, ``tick`` or a signal handler raises.
+
+    >>> list(stream(lambda: iter("abc"), lambda: None, lambda: None))
+    ['a', 'b', 'c']
+    """
+    items: Queue[T] = Queue(ahead)
+    errors: list[BaseException] = []
+    ended, unread = threading.Event(), threading.Event()
+
+    def run() -> None:
+        try:
+            for item in work():
+                if not _offered(items, item, unread):
+                    return
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            ended.set()
+
+    threading.Thread(target=run, name=f"{THREAD_PREFIX}{next(_numbers)}", daemon=True).start()
+    next_tick = time.monotonic() + TICK_SECONDS
+    try:
+        while True:
+            over = ended.is_set()  # before the look into the queue: afterwards nothing comes
+            try:
+                item = items.get_nowait() if over else items.get(timeout=_POLL_SECONDS)
+            except Empty:
+                if over:
+                    break
+            else:
+                yield item
+            if time.monotonic() > next_tick:
+                tick()
+                next_tick = time.monotonic() + TICK_SECONDS
+    finally:
+        unread.set()
+        if not ended.is_set():
+            _cancel_until(ended, cancel)
+    if errors:
+        raise errors[0]
+
+
+def _offered(items: Queue[T], item: T, unread: threading.Event) -> bool:
+    """Put ``item`` into the queue; False where nobody will read it."""
+    while not unread.is_set():
+        try:
+            items.put(item, timeout=_POLL_SECONDS)
+            return True
+        except Full:
+            continue
+    return False
 
 
 def unheard() -> tuple[type[Exception], ...]:

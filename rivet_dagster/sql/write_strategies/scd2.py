@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
-from sqlglot.dialects.databricks import Databricks
 
+from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.model.write_plan import History
 from rivet_dagster.sql.write_strategies import duplicates
 from rivet_dagster.sql.write_strategies.history import HistoryColumns, history_of
@@ -29,7 +29,7 @@ CHANGE = "rivet_change"
 
 INSERT, UPDATE = "insert", "update"
 
-_TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect=Databricks)
+_TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect=SPARK)
 
 
 def conflicts(columns: Sequence[str], plan: History) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sqlglot import exp
-from sqlglot.dialects.databricks import Databricks
+
+from rivet_dagster.model.plugins import SPARK
 
 
 def column(name: str, *within: str) -> exp.Expr:
@@ -71,4 +72,4 @@ def over(function: exp.Expr, partition_by: Sequence[exp.Expr], *order: exp.Expr,
 
 def text(tree: exp.Expr) -> str:
     """The SQL of a tree, for Spark."""
-    return tree.sql(dialect=Databricks)
+    return tree.sql(dialect=SPARK)

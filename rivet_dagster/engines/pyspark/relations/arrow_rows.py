@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rivet_dagster.engines.pyspark.adapter import SparkAdapter
     from rivet_dagster.engines.pyspark.spool import Spool
 
-CHUNK = 64 * 2**20
+CHUNK = 32 * 2**20
 """How many bytes are in this process's memory at a time; so few rows go to Spark as they are."""
 
 

@@ -1,4 +1,4 @@
-"""Tables of catalogs that Spark's session knows, as they are or as they were."""
+"""Tables of the catalogs that Spark's session knows, its own among them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def table_name(table: CatalogTable) -> str:
 
 
 def _state(table: CatalogTable) -> dict[str, str]:
-    """Return the reader's options for a state of a table with snapshots.
+    """Return the reader's options of a state.
 
     >>> _state(CatalogTable(("t",), timestamp="2024-01-01T00:00:00Z"))
     {'as-of-timestamp': '1704067200000'}

@@ -1,0 +1,50 @@
+"""Which engine can read and write the tables of which catalog, in place."""
+
+from __future__ import annotations
+
+from rivet_dagster.model.kept import DAGSTER
+from rivet_dagster.model.plugins import CatalogTraits, EngineTraits, Plugins
+from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.relations import ArrowRows
+
+
+class Reach:
+    """What the engines of a profile can do with the tables of its catalogs; None stands for the workspace.
+
+    An engine reaches the catalogs that it lists, and the workspace, where what other Dagster assets return is, too.
+    What is not known, of a type that is not installed, counts as possible: that has been reported.
+    """
+
+    def __init__(self, profile: Profile, plugins: Plugins) -> None:
+        self._profile = profile
+        self._plugins = plugins
+
+    def reads(self, engine: str, catalog: str | None) -> bool:
+        """Return whether the engine reads the tables of the catalog in place."""
+        facts, gives = self._engine(engine), self._catalog(catalog)
+        return self._reaches(engine, catalog) and (not facts or not gives or bool(facts.reads & gives.gives))
+
+    def writes(self, engine: str, catalog: str | None) -> bool:
+        """Return whether the engine writes the tables of the catalog."""
+        facts, gives = self._engine(engine), self._catalog(catalog)
+        return self._reaches(engine, catalog) and (not facts or not gives or bool(facts.writes & gives.gives))
+
+    def takes_arrow(self, engine: str) -> bool:
+        """Return whether rows can be passed on to the engine through the process that runs it."""
+        facts = self._engine(engine)
+        return facts is None or ArrowRows in facts.reads
+
+    def _reaches(self, engine: str, catalog: str | None) -> bool:
+        spec = self._profile.engine(engine)
+        return spec is not None and self._named(catalog) in (*spec.catalogs, self._profile.workspace)
+
+    def _engine(self, name: str) -> EngineTraits | None:
+        spec = self._profile.engine(name)
+        return None if spec is None else self._plugins.engines.get(spec.type)
+
+    def _catalog(self, name: str | None) -> CatalogTraits | None:
+        spec = self._profile.catalog(self._named(name))
+        return None if spec is None else self._plugins.catalogs.get(spec.type)
+
+    def _named(self, catalog: str | None) -> str:
+        return self._profile.workspace if catalog in (None, DAGSTER) else catalog

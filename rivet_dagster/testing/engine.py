@@ -1,0 +1,303 @@
+"""What every engine promises, as tests: subclass EngineConformance in a test module of your own.
+
+from rivet_dagster.model.profile import EngineSpec
+from rivet_dagster.testing.engine import EngineConformance
+
+class TestMyEngine(EngineConformance):
+    def new_engine(self, check_interrupt=None):
+        return MyEngine(EngineSpec("mine", "my_engine"), check_interrupt=check_interrupt)
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rivet_dagster.engines.contract import Engine, EngineSession, Frame, Typed
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTable, Relation
+from rivet_dagster.model.storage import Projection
+
+ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "name": ["one", None, "it's 3"]})
+
+_VALUES = [
+    7,
+    2.5,
+    True,
+    "it's; DROP :name",
+    "",
+    None,
+    Decimal("12.50"),
+    dt.date(2024, 2, 29),
+    dt.datetime(2024, 7, 1, 12, 30, 0, 123456, tzinfo=dt.UTC),
+]
+
+
+class _Stop(BaseException):
+    """What an interrupted run raises."""
+
+
+class EngineConformance:
+    """The tests of one type of engine. Its SQL here is the plainest there is, in Spark's spelling.
+
+    >>> from rivet_dagster.engines.pyspark import PySparkEngine
+    >>> from rivet_dagster.model.profile import EngineSpec
+    >>> class TestSpark(EngineConformance):
+    ...     def new_engine(self, check_interrupt=None):
+    ...         return PySparkEngine(EngineSpec("spark", "pyspark"), check_interrupt=check_interrupt)
+    >>> sorted(kind.__name__ for kind in TestSpark().new_engine().reads)
+    ['ArrowRows', 'CatalogTable', 'Files', 'JdbcTable']
+    """
+
+    tells_lines: ClassVar[bool] = True
+    """Whether the engine says in which line of a query a mistake is."""
+
+    endless: ClassVar[str] = "SELECT sum(a.n * b.n - c.n) AS v FROM numbers a CROSS JOIN numbers b CROSS JOIN numbers c"
+    """A query that takes hours; ``numbers`` has 30,000 rows. To be overridden where the engine cannot stop this one."""
+
+    def new_engine(self, check_interrupt: Callable[[], None] | None = None) -> Engine:
+        """Return a new engine of the type under test; to be overridden."""
+        raise NotImplementedError
+
+    def relation_of(self, kind: type, rows: pa.Table, folder: Path) -> Relation:
+        """Return a relation of that kind with these rows; to be overridden for kinds besides Files and ArrowRows."""
+        if kind is ArrowRows:
+            return ArrowRows(rows.schema, lambda: rows.to_reader(max_chunksize=max(rows.num_rows // 3, 1)))
+        if kind is Files:
+            path = folder / f"{time.time_ns()}.parquet"
+            pq.write_table(rows, path)
+            return Files("parquet", (str(path),))
+        pytest.skip(f"no {kind.__name__} to read")
+
+    def target_of(self, kind: type, rows: pa.Table, folder: Path) -> Relation:
+        """Return a place without rows, to write rows of that schema to; to be overridden for kinds besides Files."""
+        if kind is Files:
+            place = folder / f"target-{time.time_ns()}"
+            place.mkdir()
+            return Files("parquet", (str(place),))
+        pytest.skip(f"no {kind.__name__} to write to")
+
+    @pytest.fixture
+    def engine_under_test(self) -> Engine:
+        """The engine under test."""
+        return self.new_engine()
+
+    @pytest.fixture
+    def session(self, engine_under_test: Engine) -> Iterator[EngineSession]:
+        """A session of it."""
+        with engine_under_test.session() as session:
+            yield session
+
+    @pytest.fixture
+    def numbers(self, engine_under_test: Engine, session: EngineSession, tmp_path: Path) -> Frame:
+        """Enough rows that what joins them thrice never ends."""
+        rows = pa.table({"n": pa.array(range(30_000), pa.int64())})
+        kind = Files if Files in engine_under_test.reads else ArrowRows
+        return session.load(self.relation_of(kind, rows, tmp_path))
+
+    def test_a_session_is_a_context_manager_and_closes_once(self, engine_under_test: Engine) -> None:
+        """What is closed can be closed again."""
+        with engine_under_test.session() as session:
+            assert session.rows("SELECT 1 AS v") == [{"v": 1}]
+        session.close()
+
+    @pytest.mark.parametrize("kind", [ArrowRows, CatalogTable, Files, JdbcTable], ids=lambda kind: kind.__name__)
+    def test_each_kind_is_read_that_the_engine_says_it_reads(
+        self, engine_under_test: Engine, session: EngineSession, tmp_path: Path, kind: type
+    ) -> None:
+        """Rows, names and NULLs come as they are; any other kind is RVT-519."""
+        relation = _some(kind) if kind not in engine_under_test.reads else self.relation_of(kind, ROWS, tmp_path)
+        if kind not in engine_under_test.reads:
+            _refused("RVT-519", session.load, relation)
+            return
+        frame = session.load(relation)
+        assert _rows(session, frame) == ROWS.to_pylist()
+        assert [name.lower() for name, _ in session.columns(frame)] == ["id", "name"]
+        some = session.load(relation, Projection((("id", None), ("double", "id * 2")), "id >= 2", None))
+        assert _rows(session, some) == [{"id": 2, "double": 4}, {"id": 3, "double": 6}]
+        assert session.to_arrow(session.load(relation, Projection(limit=1))).num_rows == 1
+
+    @pytest.mark.parametrize("kind", [CatalogTable, Files, JdbcTable], ids=lambda kind: kind.__name__)
+    def test_each_kind_is_written_that_the_engine_says_it_writes(
+        self, engine_under_test: Engine, session: EngineSession, tmp_path: Path, kind: type
+    ) -> None:
+        """A second write adds rows; any other kind is RVT-519."""
+        frame = session.query(_SELECT)
+        if kind not in engine_under_test.writes:
+            _refused("RVT-519", session.write, frame, _some(kind))
+            return
+        target = self.target_of(kind, ROWS, tmp_path)
+        session.write(frame, target)
+        session.write(session.query("SELECT 'four' AS name, CAST(4 AS BIGINT) AS id"), target)
+        with engine_under_test.session() as other:
+            written = other.load(target) if kind in engine_under_test.reads else None
+            found = _rows(other, written) if written is not None else _stored(target)
+        assert found == [*ROWS.to_pylist(), {"id": 4, "name": "four"}]
+
+    def test_no_file_has_rows_of_two_parts(
+        self, engine_under_test: Engine, session: EngineSession, tmp_path: Path
+    ) -> None:
+        """``split_by`` says which rows belong together, and is not stored."""
+        if Files not in engine_under_test.writes:
+            pytest.skip("the engine writes no files")
+        target = self.target_of(Files, ROWS, tmp_path)
+        assert isinstance(target, Files)
+        session.write(session.query(f"SELECT id, id % 2 AS part FROM ({_SELECT}) AS t"), target, split_by="part")
+        files = [pq.ParquetFile(path).read() for path in Path(target.paths[0]).rglob("*.parquet")]
+        assert sorted(sorted(file["id"].to_pylist()) for file in files) == [[1, 3], [2]]
+        assert {tuple(file.column_names) for file in files} == {("id",)}
+
+    def test_views_belong_to_one_session(self, engine_under_test: Engine, session: EngineSession) -> None:
+        """Another session does not see them, nor does one that comes later."""
+        session.register("mine", session.query("SELECT 1 AS v"))
+        with engine_under_test.session() as other:
+            _refused("RVT-503", other.rows, "SELECT * FROM mine")
+            other.register("mine", other.query("SELECT 2 AS v"))
+        assert session.rows("SELECT v FROM Mine") == [{"v": 1}]
+
+    def test_views_of_a_scope_end_with_it(self, session: EngineSession) -> None:
+        """What they hid is there again, also where the block fails."""
+        session.register("a", session.query("SELECT 1 AS v"))
+        kept = session.query("SELECT v FROM a")
+        with suppress(ZeroDivisionError), session.views():
+            session.register("A", session.query("SELECT 2 AS v"))
+            session.register("b", session.query("SELECT v + 1 AS v FROM a"))
+            with session.views():
+                session.register("b", session.query("SELECT 10 AS v"))
+                assert session.rows("SELECT a.v + b.v AS v FROM a CROSS JOIN b") == [{"v": 12}]
+            assert session.rows("SELECT a.v + b.v AS v FROM a CROSS JOIN b") == [{"v": 5}]
+            raise ZeroDivisionError
+        assert session.rows("SELECT v FROM a") == [{"v": 1}]
+        assert session.to_arrow(kept)["v"].to_pylist() == [1]
+        _refused("RVT-503", session.rows, "SELECT v FROM b")
+
+    def test_a_frame_keeps_the_meaning_that_names_had(self, session: EngineSession) -> None:
+        """Registering a name again changes nothing that was made before."""
+        session.register("a", session.query("SELECT 1 AS v"))
+        before = session.query("SELECT v FROM a")
+        session.register("a", session.query("SELECT v + 1 AS v FROM a"))
+        assert session.to_arrow(before)["v"].to_pylist() == [1]
+        assert session.rows("SELECT v FROM a") == [{"v": 2}]
+
+    @pytest.mark.parametrize("value", _VALUES, ids=repr)
+    def test_parameters_bind_as_values(self, session: EngineSession, value: Any) -> None:
+        """Never as text, and as the type that they have."""
+        assert session.rows("SELECT :v AS v", {"v": value}) == [{"v": value}]
+
+    def test_typed_parameters_have_their_type(self, session: EngineSession) -> None:
+        """Also where the value alone would be taken for another."""
+        for value, kind in ((5, "bigint"), (dt.date(2024, 2, 29), "date"), ("x", "string")):
+            frame = session.query("SELECT :v AS v", {"v": Typed(value, kind)})
+            assert session.columns(frame) == (("v", kind),)
+            assert session.to_arrow(frame)["v"].to_pylist() == [value]
+
+    def test_a_text_that_looks_like_a_parameter_is_none(self, session: EngineSession) -> None:
+        """The query reaches the engine as written."""
+        assert session.rows("SELECT ':v' AS text, :v AS v", {"v": 1}) == [{"text": ":v", "v": 1}]
+
+    def test_unions_go_by_name(self, session: EngineSession) -> None:
+        """Other columns are RVT-503."""
+        frames = [session.query("SELECT 1 AS id, 'x' AS name"), session.query("SELECT 'y' AS name, 2 AS id")]
+        assert _rows(session, session.union_by_name(frames)) == [{"id": 1, "name": "x"}, {"id": 2, "name": "y"}]
+        _refused("RVT-503", session.union_by_name, [*frames, session.query("SELECT 1 AS id")])
+
+    def test_rows_come_in_batches_too(self, session: EngineSession) -> None:
+        """All of them, with the schema of the whole; none is a schema without rows."""
+        reader = session.batches(session.query(_SELECT))
+        assert reader.schema.names == ["id", "name"]
+        assert reader.read_all().sort_by("id").to_pylist() == ROWS.to_pylist()
+        none = session.batches(session.query(f"SELECT * FROM ({_SELECT}) AS t WHERE id > 3")).read_all()
+        assert (none.num_rows, none.column_names) == (0, ["id", "name"])
+
+    def test_values_of_arrow_are_frames(self, session: EngineSession) -> None:
+        """What a Python joint returns; what is no rows is None."""
+        for value in (ROWS, ROWS.to_reader(max_chunksize=1)):
+            frame = session.from_value(value)
+            assert frame is not None
+            assert _rows(session, frame) == ROWS.to_pylist()
+        assert session.from_value(object()) is None
+        _refused("RVT-316", session.from_value, pa.table([[1], [2]], names=["a", "A"]))
+
+    def test_a_mistake_is_told_with_its_line(self, session: EngineSession) -> None:
+        """RVT-503, and the line that counts in the query."""
+        error = _refused("RVT-503", session.query, "SELECT 1 AS v,\n  nowhere AS w")
+        assert "nowhere" in str(error)
+        if self.tells_lines:
+            assert error.diagnostics[0].line == 2
+
+    def test_a_session_goes_on_after_a_mistake(self, session: EngineSession) -> None:
+        """One failed check hides no other."""
+        _refused("RVT-503", session.rows, "SELECT * FROM nowhere")
+        assert session.rows("SELECT 1 AS v") == [{"v": 1}]
+
+    def test_what_takes_too_long_is_stopped(self, session: EngineSession, numbers: Frame) -> None:
+        """TimeoutError, and the session goes on."""
+        session.register("numbers", numbers)
+        with pytest.raises(TimeoutError):
+            session.rows(self.endless, timeout=1.0)
+        assert session.rows("SELECT 1 AS v") == [{"v": 1}]
+
+    def test_an_interrupt_stops_what_runs(self, numbers: Frame, tmp_path: Path) -> None:
+        """What ``check_interrupt`` raises comes out within seconds."""
+        started: list[float] = []
+
+        def check() -> None:
+            if started and time.monotonic() - started[0] > 1:
+                raise _Stop
+
+        engine = self.new_engine(check)
+        rows = pa.table({"n": pa.array(range(30_000), pa.int64())})
+        kind = Files if Files in engine.reads else ArrowRows
+        with engine.session() as session:
+            session.register("numbers", session.load(self.relation_of(kind, rows, tmp_path)))
+            started.append(time.monotonic())
+            with pytest.raises(_Stop):
+                session.rows(self.endless)
+        assert time.monotonic() - started[0] < 30
+
+
+_SELECT = """
+SELECT CAST(1 AS BIGINT) AS id, 'one' AS name UNION ALL SELECT 2, NULL UNION ALL SELECT 3, concat('it', chr(39), 's 3')
+"""
+
+
+def _some(kind: type) -> Relation:
+    """Return a relation of a kind that is not read."""
+    relations: dict[type, Relation] = {
+        ArrowRows: ArrowRows(ROWS.schema, ROWS.to_reader),
+        CatalogTable: CatalogTable(("t",)),
+        Files: Files("parquet", ("/nowhere",)),
+        JdbcTable: JdbcTable("jdbc:none:", "t"),
+    }
+    return relations[kind]
+
+
+def _rows(session: EngineSession, frame: Frame) -> list[dict[str, Any]]:
+    """Return rows in the order of their id, by names in lower case."""
+    table = session.to_arrow(frame)
+    table = table.rename_columns([name.lower() for name in table.column_names])
+    names = [name for name in ("id", "name", "double") if name in table.column_names]
+    rows: list[dict[str, Any]] = table.select(names).sort_by("id").to_pylist()
+    return rows
+
+
+def _stored(target: Relation) -> list[dict[str, Any]]:
+    assert isinstance(target, Files), "what is written, and not read, can only be files here"
+    rows: list[dict[str, Any]] = pq.read_table(target.paths[0]).select(["id", "name"]).sort_by("id").to_pylist()
+    return rows
+
+
+def _refused(code: str, action: Callable[..., Any], *arguments: Any) -> RivetError:
+    with pytest.raises(RivetError) as caught:
+        action(*arguments)
+    assert caught.value.code == code
+    return caught.value

@@ -1,0 +1,110 @@
+"""Rows that pass through this process take little of its memory, however many they are."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.folders import Files as ProjectFiles
+from support.folders import source
+
+from rivet_dagster.model.relations import ArrowRows
+
+MEGABYTES = 2**20
+BATCHES, ROWS = 200, 32_768
+SIZE = BATCHES * ROWS * 100
+"""Some 650 MB in all, 3 MB a batch."""
+
+PADDING = "-" * 85
+SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
+
+
+@pytest.fixture
+def peak():
+    """The most that Arrow held since it was last asked, in this process."""
+    pool = pa.default_memory_pool()
+    before = pool.bytes_allocated()
+    highest = [before]
+
+    def see() -> None:
+        highest[0] = max(highest[0], pool.bytes_allocated())
+
+    see.peak = lambda: highest[0] - before
+    return see
+
+
+def many(see) -> ArrowRows:
+    text = pa.array([f"{n:092}" for n in range(ROWS)])
+
+    def batches() -> pa.RecordBatchReader:
+        def generate():
+            for number in range(BATCHES):
+                see()
+                ids = pa.array(np.arange(number * ROWS, (number + 1) * ROWS))
+                yield pa.record_batch([ids, pa.concat_arrays([text])], SCHEMA)
+
+        return pa.RecordBatchReader.from_batches(SCHEMA, generate())
+
+    return ArrowRows(SCHEMA, batches)
+
+
+def test_many_batches_are_read_with_little_memory(session, peak):
+    session.register("many", session.load(many(peak)))
+    assert session.rows("SELECT count(*) AS n, max(id) AS last FROM many") == [
+        {"n": BATCHES * ROWS, "last": BATCHES * ROWS - 1}
+    ]
+    assert peak.peak() < 200 * MEGABYTES < SIZE / 3
+
+
+def test_many_rows_come_in_batches_with_little_memory(session, peak):
+    frame = session.query(f"SELECT id, concat('{PADDING}', id) AS text FROM range(0, {BATCHES * ROWS}, 1, 16)")
+    rows = 0
+    for batch in session.batches(frame):
+        rows += batch.num_rows
+        peak()
+    assert rows == BATCHES * ROWS
+    assert peak.peak() < 200 * MEGABYTES
+
+
+FUNCTION = """
+import pyarrow as pa
+
+
+def transform(rows):
+    reader = rows.to_arrow_batches()
+    return pa.RecordBatchReader.from_batches(reader.schema, (batch for batch in reader))
+"""
+
+PROGRAM = """
+import resource, sys
+from pathlib import Path
+from rivet_dagster import compile_directory
+from rivet_dagster.execution.group_run import run_group
+from rivet_dagster.execution.runtime import Runtime
+
+runtime = Runtime(compile_directory(sys.argv[1]).raise_errors(), Path(sys.argv[1]))
+run_group(runtime, "rows", runtime.assembly.group("rows").joints, "first")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+run_group(runtime, "through", ["through"], "second")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, before // 1024)
+table = runtime.catalog("workspace").current("through")
+assert table.statistics.rows == int(sys.argv[2]), table.statistics.rows
+"""
+
+
+def test_rows_pass_through_a_python_joint_with_little_memory(project, tmp_path: Path):
+    files: ProjectFiles = {
+        "joints/rows.sql": f"SELECT id, concat('{PADDING}', id) AS text FROM range(0, {BATCHES * ROWS}, 1, 4)",
+        "joints/through.py": f"# rivet:upstream: [rows]\n{FUNCTION}",
+        "sources/unused.yaml": source("unused", "id INT"),
+    }
+    made = project(files)
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    command = [sys.executable, str(program), str(made.root), str(BATCHES * ROWS)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stderr
+    most = int(done.stdout.split()[0])
+    assert most < 500, done.stdout

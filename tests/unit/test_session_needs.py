@@ -1,0 +1,126 @@
+"""What catalogs tell an engine before its session starts, and what an engine tells Dagster."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from support.folders import MANIFEST, PROFILES, ProjectFolder
+from support.plugins import install
+
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.resources import engine_resources, rivet_executor
+from rivet_dagster.engines.contract import Engine, EngineSession
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.session_needs import SessionNeeds
+
+
+class LakeCatalog(FilesystemCatalog):
+    """A catalog that wants something of Spark's session: its own settings, and a package."""
+
+    def session_needs(self, engine_type):
+        if engine_type != "pyspark":
+            return SessionNeeds()
+        config = {f"spark.sql.catalog.{self.name}": "org.lake.Catalog", "spark.sql.extensions": "org.lake.Extensions"}
+        return SessionNeeds(("org.lake:runtime:2",), ("/jars/lake.jar",), config)
+
+
+class OtherCatalog(LakeCatalog):
+    """Another that wants the same setting to be something else."""
+
+    def session_needs(self, engine_type):
+        return SessionNeeds(("org.lake:runtime:1",), config={"spark.sql.extensions": "org.other.Extensions"})
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    catalogs = {name: f"{__name__}:{name.title()}Catalog" for name in ("lake", "other")}
+    module = {"lake": LakeCatalog, "other": OtherCatalog}
+    install(monkeypatch, tmp_path / "site", catalogs=catalogs)
+    monkeypatch.setattr(
+        "rivet_dagster.catalogs.registry.plugin_class", lambda group, type_: module.get(type_, FilesystemCatalog)
+    )
+
+    def make(types: dict[str, str], reached: list[str], **options) -> ProjectFolder:
+        declared = {name: {"type": type_, "path": name} for name, type_ in types.items()}
+        spark = {**PROFILES["default"]["engines"][0], "catalogs": reached, **options}
+        profile = {"default": {"catalogs": declared, "engines": [spark]}}
+        return ProjectFolder(tmp_path / "project", {"rivet.yaml": MANIFEST, "profiles.yaml": profile})
+
+    return make
+
+
+def config(made: ProjectFolder) -> dict[str, str]:
+    return Runtime(made.assembly, made.root).engine("spark").session_config()
+
+
+def test_an_engine_gets_what_the_catalogs_need_that_it_reaches(project):
+    found = config(project({"a": "lake", "b": "lake", "unreached": "other"}, ["a", "b"]))
+    assert found["spark.jars.packages"] == "org.lake:runtime:2"
+    assert found["spark.jars"] == "/jars/lake.jar"
+    assert found["spark.sql.extensions"] == "org.lake.Extensions"
+    assert found["spark.sql.catalog.a"] == found["spark.sql.catalog.b"] == "org.lake.Catalog"
+    assert "spark.sql.catalog.unreached" not in found
+
+
+def test_the_users_own_settings_win(project):
+    own = {"config": {"spark.sql.extensions": "mine"}, "packages": ["org.lake:runtime:3", "a:b:1"]}
+    found = config(project({"a": "lake", "b": "other"}, ["a", "b"], **own))
+    assert found["spark.sql.extensions"] == "mine"
+    assert found["spark.jars.packages"] == "org.lake:runtime:3,a:b:1"
+
+
+def test_catalogs_that_contradict_each_other_are_an_error(project):
+    made = project({"a": "lake", "b": "other"}, ["a", "b"])
+    with pytest.raises(RivetError, match=r"RVT-126 two catalogs of one engine want org\.lake:runtime to be"):
+        config(made)
+
+
+def test_a_server_is_only_told_the_settings(project):
+    made = project({"a": "lake"}, ["a"])
+    profile = {"default": {"catalogs": {"a": {"type": "lake", "path": "a"}}, "engines": [
+        {"name": "spark", "type": "pyspark", "catalogs": ["a"], "remote": "sc://spark:15002"}
+    ]}}  # fmt: skip
+    found = config(made.write({"profiles.yaml": profile}))
+    assert found["spark.sql.catalog.a"] == "org.lake.Catalog"
+    assert not [key for key in found if key.startswith("spark.jars")]
+
+
+def test_the_dagster_resource_has_them_too(project, monkeypatch):
+    made = project({"a": "lake"}, ["a"])
+    made_of = []
+    monkeypatch.setattr(
+        "rivet_dagster.definitions.resources.import_module",
+        lambda name: SimpleNamespace(LazyPySparkResource=lambda **arguments: made_of.append((name, arguments))),
+    )
+    definitions = engine_resources(RivetProject.load(made.root))
+    assert list(definitions) == ["rivet_engine_spark"]
+    definitions["rivet_engine_spark"].resource_fn(None)
+    ((module, arguments),) = made_of
+    assert module == "dagster_pyspark"
+    assert arguments["spark_config"]["spark.jars.packages"] == "org.lake:runtime:2"
+
+
+def test_an_engine_that_connects_by_itself_has_no_resource(project, monkeypatch, tmp_path: Path):
+    made = project({"a": "filesystem"}, ["a"])
+    install(monkeypatch, tmp_path / "duck", engines={"duckdb": "support.duckdb_engine:DuckDBEngine"})
+    profile = {"default": {"catalogs": {"a": {"type": "filesystem", "path": "a"}}, "engines": [
+        {"name": "duck", "type": "duckdb", "catalogs": ["a"]}
+    ], "default_engine": "duck"}}  # fmt: skip
+    made.write({"profiles.yaml": profile})
+    rivet = RivetProject.load(made.root)
+    assert engine_resources(rivet) == {}
+    assert rivet_executor(rivet).name == "multiprocess"
+
+
+def test_what_a_plugin_lacks_is_missed_when_it_is_made():
+    class Half(EngineSession):
+        def load(self, relation, projection=None): ...
+
+    class Nothing(Engine): ...
+
+    with pytest.raises(TypeError, match="abstract"):
+        Half()
+    with pytest.raises(TypeError, match="abstract"):
+        Nothing()
