@@ -41,7 +41,7 @@ def leftovers(root: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("before", "part", "step"),
-    [((None,), None, 5), ((None,), DAY, 3), (DAYS, None, 3)],
+    [((None,), None, 4), ((None,), DAY, 3), (DAYS, None, 3)],
     ids=["the whole again", "its first partition", "no partitions any more"],
 )
 def test_a_kill_before_a_change_of_the_disk(tmp_path, monkeypatch, before, part, step):
