@@ -153,8 +153,7 @@ def frames(
     """
     values = bound(runtime.assembly, rendered.of_partitions, window)
     outside = sorted({name for query in rendered.queries for name in query.inputs})
-    group = runtime.assembly.joint(rendered.queries[0].result).group
-    refs = inputs(runtime, group, outside, given, window)
+    refs = inputs(runtime, rendered.group, outside, given, window)
     if read is not None:
         read.update(positions(refs))
     for name, ref in refs.items():

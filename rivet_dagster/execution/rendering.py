@@ -19,12 +19,13 @@ from rivet_dagster.sql.target import RUN_STARTED_AT, target_view, watermark_of
 
 @dataclass(frozen=True)
 class Rendered:
-    """The queries whose union by name is one joint of a group, and what they need of a run.
+    """The queries whose union by name is one joint of a ``group``, and what they need of a run.
 
     ``parameters`` are values by name; ``of_partitions`` names the parameters, by joint, that take theirs from the run's
     partitions. ``targets`` are the published versions that the queries name besides the joints.
     """
 
+    group: str
     queries: tuple[FusedQuery, ...]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     of_partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -59,12 +60,12 @@ def render_for_run(
         if later.this:
             targets[target_view(later.sink)] = published
         incremental.add(cte.joint)
-    return _rendered(query, started, incremental, parameters, targets)
+    return _rendered(group, query, started, incremental, parameters, targets)
 
 
 def render_whole(group: FusedGroup, exit_name: str, started: datetime | None = None) -> Rendered:
     """Return what a first run asks; by default one that begins now."""
-    return _rendered(_query(group, exit_name), started or datetime.now(UTC))
+    return _rendered(group, _query(group, exit_name), started or datetime.now(UTC))
 
 
 def _query(group: FusedGroup, exit_name: str) -> GroupQuery:
@@ -74,6 +75,7 @@ def _query(group: FusedGroup, exit_name: str) -> GroupQuery:
 
 
 def _rendered(
+    group: FusedGroup,
     query: GroupQuery,
     started: datetime,
     incremental: Collection[str] = (),
@@ -86,6 +88,7 @@ def _rendered(
     )
     windows = {joint: tuple(name for name in names if name in PARTITION_PARAMETERS) for joint, names in used.items()}
     return Rendered(
+        group.name,
         query.fused(incremental),
         {**start, **(parameters or {})},
         {joint: names for joint, names in windows.items() if names},

@@ -75,6 +75,10 @@ class RecordingRuntime:
         """The one catalog."""
         return self._tables
 
+    def passes_arrow(self, joint: str, group: str) -> bool:
+        """All rows are read in place."""
+        return False
+
 
 def asked(
     monkeypatch: pytest.MonkeyPatch, plan: CompiledAssembly, group: FusedGroup, later: bool, joint: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.filesystem import examining, sources, versions, withheld
@@ -18,10 +18,8 @@ from rivet_dagster.catalogs.filesystem.listing import source_files
 from rivet_dagster.catalogs.filesystem.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, looking, names_in
-from rivet_dagster.catalogs.filesystem.staging import StagedVersion
 from rivet_dagster.catalogs.filesystem.sweep import building, sweep
 from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
-from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
 from rivet_dagster.catalogs.filesystem.watermark import max_of, read_override, write_override
 from rivet_dagster.catalogs.filesystem.whereabouts import Whereabouts
 from rivet_dagster.catalogs.filesystem.withheld_mark import Mark
@@ -36,6 +34,9 @@ from rivet_dagster.model.relations import Files
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.storage import Published, Statistics, Version
 from rivet_dagster.model.watermark import Override
+
+if TYPE_CHECKING:
+    from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
 
 
 class FilesystemCatalog(FilesystemTraits):
@@ -237,6 +238,10 @@ class FilesystemCatalog(FilesystemTraits):
     ) -> FilesystemTransaction:
         footers = Footers(*beside, *((layout.files(base),) if base is not None else ()))
         shown = self._place.shown(layout.data(version))
+        # Here, since whoever compiles, reads or lists builds no queries.
+        from rivet_dagster.catalogs.filesystem.staging import StagedVersion
+        from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
+
         staged = StagedVersion(layout, version, base, options, session, footers, shown)
 
         def published(manifest: Manifest) -> Published:
