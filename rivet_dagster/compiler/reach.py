@@ -25,9 +25,10 @@ class Reach:
         return self._reaches(engine, catalog) and (not facts or not gives or bool(facts.reads & gives.gives))
 
     def writes(self, engine: str, catalog: str | None) -> bool:
-        """Return whether the engine writes the tables of the catalog."""
+        """Return whether the engine writes the tables of the catalog; Arrow is what every engine passes on."""
         facts, gives = self._engine(engine), self._catalog(catalog)
-        return self._reaches(engine, catalog) and (not facts or not gives or bool(facts.writes & gives.gives))
+        possible = not facts or not gives or ArrowRows in gives.gives or bool(facts.writes & gives.gives)
+        return self._reaches(engine, catalog) and possible
 
     def takes_arrow(self, engine: str) -> bool:
         """Return whether rows can be passed on to the engine through the process that runs it."""

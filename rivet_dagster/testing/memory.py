@@ -23,7 +23,7 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.model.relations import ArrowRows
+from rivet_dagster.model.relations import ArrowRows, Kinds
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.storage import (
     CURRENT,
@@ -60,6 +60,7 @@ class MemoryCatalog(HasVersions, ListsTables):
 
     type: ClassVar[str] = "memory"
     options: ClassVar[frozenset[str]] = frozenset()
+    gives: ClassVar[Kinds] = frozenset({ArrowRows})
     write_plans: ClassVar[frozenset[PlanType]] = frozenset(get_args(WritePlan))
 
     @classmethod

@@ -71,14 +71,3 @@ class SparkAdapter(ABC):
     @abstractmethod
     def close(self) -> None:
         """End the session; the application, or the server, goes on."""
-
-
-def adapter_of(spark: SparkSession) -> SparkAdapter:
-    """Return the adapter of a session, by its kind."""
-    if ".connect." in type(spark).__module__:
-        from rivet_dagster.engines.pyspark.connect import ConnectAdapter
-
-        return ConnectAdapter(spark)
-    from rivet_dagster.engines.pyspark.classic import ClassicAdapter
-
-    return ClassicAdapter(spark)

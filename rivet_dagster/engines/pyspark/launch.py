@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rivet_dagster.engines.pyspark.adapter import SparkAdapter, adapter_of
+from rivet_dagster.engines.pyspark.adapter import SparkAdapter
+from rivet_dagster.engines.pyspark.adapters import adapter_of
 from rivet_dagster.engines.pyspark.java import find_java, prepare_java
 from rivet_dagster.engines.pyspark.messages import summary
 from rivet_dagster.errors import RivetError
