@@ -4,7 +4,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dagster as dg
@@ -94,12 +94,15 @@ def project_assets(
     ``listeners`` are called with the progress of writes, which the run's log shows, too. Raises RVT-121.
     """
     own = _own_parameters(body, project)
+    settings = settings or StepSettings()
+    keys = settings.required_resource_keys | engine_keys(project.assembly) | (own.keys() - {CONFIG})
+    settings = replace(settings, required_resource_keys=keys)
     groups = []
     for group in project.assembly.fused_groups:
         joints = [project.assembly.joint(name) for name in group.joints if name in project.selected]
         made = tuple(joint for joint in joints if joint.type != SOURCE)
         if made:
-            groups.append(_group_assets(project, group, made, body, own, settings or StepSettings(), listeners))
+            groups.append(_group_assets(project, group, made, body, own, settings, listeners))
     return [*source_assets(project), *groups, *source_checks(project)]
 
 
@@ -136,7 +139,7 @@ def _group_assets(
         ins={name: dg.AssetIn(project.key(name)) for name in stored},
         can_subset=True,
         backfill_policy=_backfill_policy(joints[-1], settings),
-        required_resource_keys=engine_keys(assembly) | settings.required_resource_keys | own.keys() - {CONFIG},
+        required_resource_keys=set(settings.required_resource_keys),
         op_tags=_op_tags(settings, group),
         pool=assembly.joint(group.exit).step.pool or settings.pool or engine_pool(group.engine),
         description=settings.description or about,

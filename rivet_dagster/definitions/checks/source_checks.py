@@ -19,7 +19,8 @@ from rivet_dagster.model.kept import is_kept
 def source_checks(project: RivetProject) -> list[dg.AssetChecksDefinition]:
     """Return a step for each gated source, which runs before all that read it."""
     gated = (joint for joint in project.assembly.joints if isinstance(joint, SourceJoint) and joint.checks)
-    return [_gate(project, joint) for joint in gated if _belongs_here(project, joint.name)]
+    keys = engine_keys(project.assembly)
+    return [_gate(project, joint, keys) for joint in gated if _belongs_here(project, joint.name)]
 
 
 def _belongs_here(project: RivetProject, source: str) -> bool:
@@ -29,13 +30,13 @@ def _belongs_here(project: RivetProject, source: str) -> bool:
     return project.selected.issuperset(first)
 
 
-def _gate(project: RivetProject, joint: SourceJoint) -> dg.AssetChecksDefinition:
+def _gate(project: RivetProject, joint: SourceJoint, resources: set[str]) -> dg.AssetChecksDefinition:
     keys = {check.name: project.check_key(check, joint.name) for check in joint.checks}
 
     @dg.multi_asset_check(
         name=step_name(project.assembly, "check", joint.name),
         specs=[project.check_spec(check, joint.name) for check in joint.checks],
-        required_resource_keys=engine_keys(project.assembly),
+        required_resource_keys=resources,
         op_tags={ENGINE_TAG: joint.engine},
         pool=engine_pool(joint.engine),
         can_subset=True,
