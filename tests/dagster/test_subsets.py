@@ -79,7 +79,9 @@ def test_a_selection_runs_what_it_names_as_one_step_with_a_query_for_each_end(
     assert made(result) == {name: COUNTS[name] if name in ends else None for name in expected}
     assert started(result) == ["out"]
     assert [branches.versions(name, WORKSPACE) for name in COUNTS] == [[]] * 4
-    assert len(branches.versions("out")) == (3 if "out" in expected else 0)  # a folder, its manifest, what its files tell
+    assert len(branches.versions("out")) == (
+        3 if "out" in expected else 0
+    )  # a folder, its manifest, what its files tell
     if "out" in expected:
         assert branches.rows("out") == in_order({"id": i, "qty": q} for i, q in enumerate((20, 40, 60, 40, 50), 1))
 

@@ -18,6 +18,8 @@ from rivet_dagster.catalogs.filesystem.listing import source_files
 from rivet_dagster.catalogs.filesystem.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.place import Place, is_remote
 from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, looking, names_in
+from rivet_dagster.catalogs.filesystem.source_schema import with_schema
+from rivet_dagster.catalogs.filesystem.sources import Found
 from rivet_dagster.catalogs.filesystem.sweep import building, sweep
 from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
 from rivet_dagster.catalogs.filesystem.watermark import max_of, read_override, write_override
@@ -61,7 +63,8 @@ class FilesystemCatalog(FilesystemTraits):
         if is_remote(where):
             format = chosen_format(options) or format_of(table) or self._format
             return Files(format, (where,), reader_options(format, table, options))
-        return sources.relation(sources.find(self._place, table, self._format, options), options)
+        found = sources.find(self._place, table, self._format, options)
+        return with_schema(sources.relation(found, options), found)
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
         """A hash over the names, sizes and times of the table's files."""
@@ -131,7 +134,10 @@ class FilesystemCatalog(FilesystemTraits):
 
     def read(self, published: Published) -> Files:
         """The version's own folder: a query planned on it finishes even when another version is published."""
-        return Files("parquet", (str(versions.folder(self._layout(published.table), published.version)),))
+        folder = versions.folder(self._layout(published.table), published.version)
+        found = Found("parquet", (folder,), published.table)
+        with looking(folder):
+            return with_schema(Files("parquet", (str(folder),)), found)
 
     def statistics(self, published: Published) -> Statistics:
         """What the footers of its files tell."""

@@ -94,17 +94,17 @@ def data_files(paths: tuple[Path, ...]) -> Iterator[Path]:
     seen = set()
     for path in paths:
         if not is_folder(path):
-            if not _is_ignored(path.name):
+            if not is_ignored(path.name):
                 yield path
             continue
         for directory, folders, files in os.walk(path, onerror=_unless_gone, followlinks=True):
             identity = status(Path(directory))
-            folders[:] = sorted(name for name in folders if not _is_ignored(name))
+            folders[:] = sorted(name for name in folders if not is_ignored(name))
             if identity is None or (identity.st_dev, identity.st_ino) in seen:  # a link back to a folder above
                 folders.clear()
                 continue
             seen.add((identity.st_dev, identity.st_ino))
-            yield from (Path(directory, name) for name in sorted(files) if not _is_ignored(name))
+            yield from (Path(directory, name) for name in sorted(files) if not is_ignored(name))
 
 
 def _unless_gone(error: OSError) -> None:
@@ -112,7 +112,7 @@ def _unless_gone(error: OSError) -> None:
         raise error
 
 
-def _is_ignored(name: str) -> bool:
+def is_ignored(name: str) -> bool:
     # A partition folder may be named after a column that begins with an underscore.
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
@@ -154,7 +154,7 @@ def matches(place: Place, table: str, all_parts: bool = False) -> tuple[Path, ..
         for match in _expanded(*_start(place.folder, Path(pattern)))
     }
     fixed = len(fixed_folder(place, table).parts) if all_parts else -1
-    return tuple(path for path in sorted(found) if not any(_is_ignored(part) for part in path.parts[fixed:]))
+    return tuple(path for path in sorted(found) if not any(is_ignored(part) for part in path.parts[fixed:]))
 
 
 def _start(folder: Path, pattern: Path) -> tuple[Path, tuple[str, ...]]:
@@ -203,4 +203,4 @@ def hint(place: Place, path: Path) -> str:
     """What may have been meant by a path that does not exist, as the end of a message."""
     if not is_folder(path.parent):
         return "" if path.parent == path else f"; nor does the folder {place.shown(path.parent)}"
-    return nearest(path.name, [name for name in names_in(path.parent) if not _is_ignored(name)])
+    return nearest(path.name, [name for name in names_in(path.parent) if not is_ignored(name)])

@@ -1,0 +1,68 @@
+"""The schema of a source's Parquet files, where one footer proves what Spark would find: it need not look then.
+
+Spark starts a job to look into a footer of each table that it opens. What depends on its settings (texts as binary,
+wall clocks, old timestamps), or on more than one file, is left to it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
+from rivet_dagster.catalogs.filesystem.footers import spark_schema
+from rivet_dagster.catalogs.filesystem.presence import is_folder, names_in
+from rivet_dagster.catalogs.filesystem.sources import Found, is_ignored
+from rivet_dagster.model.relations import Files
+
+_CERTAIN = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date"})
+
+
+def with_schema(relation: Files, found: Found) -> Files:
+    """Return the relation with the option ``schema``, or as it is where that is not certain."""
+    given = {key.lower() for key in relation.options}
+    if relation.format != "parquet" or given & {"schema", "mergeschema", "datetimerebasemode", "int96rebasemode"}:
+        return relation
+    first = _first_file(found)
+    schema = _schema(first) if first is not None else None
+    return (
+        relation if schema is None else Files(relation.format, relation.paths, {**relation.options, "schema": schema})
+    )
+
+
+def _first_file(found: Found) -> Path | None:
+    """Return the file that Spark would look into; None where folders below may be partitions."""
+    files: list[Path] = []
+    for path in found.paths:
+        if not is_folder(path):
+            files.append(path)
+            continue
+        below = [path / name for name in names_in(path) if not is_ignored(name)]
+        if any(map(is_folder, below)):
+            return None
+        files += below
+    return min((file for file in files if not is_ignored(file.name)), key=str, default=None)
+
+
+def _schema(file: Path) -> str | None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        footer = pq.read_metadata(file)
+        noted = spark_schema(footer)
+        if noted is not None:
+            return noted if '"udt"' not in noted else None
+        # Arrow's own notes, as of a time zone, are not Spark's business; the types of the file itself are.
+        fields = [(field.name, _certain_type(field.type)) for field in footer.schema.to_arrow_schema()]
+    except (OSError, pa.ArrowException):
+        return None  # Spark tells what is wrong with it
+    names = {name.lower() for name, _ in fields}
+    if not fields or len(names) < len(fields) or any(kind is None for _, kind in fields):
+        return None
+    return ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in fields)
+
+
+def _certain_type(type_: Any) -> str | None:
+    kind = sql_type(type_)
+    return kind if kind in _CERTAIN or (kind or "").startswith("decimal(") else None
