@@ -33,8 +33,8 @@ from one_session import ENGINE, cpu_seconds, load, shared_session, start_spark
 
 from rivet_dagster import Joint, compile_directory
 from rivet_dagster.execution.group_run import run_group
-from rivet_dagster.execution.reading import frames
-from rivet_dagster.execution.rendering import render_whole
+from rivet_dagster.execution.reading.inputs import frames
+from rivet_dagster.execution.reading.rendering import render_whole
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
 

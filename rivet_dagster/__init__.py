@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rivet_dagster.definitions.specs.context import TranslationContext
     from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
     from rivet_dagster.errors import RivetError
-    from rivet_dagster.execution.refs import MaterializedRef
+    from rivet_dagster.execution.reading.refs import MaterializedRef
     from rivet_dagster.loading import compile_directory
     from rivet_dagster.model.joint import Joint
 
@@ -35,7 +35,7 @@ _HOMES = {
     "CompiledAssembly": "rivet_dagster.compiler.plan",
     "DagsterRivetTranslator": "rivet_dagster.definitions.specs.translator",
     "Joint": "rivet_dagster.model.joint",
-    "MaterializedRef": "rivet_dagster.execution.refs",
+    "MaterializedRef": "rivet_dagster.execution.reading.refs",
     "RivetError": "rivet_dagster.errors",
     "RivetGroupRun": "rivet_dagster.definitions.assets.groups",
     "RivetProject": "rivet_dagster.definitions.project",

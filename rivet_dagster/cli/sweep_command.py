@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from rivet_dagster.catalogs.registry import open_catalog
-from rivet_dagster.execution.sweeping import sweep
+from rivet_dagster.execution.clean_up.sweeping import sweep
 from rivet_dagster.project.load import load_project
 
 

@@ -12,7 +12,7 @@ from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.joints import SinkJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
-from rivet_dagster.execution.watermark import watermark_column
+from rivet_dagster.execution.reading.watermark import watermark_column
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SINK
 from rivet_dagster.model.storage import Published

@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.archiving import archive_read_files
-from rivet_dagster.execution.judging import check_source, judge_source
+from rivet_dagster.execution.clean_up.archiving import archive_read_files
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PhaseClock
-from rivet_dagster.execution.reading import placed
-from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.quality.judging import check_source, judge_source
+from rivet_dagster.execution.reading.inputs import placed
+from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult, GroupResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.this_run import OneSession, ThisRun
-from rivet_dagster.execution.transaction import publish_exit
-from rivet_dagster.execution.writing import write_joint
+from rivet_dagster.execution.writing.joint import write_joint
+from rivet_dagster.execution.writing.publish import publish_exit
 from rivet_dagster.model.partitions import Window
 
 

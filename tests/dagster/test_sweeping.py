@@ -9,7 +9,7 @@ import pytest
 from support.folders import MANIFEST, ProjectFolder, sink
 
 from rivet_dagster import RivetError, load_definitions
-from rivet_dagster.execution import sweeping
+from rivet_dagster.execution.clean_up import sweeping
 
 BLOCK = {
     "sensors": {"clean_up": {"type": "sweep", "default_status": "RUNNING", "minimum_interval_seconds": 45}},

@@ -11,8 +11,8 @@ from support.keeping import KEY, keep_ids, kept_ids, runtime
 from support.killing import PROCESSES, ended, keeping_killed_so, start
 
 from rivet_dagster.catalogs.filesystem.staging import StagedVersion
-from rivet_dagster.execution import keeping
-from rivet_dagster.execution.sweeping import sweep
+from rivet_dagster.execution.clean_up.sweeping import sweep
+from rivet_dagster.execution.writing import external_assets as keeping
 from rivet_dagster.model.kept import Part, kept_table
 
 OLD, NEW, NEXT = [1, 2], [3, 4, 5], [6]

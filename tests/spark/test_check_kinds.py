@@ -7,7 +7,7 @@ import sqlglot
 from support.folders import ProjectFolder, sink, source
 
 from rivet_dagster.execution.group_run import run_group
-from rivet_dagster.execution.judging import check_source
+from rivet_dagster.execution.quality.judging import check_source
 from rivet_dagster.execution.results import CheckResult
 
 

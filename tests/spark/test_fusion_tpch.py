@@ -18,9 +18,9 @@ from support.projects import groups, source, sql
 from support.tpch import QUERIES, SCHEMAS, TABLES
 
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.execution.reading import frames
-from rivet_dagster.execution.refs import MaterializedRef
-from rivet_dagster.execution.rendering import render_whole
+from rivet_dagster.execution.reading.inputs import frames
+from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.rendering import render_whole
 
 OTHER_PLANS = {
     1: "the joint computes the net price once, the hand-written query once for each sum",

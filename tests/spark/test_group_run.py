@@ -10,9 +10,9 @@ import pytest
 from support.folders import WORKSPACE, ProjectFolder, in_order, sink, source
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.judging import check_published, check_source
 from rivet_dagster.execution.phases import PHASES
-from rivet_dagster.execution.reading import reference
+from rivet_dagster.execution.quality.judging import check_published, check_source
+from rivet_dagster.execution.reading.inputs import reference
 
 SALES = {
     "data/orders.csv": """\

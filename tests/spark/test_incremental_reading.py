@@ -12,7 +12,7 @@ from support.folders import WORKSPACE, Files, ProjectFolder, sink, source
 
 from rivet_dagster.cli.main import main
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.reading import reference
+from rivet_dagster.execution.reading.inputs import reference
 
 EAGER = "-- rivet:eager: true\n"
 NEW = "SELECT * FROM raw\n{% if is_incremental() %}\nWHERE at > {{ watermark_value }}\n{% endif %}"

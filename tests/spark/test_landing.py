@@ -18,9 +18,9 @@ from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
 from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution import transaction
-from rivet_dagster.execution.judging import check_source
-from rivet_dagster.execution.reading import data_version, reference
+from rivet_dagster.execution.quality.judging import check_source
+from rivet_dagster.execution.reading.inputs import data_version, reference
+from rivet_dagster.execution.writing import publish as transaction
 
 ORDERS = "-- rivet:description: as they come\nSELECT * FROM incoming"
 

@@ -10,7 +10,7 @@ from support.no_parsing import Parsed, nothing_parsed
 
 from rivet_dagster.definitions.partitions import window
 from rivet_dagster.engines.pyspark.session import PySparkSession
-from rivet_dagster.execution.reading import reference
+from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.model.partitions import parse_partitions
 from rivet_dagster.sql.dialect import parse_expression, read_query
 

@@ -14,7 +14,7 @@ from support.folders import in_order, sink, source
 
 from rivet_dagster.definitions.partitions import window
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.reading import reference
+from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.model.partitions import Window, parse_partitions
 from rivet_dagster.sql.partition_counts import rows_by_key, rows_by_moment
 

@@ -7,7 +7,7 @@ from support.folders import ProjectFolder, sink
 
 from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution import transaction
+from rivet_dagster.execution.writing import publish as transaction
 
 POSITIVE = {"type": "expression", "name": "positive", "sql": "id >= 0"}
 

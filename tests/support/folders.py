@@ -16,7 +16,7 @@ import yaml
 from rivet_dagster import compile_directory
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.execution.group_run import run_group
-from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.partitions import Window

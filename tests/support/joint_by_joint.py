@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.execution.reading import frames
-from rivet_dagster.execution.refs import MaterializedRef
-from rivet_dagster.execution.rendering import render_whole
+from rivet_dagster.execution.reading.inputs import frames
+from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.rendering import render_whole
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
 from support.projects import compile_joints

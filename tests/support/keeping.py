@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.keeping import keep, kept_reference
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.execution.writing.external_assets import keep, kept_reference
 from rivet_dagster.model.kept import Part
 from support.projects import compile_joints, sql
 

@@ -10,10 +10,11 @@ import pytest
 
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.engines.contract import Typed
-from rivet_dagster.execution import reading, rendering
-from rivet_dagster.execution.reading import frames
-from rivet_dagster.execution.refs import MaterializedRef
-from rivet_dagster.execution.rendering import render_for_run
+from rivet_dagster.execution.reading import inputs as reading
+from rivet_dagster.execution.reading import rendering
+from rivet_dagster.execution.reading.inputs import frames
+from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.rendering import render_for_run
 from rivet_dagster.model.storage import Published, Statistics
 from rivet_dagster.sql.fuse import union_by_name
 

@@ -15,7 +15,7 @@ from support.tables import refused
 from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
 from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution import transaction
+from rivet_dagster.execution.writing import publish as transaction
 
 KEEP = plan(archive=False)
 

@@ -24,12 +24,12 @@ from rivet_dagster.definitions.runs.failure import failure, rivet_failures, step
 from rivet_dagster.definitions.runs.identity import run_identity
 from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.eviction import evict
+from rivet_dagster.execution.clean_up.eviction import evict
 from rivet_dagster.execution.group_run import run_group
-from rivet_dagster.execution.judging import check_published
 from rivet_dagster.execution.progress import ProgressLines, Watch
-from rivet_dagster.execution.reading import reference
-from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.quality.judging import check_published
+from rivet_dagster.execution.reading.inputs import reference
+from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult, GroupResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.time_limit import TimeLimit

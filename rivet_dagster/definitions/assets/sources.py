@@ -11,7 +11,7 @@ from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.names import step_name
-from rivet_dagster.execution.reading import data_version
+from rivet_dagster.execution.reading.inputs import data_version
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.kept import is_kept
 

@@ -12,7 +12,7 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_keys, engine_pool, open_runtime
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.names import step_name
-from rivet_dagster.execution.judging import check_source
+from rivet_dagster.execution.quality.judging import check_source
 from rivet_dagster.model.kept import is_kept
 
 

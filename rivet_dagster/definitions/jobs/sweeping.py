@@ -8,8 +8,8 @@ import dagster as dg
 
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.failure import rivet_failures
+from rivet_dagster.execution.clean_up.sweeping import sweep_patiently
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.sweeping import sweep_patiently
 
 JOB = "sweep"
 

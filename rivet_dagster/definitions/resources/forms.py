@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.reading.refs import MaterializedRef
 
 
 def in_form(kind: Any, ref: MaterializedRef) -> Any:

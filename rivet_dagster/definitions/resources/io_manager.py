@@ -17,10 +17,10 @@ from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_key
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.identity import run_identity
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.keeping import keep, kept_reference
-from rivet_dagster.execution.reading import reference
-from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.reading.inputs import reference
+from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.execution.writing.external_assets import keep, kept_reference
 from rivet_dagster.model.kept import Part, kept_table
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.schema import Field

@@ -18,8 +18,8 @@ from rivet_dagster.definitions.sensors.cursor import cursor, read_cursor, run_ke
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
 from rivet_dagster.definitions.sensors.watching import find_source, find_whole_target, observation, target_job
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.landing import version_of
-from rivet_dagster.execution.reading import data_version, source_files
+from rivet_dagster.execution.reading.inputs import data_version, source_files
+from rivet_dagster.execution.reading.landing import version_of
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.origin import Origin

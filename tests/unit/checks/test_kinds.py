@@ -125,7 +125,7 @@ def test_a_plan_that_was_stored_needs_no_kinds(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.execution.quality import proven
+from rivet_dagster.execution.quality.verdicts import proven
 from rivet_dagster.model.storage import Statistics
 plan = CompiledAssembly.from_json(Path({str(tmp_path / "plan.json")!r}).read_text())
 assert len(plan.joint("orders").checks) == 8

@@ -13,10 +13,10 @@ from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.engines.arrow_values import arrow_rows, convertible, untyped
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.reading import version_position
-from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.reading.inputs import version_position
+from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.transaction import PAUSES
+from rivet_dagster.execution.writing.publish import PAUSES
 from rivet_dagster.model.inputs import Position, UnknownPosition
 from rivet_dagster.model.kept import Part, kept_table
 from rivet_dagster.model.relations import Relation

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution import arrow_rows
+from rivet_dagster.execution.reading import arrow_rows
 from rivet_dagster.model.inputs import Position, UnknownPosition
 from rivet_dagster.model.relations import ArrowRows, Relation
 

@@ -10,8 +10,8 @@ from typing import Any
 from rivet_dagster.compiler.group_query import FusedQuery, GroupQuery
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Typed
+from rivet_dagster.execution.reading.watermark import watermark
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.watermark import watermark
 from rivet_dagster.model.partitions import PARTITION_PARAMETERS
 from rivet_dagster.model.storage import Published
 from rivet_dagster.sql.target import RUN_STARTED_AT, target_view, watermark_of

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.execution.landing import (
+from rivet_dagster.execution.reading.inputs import placed
+from rivet_dagster.execution.reading.landing import (
     NOTHING_CONSUMED,
     landing_sources,
     landing_zone,
     last_version,
     with_schema,
 )
-from rivet_dagster.execution.reading import placed
-from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
 from rivet_dagster.model.storage import Projection

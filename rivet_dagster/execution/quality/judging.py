@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from rivet_dagster.compiler.joints import CompiledJoint, ComputedJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.execution.quality import judge, proven
-from rivet_dagster.execution.reading import crossed, published_reference, reference, source_frame
-from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.quality.row_values import text_without_values
+from rivet_dagster.execution.quality.verdicts import judge, proven
+from rivet_dagster.execution.reading.inputs import crossed, published_reference, reference, source_frame
+from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.results import CheckResult
-from rivet_dagster.execution.row_values import text_without_values
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.model.check import ASSERTION, AUDIT

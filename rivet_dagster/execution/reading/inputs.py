@@ -12,11 +12,11 @@ from rivet_dagster.compiler.joints import CompiledJoint, ComputedJoint, QueryJoi
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, is_configuration
-from rivet_dagster.execution.landing import all_files, landing_zone, version_of
-from rivet_dagster.execution.refs import MaterializedRef
-from rivet_dagster.execution.rendering import Rendered, render_whole
+from rivet_dagster.execution.reading.landing import all_files, landing_zone, version_of
+from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.rendering import Rendered, render_whole
+from rivet_dagster.execution.reading.windows import bound, within
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.windows import bound, within
 from rivet_dagster.model.inputs import FilesPosition, LandedFile, Position, UnknownPosition, VersionPosition
 from rivet_dagster.model.kept import DAGSTER
 from rivet_dagster.model.partitions import Window

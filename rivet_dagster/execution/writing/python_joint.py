@@ -11,7 +11,7 @@ from typing import Any
 from rivet_dagster.compiler.joints import FunctionJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.reading.refs import MaterializedRef
 
 
 def load_function(joint: FunctionJoint, root: Path) -> Callable[..., Any]:

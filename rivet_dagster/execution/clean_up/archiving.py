@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.errors import Diagnostic, RivetError
-from rivet_dagster.execution.landing import consumed, landing_sources, landing_zone, last_version
-from rivet_dagster.execution.reading import at_joint
+from rivet_dagster.execution.reading.inputs import at_joint
+from rivet_dagster.execution.reading.landing import consumed, landing_sources, landing_zone, last_version
 from rivet_dagster.execution.runtime import Runtime
 
 

@@ -13,12 +13,12 @@ from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.rewriting.window import partition_rows
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.judging import check_published, check_staged
-from rivet_dagster.execution.new_files import NewFiles, consumed_files, new_files, refs
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PUBLISH, QUALITY
+from rivet_dagster.execution.quality.judging import check_published, check_staged
+from rivet_dagster.execution.reading.new_files import NewFiles, consumed_files, new_files, refs
 from rivet_dagster.execution.results import GroupResult, Rows
 from rivet_dagster.execution.this_run import ThisRun
-from rivet_dagster.execution.writing import write_joint
+from rivet_dagster.execution.writing.joint import write_joint
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Published, StoredRows

@@ -11,10 +11,10 @@ from rivet_dagster.compiler.joints import ComputedJoint, FunctionJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.phases import CONFIG, WRITE
-from rivet_dagster.execution.python_joint import call, load_function
-from rivet_dagster.execution.reading import at_line, frames, inputs, positions
-from rivet_dagster.execution.rendering import Rendered, render_for_run
+from rivet_dagster.execution.reading.inputs import at_line, frames, inputs, positions
+from rivet_dagster.execution.reading.rendering import Rendered, render_for_run
 from rivet_dagster.execution.this_run import ThisRun
+from rivet_dagster.execution.writing.python_joint import call, load_function
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
 

@@ -8,7 +8,7 @@ from typing import Any
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.refs import MaterializedRef
+from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.sql.partition_filter import rows_in_window
 from rivet_dagster.sql.target import parameter

@@ -1,0 +1,1 @@
+"""What goes after a run: archived files, evicted tables, what dead runs left."""

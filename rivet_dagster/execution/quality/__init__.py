@@ -1,0 +1,1 @@
+"""How a run judges rows: what is judged, and the verdicts."""
