@@ -97,6 +97,15 @@ def test_an_engine_that_reads_no_files_is_given_rows_as_arrow(two_engines, loads
     assert set(loads["spark"]) == {Files}
 
 
+def test_a_sink_is_given_rows_as_arrow_too(two_engines, loads):
+    made = two_engines("arrow_only")
+    made.write({"sinks/copy.yaml": sink("copy", "clean", engine="duck")})
+    assert crossings(made.assembly)["clean", "copy"] == (("spark", "duck"), "arrow_passthrough")
+    made.run_all()
+    assert [row["id"] for row in made.rows("copy")] == [1, 2, 3]
+    assert loads["duck"] == [ArrowRows, ArrowRows]
+
+
 def test_rows_that_are_not_stored_cross_too(two_engines, loads):
     """A source that stands alone is read by its own engine, which passes its rows on."""
     made = two_engines("duckdb")
