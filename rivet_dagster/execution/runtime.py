@@ -90,8 +90,6 @@ class Runtime:
         if self._check_interrupt is not None:
             self._check_interrupt()
 
-    heed = check_interrupt
-
     def progress_of(self, joint: str) -> Callable[[Progress], None] | None:
         """Return the listener for how far the write of this joint's rows has come; None where nobody listens."""
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.columns_that_differ import columns_that_differ
+from rivet_dagster.execution.quality.columns_that_differ import columns_that_differ
 from rivet_dagster.execution.results import CheckResult
 from rivet_dagster.model.check_plan import ByColumns, ByQuery, CompiledCheck, InOnePass, one_pass
 from rivet_dagster.model.proof import proven_violations
