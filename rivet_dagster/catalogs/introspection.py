@@ -14,12 +14,12 @@ from typing import TypeVar
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
-from rivet_dagster.catalogs.kept import KeptAssets
+from rivet_dagster.catalogs.external_assets import ExternalAssets
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.model.external_assets import DAGSTER, is_external
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SOURCE, Joint
-from rivet_dagster.model.kept import DAGSTER, is_kept
 from rivet_dagster.model.landing import landing_options
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.project import Project
@@ -97,9 +97,9 @@ def _columns(spec: CatalogSpec, joint: Joint, root: Path, environ: Mapping[str, 
     assert joint.table is not None
     _, options = landing_options(joint.options)
     opened = open_catalog(spec, root, environ)
-    catalog = KeptAssets(capable(opened, HasTargets)) if is_kept(joint) else opened
+    catalog = ExternalAssets(capable(opened, HasTargets)) if is_external(joint) else opened
     version = catalog.data_version(joint.table, options)
-    place = f"{joint.catalog}.{joint.table}" if is_kept(joint) else opened.uri(joint.table)
+    place = f"{joint.catalog}.{joint.table}" if is_external(joint) else opened.uri(joint.table)
     text = json.dumps((spec.type, place, version, options, spec.options), default=str)
     stored = known.get("table", text)
     if stored is not None:

@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     sweeping = commands.add_parser("sweep", help="remove what runs that died left in the catalogs")
     _add_globals(sweeping)
 
-    versions = commands.add_parser("versions", help="what is kept of a joint's table, and which of it readers see")
+    versions = commands.add_parser("versions", help="the versions of a joint's table, and which of them readers see")
     versions.add_argument("action", choices=("list", "rollback", "publish", "drop"))
     versions.add_argument("joint", metavar="JOINT")
     versions.add_argument("version", nargs="?", metavar="VERSION", help="rollback: default the one before")

@@ -1,4 +1,4 @@
-"""``rivet-dagster versions``: what is kept of a joint's table, and which of it readers see."""
+"""``rivet-dagster versions``: the versions of a joint's table, and which of them readers see."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from rivet_dagster.compiler.assembly import check_assembly
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.engines import check_storage, resolve_engines
 from rivet_dagster.compiler.exits import check_exits
+from rivet_dagster.compiler.external_assets import check_external_assets
 from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, fuse_joints, order_groups
 from rivet_dagster.compiler.groups import fused_group, targets_of
-from rivet_dagster.compiler.kept import check_kept_assets
 from rivet_dagster.compiler.landing import check_landing_readers, check_landing_zones
 from rivet_dagster.compiler.materialization import engine_boundaries, materializations
 from rivet_dagster.compiler.partitions import check_parameters, check_partition_columns
@@ -56,7 +56,7 @@ def compile_project(
     tables = Tables(project.profile, plugins, resolved or {})
     check_tables(graph, tables, found)
     check_landing_zones(graph, tables, found)
-    check_kept_assets(graph, project.dagster.key_prefix, found)
+    check_external_assets(graph, project.dagster.key_prefix, found)
     check_parameters(graph, found)
     check_observations(project.dagster.observe, graph, found)
     check_sensors(project.dagster.sensors, graph, project.profile, plugins, found)

@@ -9,8 +9,8 @@ from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.reach import Reach
 from rivet_dagster.errors import nearest
+from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
-from rivet_dagster.model.kept import DAGSTER
 from rivet_dagster.model.plugins import SPARK, Plugins
 from rivet_dagster.model.profile import Profile
 

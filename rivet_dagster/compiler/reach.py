@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rivet_dagster.model.kept import DAGSTER
+from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.plugins import CatalogTraits, EngineTraits, Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.relations import ArrowRows

@@ -8,8 +8,8 @@ from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.automation import ObservationSchedule
+from rivet_dagster.model.external_assets import Stored, is_external
 from rivet_dagster.model.joint import SOURCE
-from rivet_dagster.model.kept import Stored, is_kept
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.sensors import Sensor, Sensors
@@ -44,14 +44,14 @@ def check_observations(observe: Iterable[ObservationSchedule], graph: Graph, fou
 
 def wrong_observation(names: Sequence[str], joints: Mapping[str, Stored]) -> str | None:
     """Why nobody can observe ``names``, given all joints by name."""
-    known = [name for name, joint in joints.items() if joint.type == SOURCE and not is_kept(joint)]
+    known = [name for name, joint in joints.items() if joint.type == SOURCE and not is_external(joint)]
     wrong = []
     for name in names:
         if name not in joints:
             wrong.append(f"there is no source '{name}'{nearest(name, known)}")
         elif joints[name].type != SOURCE:
             wrong.append(f"'{name}' is of type {joints[name].type}: it is made, not observed")
-        elif is_kept(joints[name]):
+        elif is_external(joints[name]):
             wrong.append(f"'{name}' is the asset {joints[name].table}, which tells of itself")
     return "; ".join(wrong) or (None if names else "no source is named")
 
@@ -68,7 +68,7 @@ def wrong_source(name: str, joints: Mapping[str, Stored]) -> str | None:
         return f"there is no source '{name}'{nearest(name, [one for one, at in joints.items() if at.type == SOURCE])}"
     if joint.type != SOURCE:
         return f"'{name}' is no source, it is made here: the type after_success waits for it"
-    if is_kept(joint):
+    if is_external(joint):
         return f"'{name}' is another Dagster asset, whose materializations tell of it: `dg.asset_sensor` waits for them"
     return None
 

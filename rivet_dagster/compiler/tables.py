@@ -9,8 +9,8 @@ from glob import escape
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.model.external_assets import KEPT
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
-from rivet_dagster.model.kept import KEPT
 from rivet_dagster.model.location import Location, Resolved
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
@@ -69,13 +69,13 @@ def check_tables(graph: Graph, tables: Tables, found: Diagnostics) -> None:
                 message = f"sink '{other.name}' writes the table {_shown(other, tables)} already"
                 _refuse(joint, other, message, None, tables, found)
             elif str(joint.table).lower().startswith(KEPT):
-                _check_kept(joint, tables, found)
+                _check_external(joint, tables, found)
             writers.add(joint, tables.of(joint))
     _check_sources(graph, tables, writers, found)
 
 
 def check_stored_tables(graph: Graph, tables: Tables, stored: Collection[str], found: Diagnostics) -> None:
-    """RVT-310 for a sink, or a source, on a table of the workspace where one of the joints ``stored`` is kept."""
+    """RVT-310 for a sink, or a source, on a table of the workspace where one of the joints ``stored`` is published."""
     writers = _Writers()
     for joint in graph.joints.values():
         if joint.name in stored and joint.type not in (SOURCE, SINK):
@@ -124,11 +124,11 @@ def _check_sources(graph: Graph, tables: Tables, writers: _Writers, found: Diagn
         found.error(joint, "RVT-310", f"{which}: read {instead} instead", "table")
 
 
-def _check_kept(sink: Joint, tables: Tables, found: Diagnostics) -> None:
+def _check_external(sink: Joint, tables: Tables, found: Diagnostics) -> None:
     """Refuse a sink among the tables of what other Dagster assets return."""
-    kept = _Writers()
-    kept.add(sink, tables.in_workspace(str(sink.table)))
-    if kept.at(tables.of(sink)) is not None:
+    stored_at = _Writers()
+    stored_at.add(sink, tables.in_workspace(str(sink.table)))
+    if stored_at.at(tables.of(sink)) is not None:
         message = f"names that begin with {KEPT} are those of what other Dagster assets return, in the workspace"
         found.error(sink, "RVT-310", message, "table", _OTHER_TABLE)
 

@@ -33,7 +33,7 @@ def run_group(
 ) -> GroupResult:
     """Run the ``selected`` joints of a group, each exit among them as one query.
 
-    ``identity`` names the run and is kept with what it publishes; ``given`` are handles on joints of other groups;
+    ``identity`` names the run and is stored with what it publishes; ``given`` are handles on joints of other groups;
     ``unjudged_sources`` are gated sources that nobody has judged in this run: those of them that the selected joints
     read are, before anything is read. ``window`` are the partitions that the run covers, of a group that has some.
     Whatever goes wrong leaves what was published as it was. Raises RivetError; a gate that fails is no exception

@@ -12,7 +12,7 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.contract import Catalog
-from rivet_dagster.catalogs.kept import KeptAssets
+from rivet_dagster.catalogs.external_assets import ExternalAssets
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.materialization import ARROW_PASSTHROUGH
 from rivet_dagster.compiler.plan import CompiledAssembly
@@ -77,9 +77,9 @@ class Runtime:
         return self.engine(self.assembly.default_engine or self.assembly.engines[0].name)
 
     @cached_property
-    def kept(self) -> KeptAssets:
-        """What other Dagster assets return."""
-        return KeptAssets(self.target_catalog(self.assembly.workspace))
+    def external_assets(self) -> ExternalAssets:
+        """Return the rows of other Dagster assets."""
+        return ExternalAssets(self.target_catalog(self.assembly.workspace))
 
     def passes_arrow(self, joint: str, group: str) -> bool:
         """Return whether the plan has the joint's rows cross to ``group`` as Arrow, not read there in place."""

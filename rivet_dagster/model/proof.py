@@ -111,7 +111,7 @@ def proven_violations(proof: Proof | None, statistics: Statistics) -> int | None
         case OneOf(column=column, constants=constants):
             return 0 if _holds(column, statistics, lambda low, high: _is_one_of(low, high, constants)) else None
         case NewestWithin(column=column, max_age=max_age):
-            return 0 if _is_within(_known(column, statistics).greatest, max_age) else None
+            return 0 if _is_within(_known(column, statistics).max, max_age) else None
     return None
 
 
@@ -132,9 +132,9 @@ def _holds(column: str, statistics: Statistics, holds: Callable[[Any, Any], bool
     if known.nulls == statistics.rows:
         return True
     type_ = next((kind for name, kind in statistics.columns if name.lower() == column.lower()), "")
-    if None in (known.least, known.greatest) or type_.startswith("interval"):  # whose bounds look like numbers
+    if None in (known.min, known.max) or type_.startswith("interval"):  # whose bounds look like numbers
         return False
-    return holds(known.least, known.greatest)
+    return holds(known.min, known.max)
 
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {">": gt, ">=": ge, "<": lt, "<=": le, "=": eq}

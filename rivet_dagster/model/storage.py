@@ -27,8 +27,8 @@ class ColumnStatistics:
     """How many NULLs a column holds, and its least and greatest value, each None where that is not known."""
 
     nulls: int | None = None
-    least: Any = None
-    greatest: Any = None
+    min: Any = None
+    max: Any = None
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Statistics:
     columns: tuple[tuple[str, str], ...] = ()
     values: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
-    def tells_greatest(self, column: str) -> bool:
+    def tells_max(self, column: str) -> bool:
         """Whether ``values`` tells the greatest value of a column, or that it has none."""
         found = self.values.get(column.lower())
-        return found is not None and (found.greatest is not None or found.nulls == self.rows)
+        return found is not None and (found.max is not None or found.nulls == self.rows)
 
 
 @dataclass(frozen=True)

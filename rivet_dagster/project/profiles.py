@@ -9,7 +9,7 @@ from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model import convert
-from rivet_dagster.model.kept import DAGSTER
+from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.profile import WORKSPACE, CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.secret_options import remember_literals

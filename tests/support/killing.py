@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.execution.phases import PhaseClock
-from rivet_dagster.model.kept import Part
-from support.keeping import keep_ids
+from rivet_dagster.model.external_assets import Part
+from support.external_assets import keep_ids
 from support.landing import read
 from support.standin import run
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rivet_dagster import load_definitions
-from rivet_dagster.model.kept import kept_table
+from rivet_dagster.model.external_assets import external_table
 from support.folders import WORKSPACE, in_order, sink
 
 KEPT = "rivet_io_manager"
@@ -63,7 +63,7 @@ def error_of(result):
 
 def kept(project, key=("shop", "raw")):
     """The rows as any reader of Parquet finds them."""
-    return in_order(pq.read_table(project.root / WORKSPACE / kept_table(key)).to_pylist())
+    return in_order(pq.read_table(project.root / WORKSPACE / external_table(key)).to_pylist())
 
 
 def daily(partitions=DAYS, key=("shop", "raw"), rows=None, **options):

@@ -27,7 +27,7 @@ def test_what_it_published_is_read(lake, tmp_path):
     assert (published.inputs, published.landed) == (READ, READ)
     assert ids(tmp_path / "lake/orders") == [1, 2, 3]
     statistics = lake.statistics(published)
-    assert (statistics.rows, statistics.values["id"].greatest) == (3, 3)
+    assert (statistics.rows, statistics.values["id"].max) == (3, 3)
     assert lake.max_of(published, "id") == 3
     assert lake.watermark_override(published) == Override("2")
     versions = [(version.state, version.rows, version.identity) for version in lake.versions("orders")]

@@ -108,7 +108,7 @@ def _as_json(known: Mapping[Mark, Footer]) -> dict[str, Any]:
 def _plain(known: ColumnStatistics) -> list[Any]:
     """The numbers of one column; without bounds where they are of a type that JSON has no text for here."""
     try:
-        return [known.nulls, _typed(known.least), _typed(known.greatest)]
+        return [known.nulls, _typed(known.min), _typed(known.max)]
     except TypeError:
         return [known.nulls, None, None]
 

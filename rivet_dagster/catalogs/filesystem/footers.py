@@ -50,7 +50,7 @@ def together(parts: Sequence[Statistics]) -> Statistics:
 
     >>> one, other = Statistics(2, 9, values={"id": ColumnStatistics(0, 1, 2)}), Statistics(1, 5)
     >>> together([one, one]).values, together([one, other]).values
-    ({'id': ColumnStatistics(nulls=0, least=1, greatest=2)}, {'id': ColumnStatistics(nulls=None, ...)})
+    ({'id': ColumnStatistics(nulls=0, min=1, max=2)}, {'id': ColumnStatistics(nulls=None, ...)})
     """
     first = parts[0]
     values = {name: _of_all([(part.rows, part.values.get(name)) for part in parts]) for name in first.values}
@@ -64,9 +64,9 @@ def _of_all(parts: Sequence[tuple[int, ColumnStatistics | None]]) -> ColumnStati
     found = [(rows, known) for rows, known in there if known is not None]
     nulls = sum(known.nulls or 0 for _, known in found)
     bounded = [known for rows, known in found if known.nulls != rows]
-    if not bounded or any(known.least is None for known in bounded):
+    if not bounded or any(known.min is None for known in bounded):
         return ColumnStatistics(nulls)
-    return ColumnStatistics(nulls, min(known.least for known in bounded), max(known.greatest for known in bounded))
+    return ColumnStatistics(nulls, min(known.min for known in bounded), max(known.max for known in bounded))
 
 
 def read_statistics(files: list[Path]) -> Statistics:

@@ -31,8 +31,8 @@ def max_of(folder: Path, statistics: Statistics, column: str) -> Any:
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
-    if statistics.tells_greatest(column):
-        return statistics.values[column.lower()].greatest
+    if statistics.tells_max(column):
+        return statistics.values[column.lower()].max
     files = parquet_files(folder)
     name, type_ = next(named for named in statistics.columns if named[0].lower() == column.lower())
     # Spark stores a TIMESTAMP in a form whose unit and time zone readers have to know.

@@ -71,9 +71,9 @@ def interval_of(statistics: Statistics, column: str) -> Interval | None:
     known = statistics.values.get(column.lower())
     if known is None:
         return None
-    if known.least is None:
+    if known.min is None:
         return NULL if known.nulls == statistics.rows else None
-    return Interval(known.least, known.greatest, nulls=known.nulls != 0)
+    return Interval(known.min, known.max, nulls=known.nulls != 0)
 
 
 @dataclass(frozen=True)

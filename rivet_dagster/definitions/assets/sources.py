@@ -13,7 +13,7 @@ from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.execution.reading.inputs import data_version
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.kept import is_kept
+from rivet_dagster.model.external_assets import is_external
 
 
 def source_assets(project: RivetProject) -> list[dg.AssetsDefinition]:
@@ -23,7 +23,7 @@ def source_assets(project: RivetProject) -> list[dg.AssetsDefinition]:
     """
     by_catalog: dict[str, list[SourceJoint]] = {}
     for joint in project.assembly.joints:
-        if isinstance(joint, SourceJoint) and not is_kept(joint):
+        if isinstance(joint, SourceJoint) and not is_external(joint):
             by_catalog.setdefault(joint.catalog, []).append(joint)
     with beta_accepted():
         return [

@@ -13,7 +13,7 @@ from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_key
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.execution.quality.judging import check_source
-from rivet_dagster.model.kept import is_kept
+from rivet_dagster.model.external_assets import is_external
 
 
 def source_checks(project: RivetProject) -> list[dg.AssetChecksDefinition]:
@@ -25,7 +25,7 @@ def source_checks(project: RivetProject) -> list[dg.AssetChecksDefinition]:
 
 def _belongs_here(project: RivetProject, source: str) -> bool:
     """Return whether the source is selected; of an external asset the first joint that reads it."""
-    external = is_kept(project.assembly.joint(source))
+    external = is_external(project.assembly.joint(source))
     first = project.assembly.consumers(source)[:1] if external else (source,)
     return project.selected.issuperset(first)
 

@@ -88,7 +88,7 @@ def _column_statistics(columns: Schema, values: Mapping[str, ColumnStatistics], 
     """Return a table of the columns whose statistics storage has without a scan."""
 
     def record(name: str, statistics: ColumnStatistics) -> dict[str, Any]:
-        bounds = {"least": _text(statistics.least), "greatest": _text(statistics.greatest)} if shows_values else {}
+        bounds = {"least": _text(statistics.min), "greatest": _text(statistics.max)} if shows_values else {}
         return {"column": name, "nulls": statistics.nulls, **bounds}
 
     known = [(column.name, values.get(column.name.lower())) for column in columns]

@@ -20,8 +20,8 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.writing.external_assets import keep, kept_reference
-from rivet_dagster.model.kept import Part, kept_table
+from rivet_dagster.execution.writing.external_assets import external_reference, store_external_asset
+from rivet_dagster.model.external_assets import Part, external_table
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.schema import Field
 from rivet_dagster.redaction import redacted
@@ -50,8 +50,8 @@ class RivetIOManager(dg.IOManager):
                 assert obj is None or isinstance(obj, MaterializedRef)
                 return
             path, part = context.asset_key.path, _part(context)
-            identity = "/".join([self._run_of(context.step_key), context.step_key, kept_table(path, part)])
-            published = keep(self._runtime, path, part, obj, identity)
+            identity = "/".join([self._run_of(context.step_key), context.step_key, external_table(path, part)])
+            published = store_external_asset(self._runtime, path, part, obj, identity)
         columns = tuple(Field(name, kind) for name, kind in published.statistics.columns)
         context.add_output_metadata(
             {
@@ -76,7 +76,7 @@ class RivetIOManager(dg.IOManager):
             else:
                 keys = [str(key) for key in context.asset_partition_keys] if context.has_asset_partitions else None
                 some = bool((context.definition_metadata or {}).get("allow_missing_partitions"))
-                ref = kept_reference(self._runtime, context.asset_key.path, keys, all_of_them=not some)
+                ref = external_reference(self._runtime, context.asset_key.path, keys, all_of_them=not some)
             return in_form(context.dagster_type.typing_type, ref)
 
 

@@ -13,7 +13,7 @@ import dagster as dg
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.specs.context import TranslationContext
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
-from rivet_dagster.model.kept import is_kept, key_path
+from rivet_dagster.model.external_assets import is_external, key_path
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +41,11 @@ def asset_specs(assembly: CompiledAssembly, root: Path, translator: DagsterRivet
     A joint is translated after all that it reads, so that it finds their keys.
     """
     ordered = list(_in_order(assembly))
-    keys = {joint.name: dg.AssetKey(key_path(str(joint.table))) for joint in ordered if is_kept(joint)}
+    keys = {joint.name: dg.AssetKey(key_path(str(joint.table))) for joint in ordered if is_external(joint)}
     context = TranslationContext(assembly, root, MappingProxyType(keys))
     joints: dict[str, dg.AssetSpec] = {}
     for joint in ordered:
-        if not is_kept(joint):
+        if not is_external(joint):
             joints[joint.name] = translator.get_asset_spec(joint, context)
             keys[joint.name] = joints[joint.name].key
     checks = {

@@ -17,8 +17,8 @@ from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.rendering import Rendered, render_whole
 from rivet_dagster.execution.reading.windows import bound, within
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.inputs import FilesPosition, LandedFile, Position, UnknownPosition, VersionPosition
-from rivet_dagster.model.kept import DAGSTER
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Projection, Published
 from rivet_dagster.sql.fuse import locate
@@ -39,7 +39,7 @@ def reference(runtime: Runtime, name: str, window: Window | None = None) -> Mate
 
 
 def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> MaterializedRef:
-    """All rows of the joint; of a kept asset only those of partitions that it has in common with ``window``."""
+    """All rows of the joint; of an external asset only those of partitions that it has in common with ``window``."""
     engine = runtime.engine(joint.engine)
     if isinstance(joint, SourceJoint):
         return MaterializedRef(
@@ -80,7 +80,7 @@ def source_position(runtime: Runtime, joint: SourceJoint, window: Window | None 
     try:
         if joint.catalog == DAGSTER:
             own = window if joint.partitions is None else None
-            return version_position(*runtime.kept.read(joint.table, own))
+            return version_position(*runtime.external_assets.read(joint.table, own))
         return FilesPosition(data_version(runtime, joint))
     except RivetError:
         return UnknownPosition()  # reading it tells what is wrong, if anything
@@ -89,12 +89,12 @@ def source_position(runtime: Runtime, joint: SourceJoint, window: Window | None 
 def source_frame(runtime: Runtime, joint: SourceJoint, session: EngineSession, window: Window | None = None) -> Frame:
     """The source's rows, in place, with its inline transforms; of a landing zone those of all files.
 
-    Of a kept asset with the partitions of ``window`` only these, unless the source has partitions of its own.
+    Of an external asset with the partitions of ``window`` only these, unless the source has partitions of its own.
     """
     try:
         if joint.catalog == DAGSTER:
             own = window if joint.partitions is None else None
-            relation = runtime.kept.source(joint.table, joint.options, own)
+            relation = runtime.external_assets.source(joint.table, joint.options, own)
         elif joint.landing:
             relation = all_files(runtime, joint)
         else:
@@ -108,7 +108,7 @@ def data_version(runtime: Runtime, joint: SourceJoint) -> str:
     """A short text that changes when the source's data does; no engine takes part. Raises RVT-403."""
     try:
         if joint.catalog == DAGSTER:
-            return runtime.kept.data_version(joint.table, joint.options)
+            return runtime.external_assets.data_version(joint.table, joint.options)
         if joint.landing:
             return version_of(landing_zone(runtime, joint).files())
         return runtime.catalog(joint.catalog).data_version(joint.table, joint.options)

@@ -55,8 +55,8 @@ def _greatest(
 ) -> Value | None:
     catalog = runtime.target_catalog(published.catalog)
     statistics = catalog.statistics(published)
-    if statistics.tells_greatest(column):
-        found: Value | None = statistics.values[column.lower()].greatest
+    if statistics.tells_max(column):
+        found: Value | None = statistics.values[column.lower()].max
         return found
     view = target_view(sink.name)
     session.register(view, session.load(catalog.read(published)))

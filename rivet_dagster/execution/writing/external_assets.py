@@ -1,4 +1,4 @@
-"""Keeping what other Dagster assets return, through the same steps as everything else, and giving it back."""
+"""The rows that other Dagster assets return: stored by the same steps as those of joints, and read again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rivet_dagster.execution.reading.inputs import version_position
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.publish import PAUSES
+from rivet_dagster.model.external_assets import Part, external_table
 from rivet_dagster.model.inputs import Position, UnknownPosition
-from rivet_dagster.model.kept import Part, kept_table
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Published
 from rivet_dagster.model.write_plan import ReplaceAll
@@ -27,27 +27,29 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def keep(runtime: Runtime, path: Sequence[str], part: Part | None, value: Any, identity: str) -> Published:
+def store_external_asset(
+    runtime: Runtime, path: Sequence[str], part: Part | None, value: Any, identity: str
+) -> Published:
     """Store the rows of ``value`` as the asset ``path``, or one partition of it, once for each ``identity``.
 
-    No engine takes part unless the rows, or their types, are its own. Whatever goes wrong leaves what was kept before.
+    No engine takes part unless the rows, or their types, are its own. Whatever goes wrong leaves what was there before.
     Raises RVT-505 for what is no rows, and RivetErrors of storage and engine.
     """
-    catalog, table = runtime.target_catalog(runtime.assembly.workspace), kept_table(path, part)
+    catalog, table = runtime.target_catalog(runtime.assembly.workspace), external_table(path, part)
     published = catalog.published_by(table, identity) or _published(runtime, catalog, table, value, identity)
-    for other in runtime.kept.replaced_by(path, part):
+    for other in runtime.external_assets.replaced_by(path, part):
         catalog.evict(other)
     return published
 
 
-def kept_reference(
+def external_reference(
     runtime: Runtime, path: Sequence[str], keys: Collection[str] | None = None, all_of_them: bool = True
 ) -> MaterializedRef:
-    """A handle on what is kept of an asset, or of these partitions of it. Raises RVT-401, RVT-411."""
-    kept = runtime.kept
-    versions = kept.whole(path) if keys is None else kept.partitions(path, keys, all_of_them=all_of_them)
+    """Return a handle on the rows of an external asset, or of these partitions of it. Raises RVT-401, RVT-411."""
+    stored = runtime.external_assets
+    versions = stored.whole(path) if keys is None else stored.partitions(path, keys, all_of_them=all_of_them)
     rows = sum(version.statistics.rows for version in versions)
-    return _reference(runtime, "/".join(path), kept.relation(path, versions), rows, version_position(*versions))
+    return _reference(runtime, "/".join(path), stored.relation(path, versions), rows, version_position(*versions))
 
 
 def _published(

@@ -9,7 +9,7 @@ from support.plain_assets import DAYS, READS, daily, error_of, noting, only, ret
 
 from rivet_dagster import compile_directory, load_definitions
 from rivet_dagster.definitions.partitions import definition_text
-from rivet_dagster.model.kept import Part, kept_table
+from rivet_dagster.model.external_assets import Part, external_table
 
 COLOURS = dg.StaticPartitionsDefinition(["red", "green"])
 BOTH = dg.MultiPartitionsDefinition({"day": DAYS, "colour": COLOURS})
@@ -21,7 +21,7 @@ def rows_of(seen):
 
 
 def link(shop, key, partitions=DAYS):
-    return (shop.root / WORKSPACE / kept_table(["shop", "raw"], Part(key, definition_text(partitions)))).resolve()
+    return (shop.root / WORKSPACE / external_table(["shop", "raw"], Part(key, definition_text(partitions)))).resolve()
 
 
 def test_each_partition_is_kept_by_itself_and_made_again_by_itself(project, instance):
@@ -227,7 +227,7 @@ def test_an_asset_that_gains_loses_or_changes_its_partitions(project, instance):
     assert made(longer, "2024-01-02") == [("2024-01-02", 9), ("2024-01-03", 1)]
     assert made(whole) == [("all", 0)]
     assert [path.name for path in (shop.root / WORKSPACE).iterdir() if path.name != ".rivet"] == [
-        kept_table(["shop", "raw"])
+        external_table(["shop", "raw"])
     ]
 
 

@@ -11,7 +11,7 @@ from rivet_dagster.definitions.jobs.target import find_target
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.kept import DAGSTER, Part, kept_table, key_path
+from rivet_dagster.model.external_assets import DAGSTER, Part, external_table, key_path
 
 
 def foreign(table="shop/raw", **fields):
@@ -84,13 +84,13 @@ def test_in_dagster_it_has_no_asset_of_its_own(tmp_path):
 
 def test_names_of_tables_tell_keys_and_partitions_apart():
     names = {
-        kept_table(path, part)
+        external_table(path, part)
         for path in (["a", "b"], ["a_b"], ["A", "B"], ["a/b"], ["a", "b", ""], ["ä"], ["é"], ["_asset_a"])
         for part in (None, *(Part(key, text) for key in ("1", "a b", "a_b", "A_B") for text in ("daily", "static")))
     }
     assert len(names) == 8 * 9
     assert all(name.startswith("_") and set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789_") for name in names)
-    assert len(kept_table(["x" * 999], Part("y" * 999, "z"))) < 130
+    assert len(external_table(["x" * 999], Part("y" * 999, "z"))) < 130
 
 
 def test_nobody_watches_or_observes_it_but_its_checks_go_with_its_readers(tmp_path):

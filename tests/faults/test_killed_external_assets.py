@@ -7,13 +7,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
-from support.keeping import KEY, keep_ids, kept_ids, runtime
+from support.external_assets import KEY, keep_ids, kept_ids, runtime
 from support.killing import PROCESSES, ended, keeping_killed_so, start
 
 from rivet_dagster.catalogs.filesystem.staging import StagedVersion
 from rivet_dagster.execution.clean_up.sweeping import sweep
-from rivet_dagster.execution.writing import external_assets as keeping
-from rivet_dagster.model.kept import Part, kept_table
+from rivet_dagster.execution.writing import external_assets
+from rivet_dagster.model.external_assets import Part, external_table
 
 OLD, NEW, NEXT = [1, 2], [3, 4, 5], [6]
 DAYS = DAY, _ = Part("2024-01-01", "daily"), Part("2024-01-02", "daily")
@@ -83,7 +83,7 @@ def test_processes_at_once_lose_nothing_of_each_other(tmp_path):
 
 
 def test_who_is_overtaken_publishes_upon_what_the_other_did(tmp_path, monkeypatch):
-    monkeypatch.setattr(keeping.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(external_assets.time, "sleep", lambda seconds: None)
     keep_ids(tmp_path, OLD)
     audit, overtakers = StagedVersion.audit, [[7], [8]]
 
@@ -99,7 +99,7 @@ def test_who_is_overtaken_publishes_upon_what_the_other_did(tmp_path, monkeypatc
     keep_ids(tmp_path, NEW)
     assert kept_ids(tmp_path) == NEW
     assert overtakers == []
-    home = tmp_path / ".rivet/workspace/.rivet" / kept_table(KEY)
+    home = tmp_path / ".rivet/workspace/.rivet" / external_table(KEY)
     assert len([path for path in home.iterdir() if path.is_dir()]) == 2
     assert leftovers(tmp_path) == []
 

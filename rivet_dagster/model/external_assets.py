@@ -1,4 +1,4 @@
-"""What other Dagster assets return: kept in the workspace, under names that no joint can have."""
+"""External assets: other Dagster assets, whose rows are stored in the workspace under names that no joint can have."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Stored(Protocol):
     def table(self) -> str | None: ...
 
 
-def is_kept(joint: Stored) -> bool:
+def is_external(joint: Stored) -> bool:
     """Whether a joint is a source that stands for another Dagster asset."""
     return joint.type == SOURCE and joint.catalog == DAGSTER
 
@@ -58,14 +58,14 @@ def key_path(table: str) -> tuple[str, ...]:
     return parts
 
 
-def kept_table(path: Sequence[str], part: Part | None = None) -> str:
+def external_table(path: Sequence[str], part: Part | None = None) -> str:
     """The name of the table that holds an asset, or one partition of it.
 
     Joints' names begin with a letter. What a person reads in it is cut and simplified, what tells it apart is a hash.
 
-    >>> kept_table(["shop", "../Orders"])
+    >>> external_table(["shop", "../Orders"])
     '_asset_shop_orders_829e4032cce1'
-    >>> kept_table(["shop", "../Orders"], Part("2024-01-31", "daily"))
+    >>> external_table(["shop", "../Orders"], Part("2024-01-31", "daily"))
     '_asset_shop_orders_829e4032cce1_p_6f31304c_2024_01_31_253cc68f6027'
     """
     if part is not None:
@@ -75,7 +75,7 @@ def kept_table(path: Sequence[str], part: Part | None = None) -> str:
 
 def parts_of(path: Sequence[str], definition: str | None = None) -> str:
     """How the names of the tables begin that hold partitions of an asset, of that definition if one is given."""
-    return f"{kept_table(path)}_p_{f'{_hash(definition, 8)}_' if definition is not None else ''}"
+    return f"{external_table(path)}_p_{f'{_hash(definition, 8)}_' if definition is not None else ''}"
 
 
 def ending(key: str) -> str:

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.execution.writing.external_assets import keep, kept_reference
-from rivet_dagster.model.kept import Part
+from rivet_dagster.execution.writing.external_assets import external_reference, store_external_asset
+from rivet_dagster.model.external_assets import Part
 from support.projects import compile_joints, sql
 
 KEY = ("shop", "raw")
@@ -27,13 +27,13 @@ def keep_ids(root: Path, ids: Sequence[int], part: Part | None = None, identity:
     """Keep these ids, which can be read once only, as the asset, or one partition of it."""
     batch = pa.record_batch({"id": pa.array(ids, pa.int64())})
     value = pa.RecordBatchReader.from_batches(batch.schema, iter([batch]))
-    keep(runtime(root), KEY, part, value, identity or str(uuid.uuid4()))
+    store_external_asset(runtime(root), KEY, part, value, identity or str(uuid.uuid4()))
 
 
 def kept_ids(root: Path) -> list[int] | None:
     """The ids that a reader gets, None where nothing is kept."""
     try:
-        return sorted(kept_reference(runtime(root), KEY).to_arrow()["id"].to_pylist())
+        return sorted(external_reference(runtime(root), KEY).to_arrow()["id"].to_pylist())
     except RivetError as error:
         if error.code != "RVT-401":
             raise

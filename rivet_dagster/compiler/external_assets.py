@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.model.external_assets import DAGSTER, is_external, key_path
 from rivet_dagster.model.joint import SINK, Joint
-from rivet_dagster.model.kept import DAGSTER, is_kept, key_path
 
 _RETURN = "Name a catalog of the profile; an asset of your own may read the joint and return its rows."
 
 
-def check_kept_assets(graph: Graph, key_prefix: Sequence[str], found: Diagnostics) -> None:
+def check_external_assets(graph: Graph, key_prefix: Sequence[str], found: Diagnostics) -> None:
     """RVT-204 for what is no asset key, RVT-203 for options, RVT-310 for a key of this project, RVT-309 for a sink."""
     own = {(*key_prefix, name): name for name in graph.joints}
     for joint in graph.joints.values():
         if joint.type == SINK and joint.catalog == DAGSTER:
             message = f"the catalog '{DAGSTER}' holds what other Dagster assets return: no sink can write to it"
             found.error(joint, "RVT-309", message, "catalog", _RETURN)
-        elif is_kept(joint):
+        elif is_external(joint):
             _check_source(joint, own, found)
 
 

@@ -12,7 +12,7 @@ from support.folders import MANIFEST, WORKSPACE, in_order
 from support.plain_assets import KEPT, READS, error_of, kept, noting, only, returning, run
 
 from rivet_dagster import MaterializedRef, load_definitions
-from rivet_dagster.model.kept import kept_table
+from rivet_dagster.model.external_assets import external_table
 
 ROWS = [{"id": 1, "name": "ada"}, {"id": 2, "name": None}]
 
@@ -58,7 +58,7 @@ def test_what_an_asset_returns_reaches_assets_and_joints(project, instance, valu
     (event,) = result.asset_materializations_for_node("shop__raw")
     facts = {key: value.value for key, value in event.metadata.items()}
     assert facts["dagster/row_count"] == 2
-    assert facts["dagster/uri"] == (shop.root / WORKSPACE / kept_table(["shop", "raw"])).as_uri()
+    assert facts["dagster/uri"] == (shop.root / WORKSPACE / external_table(["shop", "raw"])).as_uri()
     assert facts["rivet/bytes"] > 100
     assert [(c.name, c.type) for c in facts["dagster/column_schema"].columns] == [("id", "bigint"), ("name", "string")]
 
@@ -103,12 +103,12 @@ def test_no_rows_have_columns_all_the_same(project, instance):
 def test_what_cannot_be_kept_is_refused_and_leaves_what_was_there(project, instance, value, code, text):
     shop = project({})
     run(shop.root, instance, returning(pl.DataFrame(ROWS)))
-    versions = shop.versions(kept_table(["shop", "raw"]), WORKSPACE)
+    versions = shop.versions(external_table(["shop", "raw"]), WORKSPACE)
     result = run(shop.root, instance, returning(value), raise_on_error=False)
     assert code in error_of(result)
     assert text in error_of(result)
     assert kept(shop) == in_order(ROWS)
-    assert shop.versions(kept_table(["shop", "raw"]), WORKSPACE) == versions
+    assert shop.versions(external_table(["shop", "raw"]), WORKSPACE) == versions
 
 
 def test_an_asset_that_says_it_returns_nothing_keeps_nothing(project, instance):
@@ -160,7 +160,7 @@ def test_any_key_is_kept_where_it_belongs(project, instance, key):
     assert run(shop.root, instance, odd, noting(pa.Table, seen, key), selection=chosen).success
     assert seen[0].to_pydict() == {"n": [1]}
     assert shop.rows("names", WORKSPACE) == [{"n": 7}]
-    assert {path.name for path in (shop.root / WORKSPACE).iterdir()} == {".rivet", "names", kept_table(key)}
+    assert {path.name for path in (shop.root / WORKSPACE).iterdir()} == {".rivet", "names", external_table(key)}
     assert {path.name for path in shop.root.iterdir()} <= {
         ".rivet", "data", "joints", "profiles.yaml", "rivet.yaml", "sinks", "sources"
     }  # fmt: skip
@@ -213,7 +213,7 @@ def test_a_named_workspace_keeps_them(project, instance):
     profiles = (shop.root / "profiles.yaml").read_text()
     shop.write({"profiles.yaml": profiles + "  workspace: lake\n"})
     run(shop.root, instance, returning(pl.DataFrame(ROWS)))
-    assert shop.rows(kept_table(["shop", "raw"])) == in_order(ROWS)
+    assert shop.rows(external_table(["shop", "raw"])) == in_order(ROWS)
 
 
 def test_a_retry_keeps_nothing_twice(project, instance):
@@ -233,7 +233,7 @@ def test_a_retry_keeps_nothing_twice(project, instance):
     assert run(shop.root, instance, both).success
     assert kept(shop, ["one"]) == [{"try": 1}]
     assert kept(shop, ["two"]) == [{"try": 2}]
-    versions = [name for name in shop.versions(kept_table(["one"]), WORKSPACE) if "." not in name]
+    versions = [name for name in shop.versions(external_table(["one"]), WORKSPACE) if "." not in name]
     assert len(versions) == 1
     run(shop.root, instance, both)
     assert kept(shop, ["one"]) == [{"try": 3}]

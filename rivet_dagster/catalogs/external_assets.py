@@ -12,7 +12,7 @@ from rivet_dagster.catalogs.capabilities.names import ListsTables
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.kept import Part, ending, kept_table, key_path, parts_of
+from rivet_dagster.model.external_assets import Part, ending, external_table, key_path, parts_of
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.relations import Files, Relation
 from rivet_dagster.model.schema import Field, Schema
@@ -21,8 +21,8 @@ from rivet_dagster.sql.write_strategies.alignment import SchemaChange, aligned
 
 
 @dataclass(frozen=True)
-class KeptAssets:
-    """Reading them; ``workspace`` is where they are kept.
+class ExternalAssets:
+    """The rows of external assets; ``workspace`` is where they are stored.
 
     An asset stands in one table or, where it has partitions, in one for each.
     """
@@ -33,7 +33,7 @@ class KeptAssets:
         """The rows of the asset whose key is ``table``. Raises RVT-401, RVT-411.
 
         Of one that has been made with the partitions definition of ``window`` only the partitions of this; ``options``
-        has nothing that concerns kept rows.
+        has nothing that concerns stored rows.
         """
         return self.relation(key_path(table), self.read(table, window))
 
@@ -55,9 +55,9 @@ class KeptAssets:
         return tuple(Field(*column) for column in _columns(path, self.whole(path)))
 
     def whole(self, path: Sequence[str]) -> tuple[Published, ...]:
-        """All that is kept of an asset. Raises RVT-401 where that is nothing."""
+        """Return all stored tables of an asset. Raises RVT-401 where that is nothing."""
         # The one table is there beside partitions while the first of these comes: until it goes it counts.
-        one = self.workspace.current(kept_table(path))
+        one = self.workspace.current(external_table(path))
         if one is not None:
             return (one,)
         found = (self.workspace.current(table) for table in self._parts(path).values())
@@ -83,11 +83,11 @@ class KeptAssets:
 
         It had no partitions before, or has none any more, or has others now.
         """
-        kept = kept_table(path, part)
-        tables = [*self._tables(parts_of(path)), kept_table(path)]
+        current = external_table(path, part)
+        tables = [*self._tables(parts_of(path)), external_table(path)]
         if part is not None:
-            tables = [name for name in tables if name.endswith(f"_{ending(part.key)}") or name == kept_table(path)]
-        found = (self._current(name) for name in tables if name != kept)
+            tables = [name for name in tables if name.endswith(f"_{ending(part.key)}") or name == external_table(path)]
+        found = (self._current(name) for name in tables if name != current)
         return tuple(version for version in found if version is not None)
 
     def relation(self, path: Sequence[str], versions: Sequence[Published]) -> Relation:
