@@ -1,0 +1,47 @@
+"""The code of docs/engines.md, with DuckDB's engine of these tests in place of the reader's."""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from support.duckdb_engine import DuckDBEngine
+from support.plugins import install
+
+from rivet_dagster.engines.pyspark import PySparkEngine
+from rivet_dagster.engines.registry import engine_class
+from rivet_dagster.testing.engine import EngineConformance
+
+PAGE = Path(__file__).parents[2] / "docs/engines.md"
+
+ENTRY_POINTS, RESOURCE, SUITE = re.findall(r"```(?:toml|python)\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    module = ModuleType("our_engines")
+    module.DuckDBEngine = DuckDBEngine
+    monkeypatch.setitem(sys.modules, "our_engines", module)
+    points = tomllib.loads(ENTRY_POINTS)["project"]["entry-points"]
+    install(monkeypatch, tmp_path / "site", engines=points["rivet_dagster.engines"])
+
+
+def test_the_entry_point_names_the_type(installed):
+    assert engine_class("duckdb").type == "duckdb"
+
+
+def test_the_resource_is_that_of_spark():
+    made: dict = {}
+    exec(RESOURCE, made)
+    assert made["resource"] == PySparkEngine.resource
+
+
+def test_the_suite_takes_the_engine(installed):
+    made: dict = {}
+    exec(SUITE, made)
+    suite = made["TestDuckDB"]()
+    assert isinstance(suite, EngineConformance)
+    with suite.new_engine().session() as session:
+        assert session.rows("SELECT 1 AS v") == [{"v": 1}]
