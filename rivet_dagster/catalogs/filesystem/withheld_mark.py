@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from rivet_dagster.catalogs.filesystem import versions
 from rivet_dagster.catalogs.filesystem.damage import damage
-from rivet_dagster.catalogs.filesystem.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.model.inputs import Inputs
 
 _IDENTITY = "by"
