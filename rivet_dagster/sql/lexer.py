@@ -10,23 +10,24 @@ from typing import NamedTuple
 from rivet_dagster.sql.error import SqlError
 
 # The rules of SqlBaseLexer.g4 that decide where a quote or a comment begins. The longest token counts there: a hint's
-# end comes before the comment in `*/*`, and a longer word that ends in r begins no raw text.
+# end comes before the comment in `*/*`, and a longer word that ends in r begins no raw text. Only runs of one class of
+# characters are possessive: Python before 3.11.5 matches possessive groups wrong.
 _PIECE = re.compile(
     r"""
-    (?: (?: [0-9]+\.?[0-9]* | \.[0-9]+ ) [eE][+-][0-9]+ (?:[fFdD]|[bB][dD])?
+    (?: (?: [0-9]++\.?[0-9]*+ | \.[0-9]++ ) [eE][+-][0-9]++ (?:[fFdD]|[bB][dD])?
       | [^\W\d_]++://[\w/.?=&\#%-]++
       | (?![rR]['"]) \w++
       | [^\w'"`()\[\]{};/*-]++
-      | -(?!-) | /(?!\*) | \*(?!/) )*+
+      | -(?!-) | /(?!\*) | \*(?!/) )*
     (?:
-        (?P<comment> --(?:\\\n|[^\r\n])*+ | /\*(?!\+) )
+        (?P<comment> --(?:[^\r\n\\]++|\\\n|\\)* | /\*(?!\+) )
       | (?P<quoted>
-            '(?:[^'\\]|\\.|'')*+'  |  "(?:[^"\\]|\\.|"")*+"
+            '(?:[^'\\]++|\\.|'')*'(?!')  |  "(?:[^"\\]++|\\.|"")*"(?!")
           | [rR]'[^']*+'  |  [rR]"[^"]*+"
-          | `(?:[^`]|``)*+` )
+          | `(?:[^`]++|``)*`(?!`) )
       | (?P<mark> /\*\+ | \*/ | [()\[\]{};] )
       | (?P<unfinished> [rR]?['"] | ` )
-    )?+
+    )?
     """,
     re.VERBOSE | re.DOTALL,
 )

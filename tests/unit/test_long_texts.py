@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from support.projects import sink, source, sql
 from rivet_dagster.engines.pyspark.messages import summary
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model import convert
+from rivet_dagster.sql.error import SqlError
+from rivet_dagster.sql.lexer import pieces
 
 LONG = 200_000
 
@@ -72,3 +75,11 @@ def test_a_duration_ends_somewhere() -> None:
     for text in ("36501d", "9" * 400 + "s", "15m\n", "\uff11\uff15m", "0s"):
         with pytest.raises(ValueError, match="must be "):
             convert.seconds(text)
+
+
+@pytest.mark.parametrize("part", ["1", "1.", "a", "''", "\\'", "`", '"x', "-- \\\n", "- / * ", "1e+", "é/"])
+def test_quotes_and_comments_are_found_in_a_long_text_at_once(part: str) -> None:
+    started = time.perf_counter()
+    with suppress(SqlError):
+        pieces(part * LONG)
+    assert time.perf_counter() - started < 5
