@@ -78,17 +78,24 @@ def transform(rows):
 """
 
 PROGRAM = """
-import resource, sys
+import sys
 from pathlib import Path
 from rivet_dagster import compile_directory
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.runtime import Runtime
 
+
+def peak():
+    # Not by getrusage, which also counts what the parent of this process held when it began.
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
+
+
 runtime = Runtime(compile_directory(sys.argv[1]).raise_errors(), Path(sys.argv[1]))
 run_group(runtime, "rows", runtime.assembly.group("rows").joints, "first")
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 run_group(runtime, "through", ["through"], "second")
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, before // 1024)
+print(peak(), before)
 table = runtime.catalog("workspace").current("through")
 assert table.statistics.rows == int(sys.argv[2]), table.statistics.rows
 """
@@ -106,5 +113,5 @@ def test_rows_pass_through_a_python_joint_with_little_memory(project, tmp_path: 
     command = [sys.executable, str(program), str(made.root), str(BATCHES * ROWS)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr
-    most = int(done.stdout.split()[0])
-    assert most < 500, done.stdout
+    most, before = map(int, done.stdout.split())
+    assert most - before < 500, done.stdout

@@ -11,7 +11,7 @@ from typing import Any
 
 from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
 from rivet_dagster.catalogs.filesystem.footers import spark_schema
-from rivet_dagster.catalogs.filesystem.presence import is_folder, names_in
+from rivet_dagster.catalogs.filesystem.presence import is_folder, looking, names_in
 from rivet_dagster.catalogs.filesystem.sources import Found, is_ignored
 from rivet_dagster.model.relations import Files
 
@@ -19,11 +19,12 @@ _CERTAIN = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float"
 
 
 def with_schema(relation: Files, found: Found) -> Files:
-    """Return the relation with the option ``schema``, or as it is where that is not certain."""
+    """Return the relation with the option ``schema``, or as it is where that is not certain. Raises RVT-403."""
     given = {key.lower() for key in relation.options}
     if relation.format != "parquet" or given & {"schema", "mergeschema", "datetimerebasemode", "int96rebasemode"}:
         return relation
-    first = _first_file(found)
+    with looking(found.paths[0]):
+        first = _first_file(found)
     schema = _schema(first) if first is not None else None
     return (
         relation if schema is None else Files(relation.format, relation.paths, {**relation.options, "schema": schema})
