@@ -1,4 +1,4 @@
-"""What only some catalogs can do, one capability a class: a catalog has it by deriving from the class."""
+"""Capabilities that only some catalogs have, one a class: a catalog has one by deriving from its class."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WriteContext:
-    """What a write needs to know of the run that it belongs to.
+    """The facts about a run that a write of it needs.
 
     ``window`` are the partitions that the run covers: those of the table, whose column this names. ``started`` is when
     the run began, in UTC; ``progress`` is called as engines call it; ``shows_values`` says whether messages may quote

@@ -1,4 +1,4 @@
-"""What the data files of a version tell: taken from the file beside the version, read from footers where it is new.
+"""Statistics of a version's data files: taken from the file beside the version, read from footers where one is new.
 
 ``<version>.files.json`` holds rows and bounds of each file by its name, with the size and time by which it is known
 again in later versions that share it. A version of an earlier release has none.
@@ -65,7 +65,7 @@ _REMEDY = "Remove it: the files themselves tell the same."
 
 
 def _read(path: Path) -> dict[Mark, Footer]:
-    """What stands in a file, nothing where there is none. Raises RVT-407 where it is damaged."""
+    """Return what stands in a file, nothing where there is none. Raises RVT-407 where it is damaged."""
     try:
         text = path.read_text("utf-8", errors="replace")
     except FileNotFoundError:

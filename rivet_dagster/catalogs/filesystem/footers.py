@@ -31,7 +31,7 @@ def is_data(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Footer:
-    """What one file tells without its rows; ``schema`` is the one that Spark noted, as JSON."""
+    """Statistics of one file, told without its rows; ``schema`` is the one that Spark noted, as JSON."""
 
     statistics: Statistics
     schema: str | None = None
