@@ -116,8 +116,10 @@ class Both:
     def runtime(self, plan: CompiledAssembly) -> Runtime:
         """A runtime of the plan on this Spark."""
         options = {"master": MASTER, "config": self.settings}
-        plan = replace(plan, engines=tuple(replace(engine, options=options) for engine in plan.engines))
-        return Runtime(plan, Path(), {engine.name: lambda: self.spark for engine in plan.engines}, {})
+        engines = tuple(replace(engine, options=options) for engine in plan.engines)
+        # One Spark stands for all engines of the plan, so nothing crosses from one to another.
+        plan = replace(plan, engines=engines, engine_boundaries=())
+        return Runtime(plan, Path(), {engine.name: lambda: self.spark for engine in engines}, {})
 
     def _session(self) -> Any:
         session = self.spark.newSession()
