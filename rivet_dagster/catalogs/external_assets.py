@@ -19,6 +19,25 @@ from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.storage import Published
 from rivet_dagster.sql.write_strategies.alignment import SchemaChange, aligned
 
+Columns = tuple[tuple[str, str], ...]
+"""Names and types."""
+
+
+@dataclass(frozen=True)
+class ExternalRows:
+    """The rows of an external asset with ``columns``; a column that a part lacks is NULL in its rows.
+
+    ``parts`` are relations with their own columns. Files are one part, whose relation has ``columns`` already.
+    """
+
+    columns: Columns
+    parts: tuple[tuple[Relation, Columns], ...]
+
+    @property
+    def relation(self) -> Relation | None:
+        """The one relation that has all rows; None where there are several."""
+        return self.parts[0][0] if len(self.parts) == 1 else None
+
 
 @dataclass(frozen=True)
 class ExternalAssets:
@@ -29,16 +48,15 @@ class ExternalAssets:
 
     workspace: HasTargets
 
-    def source(self, table: str, options: Mapping[str, Any], window: Window | None = None) -> Relation:
-        """The rows of the asset whose key is ``table``. Raises RVT-401, RVT-411.
+    def source(self, table: str, window: Window | None = None) -> ExternalRows:
+        """Return the rows of the asset whose key is ``table``. Raises RVT-401, RVT-411.
 
-        Of one that has been made with the partitions definition of ``window`` only the partitions of this; ``options``
-        has nothing that concerns stored rows.
+        Of an asset that was materialized with the partitions definition of ``window`` only the window's partitions.
         """
-        return self.relation(key_path(table), self.read(table, window))
+        return self.rows(key_path(table), self.read(table, window))
 
     def read(self, table: str, window: Window | None = None) -> tuple[Published, ...]:
-        """The versions that ``source`` reads. Raises RVT-401."""
+        """Return the versions that ``source`` reads. Raises RVT-401."""
         path = key_path(table)
         if window is not None and self._tables(parts_of(path, window.definition)):
             return self.partitions(path, window.keys)
@@ -90,19 +108,15 @@ class ExternalAssets:
         found = (self._current(name) for name in tables if name != current)
         return tuple(version for version in found if version is not None)
 
-    def relation(self, path: Sequence[str], versions: Sequence[Published]) -> Relation:
-        """The rows of several versions together, columns by name; what one lacks is NULL. Raises RVT-411."""
+    def rows(self, path: Sequence[str], versions: Sequence[Published]) -> ExternalRows:
+        """Return the rows of several versions together. Raises RVT-411."""
         columns = _columns(path, versions)
-        relations = [self._files(version) for version in versions]
-        paths = tuple(path for relation in relations for path in relation.paths)
-        same = all(version.statistics.columns == columns for version in versions)
-        ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns)
-        return Files(relations[0].format, paths, {} if same else {"schema": ddl})
-
-    def _files(self, version: Published) -> Files:
-        relation = self.workspace.read(version)
-        assert isinstance(relation, Files)
-        return relation
+        relations = [self.workspace.read(version) for version in versions]
+        files = [relation for relation in relations if isinstance(relation, Files)]
+        if len(files) == len(relations):
+            return ExternalRows(columns, ((_together(files, columns, versions), columns),))
+        own = (version.statistics.columns for version in versions)
+        return ExternalRows(columns, tuple(zip(relations, own, strict=True)))
 
     def _parts(self, path: Sequence[str]) -> dict[str, str]:
         """The tables of an asset's partitions by the ends of their names."""
@@ -124,8 +138,16 @@ class ExternalAssets:
         return self.workspace.current(table) if table is not None else None
 
 
-def _columns(path: Sequence[str], versions: Sequence[Published]) -> tuple[tuple[str, str], ...]:
-    """The columns of all versions, the wider of two types."""
+def _together(relations: Sequence[Files], columns: Columns, versions: Sequence[Published]) -> Files:
+    """Return one relation of all files, so that an engine reads them in one scan."""
+    paths = tuple(path for relation in relations for path in relation.paths)
+    same = all(version.statistics.columns == columns for version in versions)
+    ddl = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns)
+    return Files(relations[0].format, paths, {} if same else {"schema": ddl})
+
+
+def _columns(path: Sequence[str], versions: Sequence[Published]) -> Columns:
+    """Return the columns of all versions, the wider of two types."""
     columns, *others = dict.fromkeys(version.statistics.columns for version in versions)
     try:
         for other in others:

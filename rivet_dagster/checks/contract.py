@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from rivet_dagster.model.check_plan import BoundQuery, ByQuery, Counting
+from rivet_dagster.model.check_plan import BoundQuery, ByQuery, Constraint, Counting
 from rivet_dagster.model.proof import Proof
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.sql.unknown_columns import UnknownColumn, unknown_column
@@ -95,6 +95,10 @@ class CheckKind(ABC):
 
     def proof(self) -> Proof | None:
         """Return what storage's statistics may prove of it."""
+        return None
+
+    def constraint(self) -> Constraint | None:
+        """Return what holds of rows that pass, as Dagster shows it with a table's columns."""
         return None
 
 

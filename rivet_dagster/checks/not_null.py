@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from rivet_dagster.checks.aggregates import Bound, RowCheck
 from rivet_dagster.model import convert
+from rivet_dagster.model.check_plan import Constraint
 from rivet_dagster.model.proof import NoNulls
 from rivet_dagster.sql.trees import column, is_null
 
@@ -35,3 +36,6 @@ class NotNull(RowCheck):
 
     def proof(self) -> NoNulls:
         return NoNulls(columns=self.columns)
+
+    def constraint(self) -> Constraint:
+        return Constraint("not_null", self.columns)

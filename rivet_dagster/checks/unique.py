@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from rivet_dagster.checks.contract import QueryCheck
 from rivet_dagster.model import convert
-from rivet_dagster.model.check_plan import BoundQuery
+from rivet_dagster.model.check_plan import BoundQuery, Constraint
 from rivet_dagster.sql import trees
 
 COPIES = "rows_of_this_key"
@@ -39,6 +39,9 @@ class Unique(QueryCheck):
         keys = map(trees.column, self.columns)
         most_first = exp.Ordered(this=trees.column(COPIES), desc=True)
         return BoundQuery(trees.text(self._duplicates(joint).select(*keys).order_by(most_first).limit(limit)))
+
+    def constraint(self) -> Constraint:
+        return Constraint("unique", self.columns)
 
     def _duplicates(self, joint: str) -> exp.Select:
         """How often each key occurs that does so more than once."""

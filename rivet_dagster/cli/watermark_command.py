@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities import capable
@@ -16,7 +17,16 @@ from rivet_dagster.execution.reading.watermark import watermark_column
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SINK
 from rivet_dagster.model.storage import Published
+from rivet_dagster.model.target import WatermarkColumn
 from rivet_dagster.model.watermark import Override, as_text, parse
+
+
+@dataclass(frozen=True)
+class _Sink:
+    """A sink and the watermark that its write strategy declares."""
+
+    joint: SinkJoint
+    declared: WatermarkColumn
 
 
 def watermark_command(options: argparse.Namespace) -> int:
@@ -25,18 +35,22 @@ def watermark_command(options: argparse.Namespace) -> int:
     root = Path(options.project).resolve()
     assembly = compile_directory(root, options.profile).raise_errors()
     specs = {spec.name: spec for spec in assembly.catalogs}
-    made = [joint for joint in assembly.joints if isinstance(joint, SinkJoint)]
-    sinks = {sink.name: sink for sink in made if sink.write_strategy.watermark_column is not None}
+    sinks = _sinks_with_watermarks(assembly)
     chosen = sinks if options.sink is None else {options.sink: _sink(options.sink, sinks, assembly)}
-    catalogs = {
-        j.catalog: capable(open_catalog(specs[j.catalog], root, os.environ), HasWatermarks) for j in chosen.values()
-    }
+    names = {sink.joint.catalog for sink in chosen.values()}
+    catalogs = {name: capable(open_catalog(specs[name], root, os.environ), HasWatermarks) for name in names}
     if options.action == "list":
         _list(chosen, catalogs)
     else:
         (sink,) = chosen.values()
-        _override(sink, catalogs[sink.catalog], None if options.action == "reset" else options.value)
+        _override(sink, catalogs[sink.joint.catalog], None if options.action == "reset" else options.value)
     return 0
+
+
+def _sinks_with_watermarks(assembly: CompiledAssembly) -> dict[str, _Sink]:
+    joints = [joint for joint in assembly.joints if isinstance(joint, SinkJoint)]
+    targets = [(joint, assembly.target(joint.name)) for joint in joints]
+    return {j.name: _Sink(j, target.watermark) for j, target in targets if target is not None and target.watermark}
 
 
 def _check_usage(options: argparse.Namespace) -> None:
@@ -49,7 +63,7 @@ def _check_usage(options: argparse.Namespace) -> None:
         raise RivetError("RVT-110", f"watermark {options.action} takes no VALUE")
 
 
-def _sink(name: str, sinks: dict[str, SinkJoint], assembly: CompiledAssembly) -> SinkJoint:
+def _sink(name: str, sinks: dict[str, _Sink], assembly: CompiledAssembly) -> _Sink:
     if name in sinks:
         return sinks[name]
     types = {joint.name: joint.type for joint in assembly.joints}
@@ -58,14 +72,14 @@ def _sink(name: str, sinks: dict[str, SinkJoint], assembly: CompiledAssembly) ->
     raise RivetError("RVT-306", f"{why}{nearest(name, sinks)}", remediation="Name a sink with a `watermark_column`.")
 
 
-def _list(sinks: dict[str, SinkJoint], catalogs: dict[str, HasWatermarks]) -> None:
+def _list(sinks: dict[str, _Sink], catalogs: dict[str, HasWatermarks]) -> None:
     """A line for each sink; what is wrong with some is raised when all others have been told."""
     wrong: list[Diagnostic] = []
     if not sinks:
         print("no sink has a `watermark_column`")
     for name, sink in sinks.items():
-        catalog = catalogs[sink.catalog]
-        published = catalog.current(sink.table)
+        catalog = catalogs[sink.joint.catalog]
+        published = catalog.current(sink.joint.table)
         try:
             print(_line(sink, catalog, published) if published else f"{name}: nothing is published")
         except RivetError as error:
@@ -74,30 +88,34 @@ def _list(sinks: dict[str, SinkJoint], catalogs: dict[str, HasWatermarks]) -> No
         raise RivetError.of(wrong)
 
 
-def _line(sink: SinkJoint, catalog: HasWatermarks, published: Published) -> str:
-    column, type_ = watermark_column(sink, published)
+def _line(sink: _Sink, catalog: HasWatermarks, published: Published) -> str:
+    column, type_ = watermark_column(sink.joint, sink.declared, published)
     value, override = catalog.max_of(published, column), catalog.watermark_override(published)
-    lookback = sink.write_strategy.options.get("lookback")
-    parts = [f"{sink.name}: {column} {type_}", f"in the target {_shown(None if value is None else as_text(value))}"]
+    lookback = sink.declared.lookback
+    parts = [
+        f"{sink.joint.name}: {column} {type_}",
+        f"in the target {_shown(None if value is None else as_text(value))}",
+    ]
     parts += [f"lookback {lookback}"] if lookback is not None else []
     parts += [f"set for the next run {_shown(override.value)}"] if override is not None else []
     return ", ".join(parts)
 
 
-def _override(sink: SinkJoint, catalog: HasWatermarks, text: str | None) -> None:
+def _override(sink: _Sink, catalog: HasWatermarks, text: str | None) -> None:
     """Set what the next run reads from; None is everything. Raises RVT-409."""
-    published = catalog.current(sink.table)
+    joint = sink.joint
+    published = catalog.current(joint.table)
     if published is None:
         remedy = "Run it: a first run reads everything."
-        raise _refused(sink, "nothing is published yet, so there is no watermark to replace", remedy)
-    column, type_ = watermark_column(sink, published)
+        raise _refused(joint, "nothing is published yet, so there is no watermark to replace", remedy)
+    column, type_ = watermark_column(joint, sink.declared, published)
     try:
         value = None if text is None else as_text(parse(text, type_))
     except ValueError as error:
-        raise _refused(sink, f"the column '{column}' is of type {type_}: {error}") from None
+        raise _refused(joint, f"the column '{column}' is of type {type_}: {error}") from None
     catalog.override_watermark(published, Override(value))
     reads = "reads everything" if value is None else f"reads on from {column} {value}"
-    print(f"{sink.name}: the next run {reads}; once it has published, the watermark is the target's own again")
+    print(f"{joint.name}: the next run {reads}; once it has published, the watermark is the target's own again")
 
 
 def _refused(sink: SinkJoint, message: str, remediation: str | None = None) -> RivetError:

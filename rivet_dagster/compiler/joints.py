@@ -11,7 +11,6 @@ from rivet_dagster.model.landing import Landing
 from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.schema import NONE, Field
 from rivet_dagster.model.step_options import StepOptions
-from rivet_dagster.model.write_strategy import WriteStrategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +39,8 @@ class _Joint:
 
     ``group`` is its fused group, ``asset_group`` its group in Dagster. ``catalog`` and ``table`` say where a source is
     read or a joint is published: both are None for a joint that is not stored, and those of its group's target for one
-    that is. ``options`` are those of that table's storage, ``step`` those of the step that runs the group;
-    ``row_values`` says whether Dagster may show values of its rows. ``schema`` is None where no column is known;
+    that is. ``step`` are the options of the step that runs the group; ``row_values`` says whether Dagster may show
+    values of its rows. ``schema`` is None where no column is known;
     ``lineage`` has no entry for a column whose origin is not certain.
     """
 
@@ -54,7 +53,6 @@ class _Joint:
     code_version: str
     catalog: str | None = None
     table: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
     partitions: Partitions | None = None
     checks: tuple[CompiledCheck, ...] = ()
     step: StepOptions = StepOptions()
@@ -73,12 +71,14 @@ class _Joint:
 class SourceJoint(_Joint):
     """A table that the project reads.
 
-    ``sql`` is its projection: ``columns``, ``filter`` and ``limit``. ``landing`` is there where it is a landing zone.
+    ``options`` are those of the table's storage. ``sql`` is the source's projection: ``columns``, ``filter`` and
+    ``limit``. ``landing`` is there where the table is a landing zone.
     """
 
     type: Literal["source"] = "source"
     catalog: str
     table: str
+    options: Mapping[str, Any] = field(default_factory=dict)
     sql: str
     columns: tuple[tuple[str, str | None], ...] = ()
     filter: str | None = None
@@ -87,15 +87,7 @@ class SourceJoint(_Joint):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Computed(_Joint):
-    """What computed joints have: where they are stored, their rows are written as ``write_strategy`` says."""
-
-    write_strategy: WriteStrategy = WriteStrategy()
-    retention: str = "latest"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueryJoint(_Computed):
+class QueryJoint(_Joint):
     """A query: ``sql`` is its author's text, which begins on ``sql_line`` of its file.
 
     Of a template ``sql`` is what a first run gets and ``sql_incremental`` what later ones do, None where that is the
@@ -109,7 +101,7 @@ class QueryJoint(_Computed):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FunctionJoint(_Computed):
+class FunctionJoint(_Joint):
     """A Python function, named as ``module:function``, and the file that holds it; always stored."""
 
     type: Literal["python"] = "python"
@@ -120,7 +112,7 @@ class FunctionJoint(_Computed):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SinkJoint(_Computed):
+class SinkJoint(_Joint):
     """The union by name of its upstream, published as a table of its own."""
 
     type: Literal["sink"] = "sink"

@@ -115,7 +115,11 @@ def _compile(joint: str, kind: CheckKind, number: int, samples: int) -> _Compile
         return _Compiled(reading, None)
     sampled = kind.samples(joint, samples) if samples else None
     queries = CheckQueries(
-        counting=kind.counting(joint, number), shown=kind.shown(joint), samples=sampled, proof=kind.proof()
+        counting=kind.counting(joint, number),
+        shown=kind.shown(joint),
+        samples=sampled,
+        proof=kind.proof(),
+        constraint=kind.constraint(),
     )
     return _Compiled(reading, queries)
 

@@ -40,7 +40,6 @@ def resolve_joints(
             "group": fusion.groups[name],
             "asset_group": joint.group or project.asset_groups.get(name, "default"),
             "code_version": _code_version(joint, graph, project),
-            "options": options,
             "partitions": joint.partitions,
             "checks": checks[name],
             "step": step,
@@ -55,16 +54,17 @@ def resolve_joints(
             "line": joint.origin.line,
         }
         if joint.type == SOURCE:
-            resolved.append(_source(joint, common, graph))
+            resolved.append(_source(joint, common, options, graph))
         else:
             resolved.append(_computed(joint, common, graph, project, targets.get(name)))
     return tuple(resolved)
 
 
-def _source(joint: Joint, common: dict[str, Any], graph: Graph) -> SourceJoint:
-    landing, options = landing_options(common["options"])
+def _source(joint: Joint, common: dict[str, Any], options: Mapping[str, Any], graph: Graph) -> SourceJoint:
+    landing, options = landing_options(options)
     return SourceJoint(
-        **common | {"options": options},
+        **common,
+        options=options,
         catalog=str(joint.catalog),
         table=str(joint.table),
         sql=str(graph.sql(joint.name)),
@@ -78,9 +78,8 @@ def _source(joint: Joint, common: dict[str, Any], graph: Graph) -> SourceJoint:
 def _computed(
     joint: Joint, common: dict[str, Any], graph: Graph, project: Project, target: Target | None
 ) -> QueryJoint | FunctionJoint | SinkJoint:
-    common = common | {"write_strategy": joint.write_strategy, "retention": joint.retention}
     if target is not None:
-        common |= {"catalog": target.catalog, "table": target.table}
+        common = common | {"catalog": target.catalog, "table": target.table}
     if joint.type == SINK:
         return SinkJoint(**common)
     if joint.type == PYTHON:

@@ -35,6 +35,7 @@ def target_of(joint: Joint, workspace: str, options: Mapping[str, Any]) -> Targe
         options=options,
         partitions=joint.partitions,
         on_empty=strategy.on_empty,
+        columns=strategy.columns,
         watermark=None if watermark is None else WatermarkColumn(watermark, lookback),
         retention=joint.retention,
     )

@@ -54,18 +54,28 @@ Counting = InOnePass | ByQuery | ByColumns
 """How the violations of a check are counted."""
 
 
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What holds of the rows of a table that passed a check: no ``columns`` has a NULL, or they are a key."""
+
+    kind: Literal["not_null", "unique"]
+    columns: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckQueries:
     """What a kind of check gives a run.
 
     ``samples`` is the query of some violating rows, None where no row is one or none is wanted; ``shown`` is the query
-    as a person would run it; ``proof`` is what storage's statistics may prove, so that nothing is counted.
+    as a person would run it; ``proof`` is what storage's statistics may prove, so that nothing is counted;
+    ``constraint`` is what holds of rows that pass.
     """
 
     counting: Counting
     shown: str
     samples: BoundQuery | None = None
     proof: Proof | None = None
+    constraint: Constraint | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ class WatermarkColumn:
     """The column of a target whose greatest value says how far it has come; ``lookback`` goes back from there."""
 
     column: str
-    lookback: str | int | None = None
+    lookback: str | float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,8 +24,9 @@ class Target:
 
     ``options`` are those of the table's storage. ``partitions`` are those of the exit, so that a run may replace some
     of them; ``on_empty`` says what becomes of an empty batch: ``write``, ``skip`` or ``fail``. ``retention`` is
-    ``latest``, or ``run`` where the rows go as soon as the last reader has succeeded. ``environment`` names the branch
-    of the data that the table belongs to, None the main one.
+    ``latest``, or ``run`` where the rows go as soon as the last reader has succeeded. ``columns`` are those that the
+    batch must have for the write, each after the option of the write strategy that names it. ``environment`` names the
+    branch of the data that the table belongs to, None the main one.
     """
 
     catalog: str
@@ -34,6 +35,7 @@ class Target:
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     partitions: Partitions | None = None
     on_empty: str = "write"
+    columns: tuple[tuple[str, str], ...] = ()
     watermark: WatermarkColumn | None = None
     retention: str = "latest"
     environment: str | None = None
@@ -42,3 +44,8 @@ class Target:
     def takes_whole_batches(self) -> bool:
         """Whether every run gives it all of its rows, or all of those of the run's partitions."""
         return isinstance(self.write, ReplaceAll)
+
+    @property
+    def is_its_batch(self) -> bool:
+        """Whether the rows of a run are all rows of the table, so that what holds of the batch holds of the table."""
+        return self.takes_whole_batches and self.partitions is None

@@ -80,4 +80,4 @@ def _maker() -> str:
     return f"{version('rivet-dagster')} {code.hexdigest()} {version('sqlglot')} {sys.implementation.cache_tag}"
 
 
-_ROOMS = ("model", "project", "sql", "compiler", "catalogs")
+_ROOMS = ("model", "project", "sql", "checks", "compiler", "catalogs")

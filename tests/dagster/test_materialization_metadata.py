@@ -282,9 +282,9 @@ def test_column_statistics_are_those_of_the_rows(project, instance):
 
 
 def test_statistics_are_told_without_another_look_at_the_files(project, instance):
-    def blind(joint, result):
+    def blind(joint, target, result):
         with patch.object(pq, "read_metadata", side_effect=AssertionError("a footer is read again")):
-            return exit_metadata(joint, result)
+            return exit_metadata(joint, target, result)
 
     exit_metadata = materialization_metadata.exit_metadata
     lake = project({"joints/n.sql": TYPES, "sinks/kept.yaml": sink("kept", "n")})

@@ -10,10 +10,10 @@ from typing import Any
 
 from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
 from rivet_dagster.catalogs.filesystem.presence import names_in
+from rivet_dagster.catalogs.parquet_rows import SPARK_SCHEMA
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 
-_SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _EXACT = ("INT32", "INT64", "BOOLEAN")
 _SHORT = 32
 _SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
@@ -88,7 +88,7 @@ def read_footer(path: Path) -> Any:
 
 def spark_schema(footer: Any) -> str | None:
     """The schema, as JSON, that Spark noted when it wrote the file; None in a file of another writer."""
-    described = (footer.metadata or {}).get(_SPARK_SCHEMA)
+    described = (footer.metadata or {}).get(SPARK_SCHEMA)
     return described.decode() if described else None
 
 

@@ -7,23 +7,16 @@ from datetime import date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from rivet_dagster.catalogs.partition_rows import partition_type, rows_by_partition
 from rivet_dagster.catalogs.rewriting.intervals import Affected, Interval, interval_of
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import shortened
 from rivet_dagster.model.partitions import Partitions, Window
-from rivet_dagster.model.storage import Statistics, StoredRows
-from rivet_dagster.sql.partition_counts import rows_by_key, rows_by_moment
+from rivet_dagster.model.storage import Statistics
 from rivet_dagster.sql.partition_filter import lower_bound, rows_in_window, rows_outside, upper_bound
 from rivet_dagster.sql.write_strategies.layout import parted_by_window
 from rivet_dagster.sql.write_strategies.relations import Columns, distinct_values
-
-
-def partition_rows(session: EngineSession, stored: StoredRows, window: Window) -> dict[str, int]:
-    """Return how many of the ``stored`` rows each partition of ``window`` has. Raises RVT-322."""
-    partitions = WindowOfTable(window, stored.statistics.columns)
-    return partitions.rows_of_partitions(session, session.load(stored.relation))
-
 
 _ROWS, _OTHERS = "rivet_window_rows", "rivet_others"
 
@@ -37,12 +30,7 @@ class WindowOfTable:
     def __init__(self, window: Window, columns: Columns) -> None:
         self._partitions: Partitions = window.partitions
         self._window = window
-        try:
-            kind = window.partitions.type_in(columns)
-        except ValueError as error:
-            raise RivetError("RVT-322", str(error)) from error
-        assert kind is not None
-        self._kind: str = kind
+        self._kind = partition_type(columns, window)
 
     def within(self, session: EngineSession, frame: Frame) -> Frame:
         """The rows of ``frame`` that the run is about."""
@@ -68,7 +56,7 @@ class WindowOfTable:
         keys = self._window.keys
         if len(keys) == 1 and self._bounds_are_exact and _proven(statistics, self._column, self._intervals()):
             return {keys[0]: statistics.rows}
-        counts = self.rows_of_partitions(session, frame)
+        counts = rows_by_partition(session, frame, ((self._column, self._kind),), self._window)
         if sum(counts.values()) != statistics.rows:
             raise self._others(session, frame, statistics.rows - sum(counts.values()), shows_values)
         return counts
@@ -86,12 +74,6 @@ class WindowOfTable:
         """What the run may change of the table; ``wholly`` where all of it goes."""
         ranges = tuple((interval,) for interval in self._intervals())
         return Affected((self._column,), ranges, wholly and self._bounds_are_exact)
-
-    def rows_of_partitions(self, session: EngineSession, frame: Frame) -> dict[str, int]:
-        """How many rows of ``frame`` each partition of the window has."""
-        session.register(_ROWS, frame)
-        found = session.rows(*rows_by_moment(_ROWS, self._partitions, self._kind, self._window))
-        return rows_by_key(found, self._kind, self._window)
 
     @property
     def _column(self) -> str:

@@ -155,7 +155,7 @@ def _materialization(
         if target is None:
             metadata = inner_metadata(joint, result, window)
         else:
-            metadata = exit_metadata(joint, result)
+            metadata = exit_metadata(joint, target, result)
             version = data_version(context.instance, runtime, target, key, result, window)
         value = reference(runtime, name)
     return dg.MaterializeResult(asset_key=key, value=value, metadata=metadata, data_version=version)

@@ -10,13 +10,14 @@ import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.definitions.metadata.code_block import code_block
-from rivet_dagster.definitions.metadata.table_metadata import column_schema, table_name
+from rivet_dagster.definitions.metadata.table_metadata import column_schema, enforced, table_name
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.model.convert import shortened
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.storage import ColumnStatistics, Published
+from rivet_dagster.model.target import Target
 from rivet_dagster.redaction import redacted
 
 ROW_COUNT, PARTITION_ROW_COUNT = "dagster/row_count", "dagster/partition_row_count"
@@ -32,8 +33,8 @@ _COLUMNS, _CHARACTERS = 200, 100
 """How many columns have statistics, and how many characters a value of theirs may have."""
 
 
-def exit_metadata(joint: CompiledJoint, result: GroupResult) -> dict[str, Any]:
-    """Return the metadata of a group's exit; after an empty batch that was skipped, none about rows."""
+def exit_metadata(joint: CompiledJoint, target: Target, result: GroupResult) -> dict[str, Any]:
+    """Return the metadata of a group's exit, published as ``target``; none about rows where the batch was skipped."""
     phases = {name: round(seconds, 3) for name, seconds in result.phases.items()}
     metadata: dict[str, Any] = {
         "rivet/phases": dg.MetadataValue.json(phases),
@@ -52,7 +53,7 @@ def exit_metadata(joint: CompiledJoint, result: GroupResult) -> dict[str, Any]:
         **_bytes_written(result.published),
         "rivet/version": result.published.version,
         "dagster/uri": redacted(result.published.uri),
-        "dagster/column_schema": column_schema(columns, joint),
+        "dagster/column_schema": column_schema(columns, enforced(joint, target)),
         **_column_statistics(columns, result.values, joint.row_values),
         **_landed(result.published),
         **_inputs(result.published),

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 import dagster as dg
 
-from rivet_dagster.compiler.joints import CompiledJoint, SourceJoint
+from rivet_dagster.compiler.joints import CompiledJoint
 from rivet_dagster.model.check import AUDIT
-from rivet_dagster.model.check_plan import CompiledCheck
+from rivet_dagster.model.check_plan import Constraint
 from rivet_dagster.model.schema import Schema
+from rivet_dagster.model.target import Target
 
 
 def table_name(joint: CompiledJoint) -> str:
@@ -17,14 +18,12 @@ def table_name(joint: CompiledJoint) -> str:
     return f"{joint.catalog}.{joint.table}"
 
 
-def column_schema(columns: Schema, joint: CompiledJoint | None = None) -> dg.TableSchema:
-    """Return the columns of ``joint``, or of a table that is no joint; an unknown type reads ``?``.
-
-    Where a blocking check judges all rows of the table a column is not nullable, or unique.
-    """
-    judged = [check for check in joint.checks if check.blocking and _judges_all_rows(check, joint)] if joint else []
-    filled = _lower(column for check in judged if check.kind == "not_null" for column in check.columns)
-    unique = _lower(check.columns[0] for check in judged if check.kind == "unique" and len(check.columns) == 1)
+def column_schema(columns: Schema, constraints: Iterable[Constraint] = ()) -> dg.TableSchema:
+    """Return a table's columns with the constraints that hold of its rows; an unknown type reads ``?``."""
+    constraints = tuple(constraints)
+    filled = _lower(name for found in constraints if found.kind == "not_null" for name in found.columns)
+    keys = (found.columns for found in constraints if found.kind == "unique")
+    unique = _lower(columns[0] for columns in keys if len(columns) == 1)
     return dg.TableSchema(
         [
             dg.TableColumn(
@@ -39,11 +38,14 @@ def column_schema(columns: Schema, joint: CompiledJoint | None = None) -> dg.Tab
     )
 
 
-def _judges_all_rows(check: CompiledCheck, joint: CompiledJoint) -> bool:
-    """Return whether a check sees all rows: an assertion sees none of those that its batch is added to."""
-    if check.phase == AUDIT or isinstance(joint, SourceJoint):
-        return True
-    return joint.write_strategy.replaces_all and joint.partitions is None
+def enforced(joint: CompiledJoint, target: Target | None) -> tuple[Constraint, ...]:
+    """Return the constraints that the gate of ``joint`` enforces: blocking checks that judge all rows of its table.
+
+    An assertion does not judge the rows that its batch is added to.
+    """
+    judges_batches = target is not None and not target.is_its_batch
+    checks = (check for check in joint.checks if check.blocking and (check.phase == AUDIT or not judges_batches))
+    return tuple(check.queries.constraint for check in checks if check.queries.constraint is not None)
 
 
 def _lower(names: Iterable[str]) -> set[str]:

@@ -14,7 +14,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.metadata.code_block import sql_markdown
 from rivet_dagster.definitions.metadata.lineage import column_lineage, lineage_table
-from rivet_dagster.definitions.metadata.table_metadata import column_schema, table_name
+from rivet_dagster.definitions.metadata.table_metadata import column_schema, enforced, table_name
 from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.specs.context import TranslationContext
 from rivet_dagster.model.check_plan import CompiledCheck
@@ -113,7 +113,7 @@ def _metadata(joint: CompiledJoint, assembly: CompiledAssembly, project_dir: Pat
         if sql is not None and (key in own or len(sql) <= FUSED_SQL_LIMIT or joint.name == group.exit):
             metadata[key] = sql_markdown(sql)
     if joint.schema is not None:
-        metadata["dagster/column_schema"] = column_schema(joint.schema, joint)
+        metadata["dagster/column_schema"] = column_schema(joint.schema, enforced(joint, assembly.target(joint.name)))
     if joint.catalog is not None:
         metadata["dagster/table_name"] = table_name(joint)
         metadata["dagster/storage_kind"] = _catalog_type(joint, assembly)

@@ -45,9 +45,9 @@ def check_published(
     Where a batch is only a part of the table it is gone, and so are its assertions. Raises RVT-401 where nothing is
     published.
     """
-    joint = runtime.assembly.computed(name)
-    whole = joint.write_strategy.replaces_all and joint.partitions is None
-    there = [check for check in joint.checks if whole or check.phase == AUDIT]
+    joint, target = runtime.assembly.computed(name), runtime.assembly.target(name)
+    has_batch = target is not None and target.is_its_batch
+    there = [check for check in joint.checks if has_batch or check.phase == AUDIT]
     wanted = [check for check in there if checks is None or check.name in checks]
     if not wanted:
         return ()

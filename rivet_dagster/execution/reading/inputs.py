@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.listing import ListsFiles
 from rivet_dagster.compiler.group_query import FusedQuery
-from rivet_dagster.compiler.joints import CompiledJoint, ComputedJoint, QueryJoint, SourceJoint
+from rivet_dagster.compiler.joints import CompiledJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, is_configuration
+from rivet_dagster.execution.reading.external_rows import external_source_frame
 from rivet_dagster.execution.reading.landing import all_files, landing_zone, version_of
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.rendering import Rendered, render_whole
@@ -21,6 +22,7 @@ from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.inputs import FilesPosition, LandedFile, Position, UnknownPosition, VersionPosition
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Projection, Published
+from rivet_dagster.model.target import Target
 from rivet_dagster.sql.fuse import locate
 
 OF_THE_ENGINE = frozenset({"RVT-502", "RVT-506"})
@@ -51,7 +53,7 @@ def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> Mat
     target = runtime.assembly.target(joint.name)
     published = runtime.target_catalog(target.catalog).current(target.table) if target is not None else None
     if published is None:
-        return MaterializedRef(joint.name, engine.session, lambda session: _not_there(joint))
+        return MaterializedRef(joint.name, engine.session, lambda session: _not_there(joint.name, target))
     return published_reference(runtime, joint.name, published)
 
 
@@ -94,8 +96,8 @@ def source_frame(runtime: Runtime, joint: SourceJoint, session: EngineSession, w
     try:
         if joint.catalog == DAGSTER:
             own = window if joint.partitions is None else None
-            relation = runtime.external_assets.source(joint.table, joint.options, own)
-        elif joint.landing:
+            return external_source_frame(session, runtime.external_assets.source(joint.table, own), joint)
+        if joint.landing:
             relation = all_files(runtime, joint)
         else:
             relation = runtime.catalog(joint.catalog).relation(joint.table, joint.options)
@@ -215,8 +217,8 @@ def _view(runtime: Runtime, joint: CompiledJoint, session: EngineSession, window
     return frames(runtime, render_whole(group, joint.name), session, {}, window)[0]
 
 
-def _not_there(joint: ComputedJoint) -> Frame:
+def _not_there(name: str, target: Target | None) -> Frame:
     why = "has never been materialized"
-    if joint.retention == "run":
+    if target is not None and target.retention == "run":
         why += ", or has been evicted after its last reader (`retention: run`)"
-    raise RivetError("RVT-401", f"'{joint.name}' {why}", joint=joint.name)
+    raise RivetError("RVT-401", f"'{name}' {why}", joint=name)

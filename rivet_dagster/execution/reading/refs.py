@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs import parquet_rows
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.reading import arrow_rows
 from rivet_dagster.model.inputs import Position, UnknownPosition
 from rivet_dagster.model.relations import ArrowRows, Relation
 
@@ -46,17 +46,22 @@ class MaterializedRef:
     def to_arrow(self) -> pa.Table:
         """All rows in this process's memory. Raises RVT-401 where they are gone, RVT-503 where the query fails."""
         self._check_open()
-        if arrow_rows.needs_no_engine(self._stored):
+        if parquet_rows.needs_no_engine(self._stored):
             with _there(self.joint):
-                return arrow_rows.table(self._stored)
-        session = self._own_session()
-        return session.to_arrow(self.to_spark())
+                return parquet_rows.table(self._stored)
+        with self._frame_in_a_session() as (session, frame):
+            return session.to_arrow(frame)
 
     def to_spark(self) -> Any:
-        """The rows as a lazy frame of the joint's engine: a Spark DataFrame. Raises RVT-401, RVT-503."""
+        """Return the rows as a lazy frame of the joint's engine: a Spark DataFrame. Raises RVT-401, RVT-503.
+
+        The session that it belongs to lives as long as the handle.
+        """
         self._check_open()
+        if self._session is None:
+            self._session = self._open_session()
         if self._frame is None:
-            self._frame = self._make_frame(self._own_session())
+            self._frame = self._make_frame(self._session)
         return self._frame
 
     def to_arrow_batches(self) -> pa.RecordBatchReader:
@@ -65,9 +70,9 @@ class MaterializedRef:
         Raises RVT-401; reading raises RVT-503.
         """
         self._check_open()
-        if arrow_rows.needs_no_engine(self._stored):
+        if parquet_rows.needs_no_engine(self._stored):
             with _there(self.joint):
-                return arrow_rows.batches(self._stored)
+                return parquet_rows.batches(self._stored)
         if self._session is not None:
             return self._session.batches(self.to_spark())
         return self._batches_of_a_session()
@@ -76,9 +81,9 @@ class MaterializedRef:
     def schema(self) -> pa.Schema:
         """The columns' names and Arrow types; stored rows are not read for it."""
         self._check_open()
-        if arrow_rows.needs_no_engine(self._stored):
+        if parquet_rows.needs_no_engine(self._stored):
             with _there(self.joint):
-                return arrow_rows.schema(self._stored)
+                return parquet_rows.schema(self._stored)
         return self._ask("SELECT * FROM {rows} LIMIT 0").schema
 
     @property
@@ -95,10 +100,10 @@ class MaterializedRef:
         Raises RVT-401.
         """
         self._check_open()
-        if not arrow_rows.needs_no_engine(self._stored):
+        if not parquet_rows.needs_no_engine(self._stored):
             return None
         with _there(self.joint):
-            return arrow_rows.batches(self._stored)
+            return parquet_rows.batches(self._stored)
 
     def frame_in(self, session: EngineSession) -> Frame:
         """The rows as a frame that queries of ``session`` can use."""
@@ -169,14 +174,18 @@ class MaterializedRef:
         return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
     def _ask(self, sql: str) -> pa.Table:
-        session = self._own_session()
-        session.register("rivet_rows", self.to_spark())
-        return session.to_arrow(session.query(sql.format(rows="rivet_rows")))
+        with self._frame_in_a_session() as (session, frame), session.views():
+            session.register("rivet_rows", frame)
+            return session.to_arrow(session.query(sql.format(rows="rivet_rows")))
 
-    def _own_session(self) -> EngineSession:
-        if self._session is None:
-            self._session = self._open_session()
-        return self._session
+    @contextmanager
+    def _frame_in_a_session(self) -> Iterator[tuple[EngineSession, Frame]]:
+        """Give the rows as a frame, and its session: the handle's own where it has one, else one that ends here."""
+        if self._session is not None:
+            yield self._session, self.to_spark()
+            return
+        with self._open_session() as session:
+            yield session, self._make_frame(session)
 
     def _check_open(self) -> None:
         if self._closed:

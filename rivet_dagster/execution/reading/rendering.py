@@ -50,10 +50,11 @@ def render_for_run(
             continue
         target = runtime.assembly.target(later.sink)
         published = runtime.target_catalog(target.catalog).current(target.table) if target is not None else None
-        if published is None:
+        if target is None or published is None:
             continue
         if later.watermark:
-            value = watermark(runtime, runtime.assembly.computed(later.sink), published, session)
+            sink = runtime.assembly.computed(later.sink)
+            value = watermark(runtime, sink, target.watermark, published, session)
             if value is None:
                 continue
             parameters[watermark_of(later.sink)] = value

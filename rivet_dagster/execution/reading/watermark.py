@@ -8,16 +8,23 @@ from rivet_dagster.engines.contract import EngineSession, Typed
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.storage import Published
+from rivet_dagster.model.target import WatermarkColumn
 from rivet_dagster.model.watermark import Value, earlier, is_watermark_type, parse
 from rivet_dagster.sql.target import greatest_query, target_view
 
 
-def watermark(runtime: Runtime, sink: ComputedJoint, published: Published, session: EngineSession) -> Typed | None:
-    """Where reading goes on; None where everything is to be read. Raises RVT-511.
+def watermark(
+    runtime: Runtime,
+    sink: ComputedJoint,
+    declared: WatermarkColumn | None,
+    published: Published,
+    session: EngineSession,
+) -> Typed | None:
+    """Return the value after which a run reads; None where it reads everything. Raises RVT-511.
 
-    What a person set counts as it is; a value of the target goes back by the sink's ``lookback``.
+    An override counts as it is; the greatest value of the target goes back by the declared ``lookback``.
     """
-    column, type_ = watermark_column(sink, published)
+    column, type_ = watermark_column(sink, declared, published)
     catalog = runtime.catalog(published.catalog)
     override = catalog.watermark_override(published) if isinstance(catalog, HasWatermarks) else None
     if override is not None:
@@ -27,14 +34,15 @@ def watermark(runtime: Runtime, sink: ComputedJoint, published: Published, sessi
         return None
     if value != value:
         raise wrong_watermark(sink, f"the greatest value of '{column}' is NaN, which no other value is after")
-    return Typed(_moved_back(value, type_, sink), type_)
+    lookback = declared.lookback if declared is not None else None
+    return Typed(value if lookback is None else _moved_back(value, type_, lookback, sink), type_)
 
 
-def watermark_column(sink: ComputedJoint, published: Published) -> tuple[str, str]:
-    """The watermark column's name and type, as the published rows have them. Raises RVT-511."""
-    wanted = sink.write_strategy.watermark_column
-    if wanted is None:
+def watermark_column(sink: ComputedJoint, declared: WatermarkColumn | None, published: Published) -> tuple[str, str]:
+    """Return the watermark column's name and type as the published rows have them. Raises RVT-511."""
+    if declared is None:
         raise wrong_watermark(sink, "it has no `watermark_column`")
+    wanted = declared.column
     columns = {name.lower(): (name, type_) for name, type_ in published.statistics.columns}
     found = columns.get(wanted.lower())
     if found is None:
@@ -65,10 +73,7 @@ def _greatest(
     return found
 
 
-def _moved_back(value: Value, type_: str, sink: ComputedJoint) -> Value:
-    lookback = sink.write_strategy.options.get("lookback")
-    if lookback is None:
-        return value
+def _moved_back(value: Value, type_: str, lookback: str | float, sink: ComputedJoint) -> Value:
     try:
         return earlier(value, type_, lookback)
     except ValueError as error:

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
+from rivet_dagster.catalogs.external_assets import ExternalRows
 from rivet_dagster.engines.arrow_values import arrow_rows, convertible, untyped
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.reading.external_rows import external_frame
 from rivet_dagster.execution.reading.inputs import version_position
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.writing.publish import PAUSES
 from rivet_dagster.model.external_assets import Part, external_table
 from rivet_dagster.model.inputs import Position, UnknownPosition
-from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Published
 from rivet_dagster.model.write_plan import ReplaceAll
 
@@ -49,7 +50,7 @@ def external_reference(
     stored = runtime.external_assets
     versions = stored.whole(path) if keys is None else stored.partitions(path, keys, all_of_them=all_of_them)
     rows = sum(version.statistics.rows for version in versions)
-    return _reference(runtime, "/".join(path), stored.relation(path, versions), rows, version_position(*versions))
+    return _reference(runtime, "/".join(path), stored.rows(path, versions), rows, version_position(*versions))
 
 
 def _published(
@@ -64,7 +65,9 @@ def _published(
                 raise
         time.sleep(random.uniform(pauses[0] / 2, pauses[0]))
         # Of what has been written: the value itself may be gone with its reading.
-        again = _reference(runtime, table, whole.relation, whole.statistics.rows, UnknownPosition())
+        columns = whole.statistics.columns
+        stored = ExternalRows(columns, ((whole.relation, columns),))
+        again = _reference(runtime, table, stored, whole.statistics.rows, UnknownPosition())
         return _published(runtime, catalog, table, again, identity, pauses[1:])
 
 
@@ -99,12 +102,12 @@ def _frame(session: EngineSession, value: Any, rows: pa.RecordBatchReader | None
     return frame
 
 
-def _reference(runtime: Runtime, name: str, relation: Relation, rows: int, position: Position) -> MaterializedRef:
+def _reference(runtime: Runtime, name: str, stored: ExternalRows, rows: int, position: Position) -> MaterializedRef:
     def load(session: EngineSession) -> Frame:
-        return session.load(relation)
+        return external_frame(session, stored)
 
     return MaterializedRef(
-        name, runtime.default_engine.session, load, stored=relation, rows=rows, position=lambda: position
+        name, runtime.default_engine.session, load, stored=stored.relation, rows=rows, position=lambda: position
     )
 
 

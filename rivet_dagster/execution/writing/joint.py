@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -26,9 +26,10 @@ def write_joint(
     exit_name: str,
     transaction: TableTransaction,
     plan: WritePlan = REPLACE_ALL,
+    columns: Sequence[tuple[str, str]] = (),
     window: Window | None = None,
 ) -> None:
-    """Write the rows of the joint ``exit_name`` as ``plan`` says.
+    """Write the rows of the joint ``exit_name`` as ``plan`` says, which needs ``columns``, each after its option.
 
     With a window of partitions, what is read has the rows of these partitions alone; ``window`` says what that means in
     the table. Raises RVT-513 and what ``TableTransaction.write`` does.
@@ -39,7 +40,7 @@ def write_joint(
         with run.clock.phase(CONFIG):
             rendered = render_for_run(run.runtime, run.group, exit_name, run.started, session)
             frame = _result(run, exit_name, rendered, session)
-            _refuse_unknown_columns(joint, session, frame)
+            _refuse_unknown_columns(columns, session, frame)
             computing = partial(_at_its_line, run, joint, rendered)
             context = WriteContext(window, run.started, progress, joint.row_values, computing)
         with run.clock.phase(WRITE):
@@ -59,8 +60,7 @@ def _at_its_line(run: ThisRun, joint: ComputedJoint, rendered: Rendered) -> Iter
         raise
 
 
-def _refuse_unknown_columns(joint: ComputedJoint, session: EngineSession, frame: Frame) -> None:
-    wanted = joint.write_strategy.columns
+def _refuse_unknown_columns(wanted: Sequence[tuple[str, str]], session: EngineSession, frame: Frame) -> None:
     there = {name.lower() for name, _ in session.columns(frame)} if wanted else set()
     missing = [(option, name) for option, name in wanted if name.lower() not in there]
     if missing:

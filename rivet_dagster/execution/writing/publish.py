@@ -10,7 +10,7 @@ from dataclasses import replace
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
-from rivet_dagster.catalogs.rewriting.window import partition_rows
+from rivet_dagster.catalogs.partition_rows import rows_by_partition
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PUBLISH, QUALITY
@@ -83,7 +83,7 @@ def _attempt(
     clock = run.clock
     found = new_files(run.runtime, run.group)
     run = replace(run, given={**run.given, **refs(found)})
-    write_joint(run, joint.name, transaction, target.write, _window_of(run, target))
+    write_joint(run, joint.name, transaction, target.write, target.columns, _window_of(run, target))
     batch, whole = transaction.batch, transaction.whole
     empty = batch.statistics.rows == 0
     if empty and target.on_empty == "fail":
@@ -125,7 +125,7 @@ def _partition_rows(run: ThisRun, target: Target, stored: StoredRows) -> Mapping
     if window is None:
         return {}
     with run.session.views():
-        return partition_rows(run.session, stored, window)
+        return rows_by_partition(run.session, run.session.load(stored.relation), stored.statistics.columns, window)
 
 
 def _committed(

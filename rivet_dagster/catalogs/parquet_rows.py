@@ -1,4 +1,4 @@
-"""Stored rows read by this process alone, without an engine."""
+"""The rows of Parquet files as Arrow, read by this process alone, without an engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from rivet_dagster.model.relations import Files, Relation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_NOTED = b"org.apache.spark.sql.parquet.row.metadata"
+SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
+"""The key of a footer under which Spark writes its own schema of the file, as JSON."""
 
 
 def needs_no_engine(relation: Relation | None) -> TypeGuard[Files]:
@@ -84,10 +85,10 @@ def _parts(relation: Files) -> list[Any]:
 
 
 def _meant(found: pa.Schema) -> pa.Schema:
-    """The types that Spark meant: it stores an interval of days as a whole number, and notes beside what that is."""
+    """Return the types that Spark's own schema tells: it stores an interval of days as a whole number."""
     import pyarrow as pa
 
-    noted = (found.metadata or {}).get(_NOTED)
+    noted = (found.metadata or {}).get(SPARK_SCHEMA)
     if noted is None or b"interval day" not in noted:
         return found
     kinds = {field["name"]: field["type"] for field in json.loads(noted)["fields"]}
