@@ -74,7 +74,7 @@ def check_kind(name: str) -> Any:
 
 
 def is_own_kind(name: str) -> bool:
-    """Whether a kind of checks comes with this package, so that it says the same as long as the package does."""
+    """Return whether a kind of checks comes with this package, so that it says the same as long as the package does."""
     return name in _BUILT_IN[CHECKS]
 
 
@@ -107,7 +107,7 @@ def refuse_wrong_options(plugin: type[Plugin], subject: str, options: Mapping[st
 
 
 def is_unexpanded(value: Any) -> bool:
-    """Whether ``value`` still waits for an environment variable, so that nobody can judge it yet.
+    """Return whether ``value`` still waits for an environment variable, so that nobody can judge it yet.
 
     >>> is_unexpanded("${DATA}/raw"), is_unexpanded(2)
     (True, False)

@@ -208,7 +208,7 @@ class RivetError(Exception):
 
     @property
     def is_transient(self) -> bool:
-        """Whether trying the same again makes sense."""
+        """Return whether trying the same again makes sense."""
         return all(d.code in TRANSIENT for d in self.diagnostics)
 
     @property
@@ -221,7 +221,7 @@ class RivetError(Exception):
 
 
 def is_configuration(code: str) -> bool:
-    """Whether ``code`` is about manifest, profile or machine rather than about a joint or a run."""
+    """Return whether ``code`` is about manifest, profile or machine rather than about a joint or a run."""
     return code.startswith("RVT-1") or code == "RVT-501"
 
 

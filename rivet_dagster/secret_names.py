@@ -22,7 +22,7 @@ _ABOUT = frozenset(
 
 
 def names_secret(name: str) -> bool:
-    """Whether the value of an option of this name is a secret.
+    """Return whether the value of an option of this name is a secret.
 
     >>> [name for name in ("password", "fs.s3a.secret.key", "accessKey", "keyStorePassword") if names_secret(name)]
     ['password', 'fs.s3a.secret.key', 'accessKey', 'keyStorePassword']
@@ -38,7 +38,7 @@ def names_secret(name: str) -> bool:
 
 
 def names_secret_parameter(name: str, before: str = "") -> bool:
-    """Whether ``name=...`` in a text, after the character ``before``, is a secret.
+    """Return whether ``name=...`` in a text, after the character ``before``, is a secret.
 
     Many columns are keys, so that ``key`` alone is one in the query of an address only.
 

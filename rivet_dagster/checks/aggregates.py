@@ -54,5 +54,5 @@ class RowCheck(AggregateCheck):
 
 
 def names_an_aggregate(column: str) -> bool:
-    """Whether a pass has a column of that name, which an expression in it may mean."""
+    """Return whether a pass has a column of that name, which an expression in it may mean."""
     return column.lower().startswith(PREFIX)

@@ -61,7 +61,7 @@ class RunReport:
 
     @property
     def tells_why(self) -> bool:
-        """Whether it says what kept a run that did not succeed from succeeding."""
+        """Return whether it says what kept a run that did not succeed from succeeding."""
         return bool(self.errors) or self.exit_code not in (1, 2)
 
     def to_dict(self) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class PlanDiff:
 
     @property
     def empty(self) -> bool:
-        """Whether the plans give the same rows."""
+        """Return whether the plans give the same rows."""
         return self == PlanDiff()
 
     def to_json(self) -> str:
@@ -74,7 +74,7 @@ def read_plan(text: str, place: str) -> CompiledAssembly:
 
 
 def _is_whole(plan: CompiledAssembly) -> bool:
-    """Whether what a comparison reads is there, and of its type."""
+    """Return whether what a comparison reads is there, and of its type."""
     if not isinstance(plan.joints, tuple) or not isinstance(plan.errors, tuple):
         return False
     return all(

@@ -23,7 +23,7 @@ class Incremental:
 
     @property
     def watermark(self) -> bool:
-        """Whether the text binds the watermark of the sink."""
+        """Return whether the text binds the watermark of the sink."""
         return watermark_of(self.sink) in self.parameters
 
 

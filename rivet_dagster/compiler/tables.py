@@ -89,7 +89,7 @@ def check_stored_tables(graph: Graph, tables: Tables, stored: Collection[str], f
 
 
 def share(these: Collection[Location], those: Collection[Location]) -> bool:
-    """Whether something lies in one of the locations on either side.
+    """Return whether something lies in one of the locations on either side.
 
     >>> share([("raw", "*.csv")], [("raw", "a.csv")]), share([("raw", "*.csv")], [("raw", "a")])
     (True, False)

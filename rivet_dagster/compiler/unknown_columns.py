@@ -33,7 +33,7 @@ def check_query(
 
 
 def check_source(joint: Joint, table: Schema | None, found: Diagnostics) -> bool:
-    """Whether ``columns`` or ``filter`` of a source name a column that its ``table`` does not have."""
+    """Return whether ``columns`` or ``filter`` of a source name a column that its ``table`` does not have."""
     unknown = {
         "columns": _in_text(projection(joint.name, joint.columns, None, None), {joint.name: table}),
         "filter": _in_text(projection(joint.name, (), joint.filter, None), {joint.name: table}),

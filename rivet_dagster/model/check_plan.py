@@ -96,7 +96,7 @@ class CompiledCheck:
 
     @property
     def blocking(self) -> bool:
-        """Whether its failure keeps the data from being published."""
+        """Return whether its failure keeps the data from being published."""
         return self.severity == ERROR
 
 

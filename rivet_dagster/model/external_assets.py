@@ -42,7 +42,7 @@ class Stored(Protocol):
 
 
 def is_external(joint: Stored) -> bool:
-    """Whether a joint is a source that stands for another Dagster asset."""
+    """Return whether a joint is a source that stands for another Dagster asset."""
     return joint.type == SOURCE and joint.catalog == DAGSTER
 
 

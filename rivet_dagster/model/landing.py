@@ -22,7 +22,7 @@ class Landing:
 
 
 def landing_options(options: Mapping[str, Any]) -> tuple[Landing | None, dict[str, Any]]:
-    """Whether a source is a landing zone, and its other options; raises ValueError.
+    """Return whether a source is a landing zone, and its other options; raises ValueError.
 
     >>> landing_options({"landing": True, "sep": ";"})
     (Landing(archive=False), {'sep': ';'})

@@ -51,7 +51,7 @@ class Partitions:
 
     @property
     def of_time(self) -> bool:
-        """Whether each partition is a span of time."""
+        """Return whether each partition is a span of time."""
         return self.type != STATIC
 
     @property
@@ -65,7 +65,7 @@ class Partitions:
         return (self.type, self.start, self.end, self.timezone, self.values)
 
     def chosen_by(self, other: Partitions) -> bool:
-        """Whether a window of ``other`` says which of these partitions it is about.
+        """Return whether a window of ``other`` says which of these partitions it is about.
 
         >>> day, hour = Partitions("daily", "day", "2024-01-01"), Partitions("hourly", "at", "2024-01-01")
         >>> day.chosen_by(hour), day.chosen_by(Partitions("static", "region", values=("eu",)))

@@ -127,7 +127,7 @@ def _nulls(counts: list[int | None]) -> int | None:
 
 
 def _holds(column: str, statistics: Statistics, holds: Callable[[Any, Any], bool]) -> bool:
-    """Whether a condition holds between the bounds of a column, or the column has no value but NULL."""
+    """Return whether a condition holds between the bounds of a column, or the column has no value but NULL."""
     known = _known(column, statistics)
     if known.nulls == statistics.rows:
         return True

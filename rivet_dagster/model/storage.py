@@ -44,7 +44,7 @@ class Statistics:
     values: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
     def tells_max(self, column: str) -> bool:
-        """Whether ``values`` tells the greatest value of a column, or that it has none."""
+        """Return whether ``values`` tells the greatest value of a column, or that it has none."""
         found = self.values.get(column.lower())
         return found is not None and (found.max is not None or found.nulls == self.rows)
 

@@ -40,5 +40,5 @@ class Target:
 
     @property
     def takes_whole_batches(self) -> bool:
-        """Whether every run gives it all of its rows, or all of those of the run's partitions."""
+        """Return whether every run gives it all of its rows, or all of those of the run's partitions."""
         return isinstance(self.write, ReplaceAll)

@@ -27,7 +27,7 @@ class Override:
 
 
 def is_watermark_type(type_: str) -> bool:
-    """Whether a column of a type, as Spark's SQL writes it, can be a watermark."""
+    """Return whether a column of a type, as Spark's SQL writes it, can be a watermark."""
     return type_ in _BITS or type_ in _READERS or _DECIMAL.fullmatch(type_) is not None
 
 

@@ -68,7 +68,7 @@ class WriteStrategy:
 
     @property
     def replaces_all(self) -> bool:
-        """Whether the batch is all that the table, or the run's partitions of it, then hold."""
+        """Return whether the batch is all that the table, or the run's partitions of it, then hold."""
         return self.mode in ("replace", "truncate_insert")
 
     @property

@@ -48,7 +48,7 @@ def read_observations(dagster: Section) -> tuple[ObservationSchedule, ...]:
 
 
 def is_named(section: Section, name: str) -> bool:
-    """Whether Dagster takes the name; that it does not is collected as an error."""
+    """Return whether Dagster takes the name; that it does not is collected as an error."""
     if not _NAME.fullmatch(name):
         section.wrong("RVT-104", "Dagster's names are letters, digits and '_'")
         return False

@@ -93,7 +93,7 @@ class Template:
 
 
 def is_template(sql: str) -> bool:
-    """Whether ``sql`` holds a mark of Jinja's: all else is no template, and is left as it is."""
+    """Return whether ``sql`` holds a mark of Jinja's: all else is no template, and is left as it is."""
     return _MARKED.search(sql) is not None
 
 

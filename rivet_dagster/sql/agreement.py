@@ -12,7 +12,7 @@ from rivet_dagster.sql.lexer import pieces
 
 
 def same_quotes(code: str, tokens: Iterable[Token]) -> bool:
-    """Whether each of ``tokens``, those of sqlglot for ``code``, is in quotes exactly where Spark's lexer is.
+    """Return whether each of ``tokens``, those of sqlglot for ``code``, is in quotes exactly where Spark's lexer is.
 
     What only Spark's lexer takes for code, or for a text, would be missing in what is said of the query.
     """

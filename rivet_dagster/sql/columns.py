@@ -159,7 +159,7 @@ def _either(one: Column, other: Column, adds_rows: bool) -> Column:
 
 
 def may_be_several(item: exp.Expr) -> bool:
-    """Whether an item without an alias may be a generator, which makes several columns, or end in a star."""
+    """Return whether an item without an alias may be a generator, which makes several columns, or end in a star."""
     return isinstance(item, exp.Anonymous | exp.UDTF | exp.Dot)
 
 

@@ -61,7 +61,7 @@ def _calls_non_deterministic(query: Query) -> bool:
 
 
 def _limits_unordered_pipe(query: Query) -> bool:
-    """Whether a ``|> LIMIT`` is not right behind a ``|> ORDER BY``: the tree does not tell their order."""
+    """Return whether a ``|> LIMIT`` is not right behind a ``|> ORDER BY``: the tree does not tell their order."""
     if "|>" not in query.text:
         return False
     operators: list[TokenType | None] = [None]  # the last one of each open parenthesis

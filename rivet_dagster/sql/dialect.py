@@ -168,7 +168,7 @@ def _tables_as_selects(tokens: list[Token]) -> list[Token]:
 
 
 def _is_query_of_a_table(before: list[str], tokens: list[Token], position: int) -> bool:
-    """Whether the word TABLE stands where a query begins (``before`` it two words), with a name behind it."""
+    """Return whether the word TABLE stands where a query begins (``before`` it two words), with a name behind it."""
     begins = before[1] in {"(", *_SET_OPERATIONS} or (before[1] in ("ALL", "DISTINCT") and before[0] in _SET_OPERATIONS)
     if not begins or position + 1 == len(tokens):
         return False

@@ -62,5 +62,5 @@ def _reads(tree: exp.Expr, visible: dict[str, Counter[str]]) -> Counter[str]:
 
 
 def _is_authored(cte: exp.CTE) -> bool:
-    """Whether the CTE stands in the text: only the parser's own have this slot."""
+    """Return whether the CTE stands in the text: only the parser's own have this slot."""
     return "key_expressions" in cte.args

@@ -107,7 +107,7 @@ class Scope:
         return found
 
     def lacks(self, parts: Sequence[str]) -> bool:
-        """Whether a name of one or two parts is surely none that this scope or one around it knows."""
+        """Return whether a name of one or two parts is surely none that this scope or one around it knows."""
         relation = self.relations.get(parts[0].lower())
         if relation is not None and (len(parts) == 1 or relation.find(parts[1]) is not ABSENT):
             return False

@@ -135,7 +135,7 @@ _OF_A_TABLE = frozenset(("this", "alias", "sample", "db", "catalog"))
 
 
 def _is_plain(select: exp.Select) -> bool:
-    """Whether it has no clause that may give names a meaning which is not known here."""
+    """Return whether it has no clause that may give names a meaning which is not known here."""
     if any(value for key, value in select.args.items() if key not in _UNDERSTOOD):
         return False
     if any(isinstance(item, exp.QueryTransform) for item in select.expressions):

@@ -39,7 +39,7 @@ def limits_in(text: str) -> dict[str, int]:
 
 
 def daemon_lives(environ: Mapping[str, str]) -> bool:
-    """Whether the daemons that the instance needs have all given signs of life lately."""
+    """Return whether the daemons that the instance needs have all given signs of life lately."""
     return _call(environ, "dagster-daemon", "liveness-check").returncode == 0
 
 

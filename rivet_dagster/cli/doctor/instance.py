@@ -64,7 +64,7 @@ def storage(settings: Settings) -> str:
 
 
 def run_monitoring(settings: Settings) -> Finding:
-    """Whether somebody sees that a run has crashed, and frees the slots of pools that it held."""
+    """Return whether somebody sees that a run has crashed, and frees the slots of pools that it held."""
     declared = settings.get("run_monitoring") or {}
     remedy = f"Set enabled and free_slots_after_run_end_seconds under run_monitoring, {EXAMPLE}."
     if not declared.get("enabled"):
@@ -75,7 +75,7 @@ def run_monitoring(settings: Settings) -> Finding:
 
 
 def pools(settings: Settings, limits: Mapping[str, int] | None, needs: Needs) -> Iterator[Finding]:
-    """Whether each engine's pool has the limit that the profile gives the engine, and other pools have any."""
+    """Return whether each engine's pool has the limit that the profile gives the engine, and other pools have any."""
     if limits is None:
         text = "this instance's storage cannot limit pools: each run starts as many steps as it likes"
         yield doubtful("pools", text, "Run `dagster instance migrate`.")
@@ -97,7 +97,7 @@ def pools(settings: Settings, limits: Mapping[str, int] | None, needs: Needs) ->
 
 
 def retention(settings: Settings, needs: Needs) -> Iterator[Finding]:
-    """Whether the ticks of the project's schedules and sensors are deleted some day."""
+    """Return whether the ticks of the project's schedules and sensors are deleted some day."""
     if not needs.ticking:
         return
     missing = [kind for kind in ("schedule", "sensor") if not (settings.get("retention") or {}).get(kind)]
@@ -109,7 +109,7 @@ def retention(settings: Settings, needs: Needs) -> Iterator[Finding]:
 
 
 def freshness(settings: Settings, needs: Needs) -> Iterator[Finding]:
-    """Whether somebody looks after the freshness policies of the project."""
+    """Return whether somebody looks after the freshness policies of the project."""
     if not needs.fresh:
         return
     count = f"{len(needs.fresh)} asset{'' if len(needs.fresh) == 1 else 's'} with a freshness policy"
@@ -121,7 +121,7 @@ def freshness(settings: Settings, needs: Needs) -> Iterator[Finding]:
 
 
 def daemon(alive: bool, needs: Needs) -> Finding:
-    """Whether Dagster's daemon runs, without which nothing ticks and no run leaves the queue."""
+    """Return whether Dagster's daemon runs, without which nothing ticks and no run leaves the queue."""
     if alive:
         return in_order("daemon", "alive")
     if not needs.running:

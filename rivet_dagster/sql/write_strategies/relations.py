@@ -29,7 +29,7 @@ def joined(query: exp.Select, other: str, how: str, on: exp.Expr) -> exp.Select:
 
 
 def same_values(columns: Columns, left: str, right: str) -> exp.Expr:
-    """Whether two rows are equal in all ``columns``, NULL to NULL.
+    """Return whether two rows are equal in all ``columns``, NULL to NULL.
 
     Spark does not compare maps and variants: as JSON they may differ where only their order does.
 

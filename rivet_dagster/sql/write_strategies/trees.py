@@ -50,7 +50,7 @@ def row_of(columns: Sequence[str], *within: str) -> exp.Struct:
 
 
 def same(columns: Sequence[str], left: Sequence[str], right: Sequence[str]) -> exp.Expr:
-    """Whether ``columns`` are equal on both sides; NULL equals NULL, and no columns are always equal.
+    """Return whether ``columns`` are equal on both sides; NULL equals NULL, and no columns are always equal.
 
     >>> text(same(["id", "net"], ["batch"], ["target"]))
     '`batch`.`id` IS NOT DISTINCT FROM `target`.`id` AND `batch`.`net` IS NOT DISTINCT FROM `target`.`net`'
