@@ -1,7 +1,7 @@
-"""Every error a user can meet: one registry of codes, one record, one exception.
+"""All errors that a user can meet: the registry of codes, the diagnostic and the exception.
 
-The hundreds digit of a code says whose fault it is: 1 configuration, 2 a declaration, 3 the assembly of joints,
-4 storage, 5 engines and runs.
+The hundreds digit of a code is its area: 1 configuration, 2 a declaration, 3 the assembly of joints, 4 storage,
+5 engines and runs.
 """
 
 from __future__ import annotations
@@ -130,18 +130,18 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-519": "Run the joint on another engine, or choose another catalog.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
-"""Each code with the remediation shown where the place of the error has no better one."""
+"""The remediation of each code, shown where the code that raises the error gives no more specific one."""
 
 
 TRANSIENT = frozenset({"RVT-406", "RVT-510", "RVT-518"})
-"""What may well not happen again when the same is tried again."""
+"""Codes of errors that may not recur when the same step is tried again."""
 
 
 @dataclass(frozen=True)
 class Diagnostic:
     """One error or warning: what is wrong, where, and what to do.
 
-    ``file`` is relative to the project where it lies inside it; ``line`` counts from 1. No secret stands in it.
+    ``file`` is relative to the project if it lies inside it; ``line`` counts from 1. The texts are redacted.
     """
 
     code: str
@@ -157,21 +157,21 @@ class Diagnostic:
         object.__setattr__(self, "remediation", redacted(remediation))
 
     def __str__(self) -> str:
-        place = self.file or ""
+        location = self.file or ""
         if self.file and self.line:
-            place += f":{self.line}"
+            location += f":{self.line}"
         subject = f"joint {self.joint}: " if self.joint else ""
-        text = f"{self.code} {place + ': ' if place else ''}{subject}{self.message}"
+        text = f"{self.code} {location + ': ' if location else ''}{subject}{self.message}"
         return f"{text}\n    {self.remediation}" if self.remediation else text
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as the command line's JSON shows it."""
+        """Return the fields as the command line prints them in JSON."""
         fields = asdict(self)
         return {key: fields[key] for key in ("code", "message", "joint", "file", "line", "remediation")}
 
 
 class RivetError(Exception):
-    """One or several diagnostics, raised together.
+    """One or more diagnostics, raised together.
 
     >>> print(RivetError("RVT-106", "no profile 'prod'", remediation="Use one of: default."))
     RVT-106 no profile 'prod'
@@ -195,7 +195,7 @@ class RivetError(Exception):
 
     @classmethod
     def of(cls, diagnostics: Iterable[Diagnostic]) -> RivetError:
-        """One exception whose message holds every one of ``diagnostics`` (at least one)."""
+        """Return one exception whose message holds all of ``diagnostics`` (at least one)."""
         error = cls.__new__(cls)
         error.diagnostics = tuple(diagnostics)
         Exception.__init__(error, "\n".join(str(d) for d in error.diagnostics))
@@ -208,12 +208,12 @@ class RivetError(Exception):
 
     @property
     def is_transient(self) -> bool:
-        """Return whether trying the same again makes sense."""
+        """Whether a retry may succeed: all diagnostics are transient."""
         return all(d.code in TRANSIENT for d in self.diagnostics)
 
     @property
     def exit_code(self) -> int:
-        """10 where everything is configuration (RVT-1xx), else 1."""
+        """10 if all diagnostics are about configuration (RVT-1xx), else 1."""
         return 10 if all(is_configuration(d.code) for d in self.diagnostics) else 1
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -221,14 +221,15 @@ class RivetError(Exception):
 
 
 def is_configuration(code: str) -> bool:
-    """Return whether ``code`` is about manifest, profile or machine rather than about a joint or a run."""
+    """Return whether ``code`` is about the manifest, the profile or the machine, not about a joint or a run."""
     return code.startswith("RVT-1") or code == "RVT-501"
 
 
 def nearest(name: str, known: Iterable[str], *, listed: bool = True, cutoff: float = 0.6) -> str:
-    """A closing hint for a message about an unknown name, empty where nothing is near and nothing is known.
+    """Return the end of a message about an unknown name: the most similar known names, or a list of the known ones.
 
-    Where nothing is near (``cutoff``: 1 is the same) it lists what is known, if ``listed``.
+    ``cutoff`` is the least similarity, where 1 means equal. Without a similar name the known names are listed if
+    ``listed``; the hint is empty where there is nothing to show.
 
     >>> nearest("upstrem", ["upstream", "owners"])
     "; did you mean 'upstream'?"
