@@ -1,4 +1,4 @@
-"""``rivet-dagster watermark``: how far sinks have read, and from where the next run reads on."""
+"""``rivet-dagster watermark``: list, set and reset the watermarks from which sinks read on."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from rivet_dagster.model.watermark import Override, as_text, parse
 
 
 def watermark_command(options: argparse.Namespace) -> int:
-    """List the watermarks, or set or reset one for the next run; no engine starts."""
+    """List the watermarks, or set or reset one for the next run, without starting an engine."""
     _check_usage(options)
     root = Path(options.project).resolve()
     assembly = compile_directory(root, options.profile).raise_errors()
     specs = {spec.name: spec for spec in assembly.catalogs}
-    made = [joint for joint in assembly.joints if isinstance(joint, SinkJoint)]
-    sinks = {sink.name: sink for sink in made if sink.write_strategy.watermark_column is not None}
+    all_sinks = [joint for joint in assembly.joints if isinstance(joint, SinkJoint)]
+    sinks = {sink.name: sink for sink in all_sinks if sink.write_strategy.watermark_column is not None}
     chosen = sinks if options.sink is None else {options.sink: _sink(options.sink, sinks, assembly)}
     catalogs = {
         j.catalog: capable(open_catalog(specs[j.catalog], root, os.environ), HasWatermarks) for j in chosen.values()
@@ -59,7 +59,7 @@ def _sink(name: str, sinks: dict[str, SinkJoint], assembly: CompiledAssembly) ->
 
 
 def _list(sinks: dict[str, SinkJoint], catalogs: dict[str, HasWatermarks]) -> None:
-    """A line for each sink; what is wrong with some is raised when all others have been told."""
+    """Print a line for each sink, then raise the errors of those that have one."""
     wrong: list[Diagnostic] = []
     if not sinks:
         print("no sink has a `watermark_column`")
@@ -85,7 +85,7 @@ def _line(sink: SinkJoint, catalog: HasWatermarks, published: Published) -> str:
 
 
 def _override(sink: SinkJoint, catalog: HasWatermarks, text: str | None) -> None:
-    """Set what the next run reads from; None is everything. Raises RVT-409."""
+    """Set the value from which the next run reads on; None reads everything. Raise RVT-409."""
     published = catalog.current(sink.table)
     if published is None:
         remedy = "Run it: a first run reads everything."
