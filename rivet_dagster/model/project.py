@@ -67,5 +67,5 @@ class Project:
 
 
 def is_of_block(error: Diagnostic) -> bool:
-    """Return whether an error is in the ``dagster:`` block, on which no joint depends; others of the file are raised."""
+    """Return whether an error is in the ``dagster:`` block, on which no joint depends; others are raised."""
     return error.joint is None and error.file == MANIFEST

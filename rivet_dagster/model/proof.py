@@ -141,7 +141,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {">": gt, ">=": ge, "<": lt,
 
 
 def _compares(least: Any, greatest: Any, operator: str, constant: Constant) -> bool:
-    """Return whether the comparison holds for min and max; the order of strings depends on a collation, so never for it."""
+    """Return whether the comparison holds for min and max; not for an order of strings: collations differ."""
     value = _as(constant, least)
     if value is None or (isinstance(value, str | bool) and operator != "="):
         return False
