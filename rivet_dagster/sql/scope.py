@@ -180,8 +180,8 @@ class Scope:
             return
         pairs = [(entry, other) for entry, other in keys if entry is not None and other is not None]
         merged = [_merged(entry, other, side) for entry, other in pairs]
-        rest_left = [entry for entry in left if entry not in [ours for ours, _ in pairs]]
-        rest_right = [entry for entry in right if entry not in [theirs for _, theirs in pairs]]
+        left_only = [entry for entry in left if entry not in [ours for ours, _ in pairs]]
+        right_only = [entry for entry in right if entry not in [theirs for _, theirs in pairs]]
         if side in _LEFT_ONLY:
             self.columns = merged + left_only
             return
