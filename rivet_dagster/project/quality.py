@@ -44,7 +44,7 @@ def beside_joint(file: str) -> QualityFile | None:
 
 
 def quality_folder(root: Path, folder: str | None) -> list[QualityFile]:
-    """Return the quality files in the folder, at any depth; a YAML file, or a SQL file's folder, has its joint's name."""
+    """Return the quality files in the folder, at any depth; a YAML file or a SQL file's folder has its joint's name."""
     if folder is None:
         return []
     return [
