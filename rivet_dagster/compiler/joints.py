@@ -24,9 +24,9 @@ class ColumnReference:
 
 @dataclass(frozen=True, slots=True)
 class ColumnLineage:
-    """The columns that an output column is made from: of the direct upstream, and of the sources behind it.
+    """The columns from which an output column is computed: of the direct upstream, and of the sources.
 
-    ``sources`` is None where the way there is not certain. What only filters, joins or groups rows is not listed.
+    ``sources`` is None where they are not certain. Columns that only filter, join or group rows are not listed.
     """
 
     column: str
@@ -36,13 +36,13 @@ class ColumnLineage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Joint:
-    """What joints of every type have.
+    """The attributes of joints of every type.
 
-    ``group`` is its fused group, ``asset_group`` its group in Dagster. ``catalog`` and ``table`` say where a source is
-    read or a joint is published: both are None for a joint that is not stored, and those of its group's target for one
-    that is. ``options`` are those of that table's storage, ``step`` those of the step that runs the group;
-    ``row_values`` says whether Dagster may show values of its rows. ``schema`` is None where no column is known;
-    ``lineage`` has no entry for a column whose origin is not certain.
+    ``group`` is its fused group, ``asset_group`` its group in Dagster. ``catalog`` and ``table`` are where a source is
+    read or a joint is published: those of its group's target for a stored joint, None for a joint that is not stored.
+    ``options`` are the options of that table's storage, ``step`` those of the step that runs the group; ``row_values``
+    is whether Dagster may show values of its rows. ``schema`` is None where no column is known; ``lineage`` has no
+    entry for a column whose origin is not certain.
     """
 
     name: str
@@ -73,7 +73,7 @@ class _Joint:
 class SourceJoint(_Joint):
     """A table that the project reads.
 
-    ``sql`` is its projection: ``columns``, ``filter`` and ``limit``. ``landing`` is there where it is a landing zone.
+    ``sql`` is its projection: ``columns``, ``filter`` and ``limit``. ``landing`` is None unless it is a landing zone.
     """
 
     type: Literal["source"] = "source"
@@ -88,7 +88,7 @@ class SourceJoint(_Joint):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Computed(_Joint):
-    """What computed joints have: where they are stored, their rows are written as ``write_strategy`` says."""
+    """The attributes of computed joints: ``write_strategy`` is how their rows are written where they are stored."""
 
     write_strategy: WriteStrategy = WriteStrategy()
     retention: str = "latest"
@@ -96,9 +96,9 @@ class _Computed(_Joint):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryJoint(_Computed):
-    """A query: ``sql`` is its author's text, which begins on ``sql_line`` of its file.
+    """A SQL joint: ``sql`` is the user's query, which begins on ``sql_line`` of its file.
 
-    Of a template ``sql`` is what a first run gets and ``sql_incremental`` what later ones do, None where that is the
+    For a template ``sql`` is the query of a first run and ``sql_incremental`` that of later runs, None where it is the
     same.
     """
 
@@ -132,4 +132,4 @@ ComputedJoint = QueryJoint | FunctionJoint | SinkJoint
 """A joint whose rows a run computes."""
 
 CompiledJoint = SourceJoint | ComputedJoint
-"""A joint of the plan, resolved."""
+"""A joint of the plan."""
