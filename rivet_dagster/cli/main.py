@@ -113,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     examining = commands.add_parser("doctor", help="whether machine, project, storage and Dagster are fit for runs")
     _add_globals(examining)
 
-    sweeping = commands.add_parser("sweep", help="remove what runs that died left in the catalogs")
+    sweeping = commands.add_parser("sweep", help="remove the leftovers of dead runs from the catalogs")
     _add_globals(sweeping)
 
     versions = commands.add_parser("versions", help="the versions of a joint's table, and which of them readers see")

@@ -54,7 +54,7 @@ def wrong_observation(names: Sequence[str], joints: Mapping[str, Stored]) -> str
         elif joints[name].type != SOURCE:
             wrong.append(f"'{name}' is of type {joints[name].type}: it is made, not observed")
         elif is_external(joints[name]):
-            wrong.append(f"'{name}' is the asset {joints[name].table}, which tells of itself")
+            wrong.append(f"'{name}' is the asset {joints[name].table}, which reports its own materializations")
     return "; ".join(wrong) or (None if names else "no source is named")
 
 

@@ -28,7 +28,7 @@ def packages() -> Iterator[Finding]:
     try:
         declared = requires(_DISTRIBUTION) or []
     except PackageNotFoundError:
-        text = "rivet_dagster runs from its source tree: nothing tells which versions it takes"
+        text = "rivet_dagster runs from its source tree: the versions that it requires are not known"
         yield doubtful("packages", text, "Install it: pip install -e .")
         declared = []
     wrong = [error for text in declared if (error := _misfit(Requirement(text))) is not None]
