@@ -44,8 +44,8 @@ class AnnotatedText:
 def read_annotations(text: str, marker: str) -> AnnotatedText:
     """Read the annotations of a file whose comments begin with ``marker``; blank lines and comments may be between.
 
-    >>> found = read_annotations("-- rivet:eager: true\\n\\n-- by day\\nSELECT 1\\n", "--")
-    >>> found.annotations, found.body, found.body_line
+    >>> annotated = read_annotations("-- rivet:eager: true\\n\\n-- by day\\nSELECT 1\\n", "--")
+    >>> annotated.annotations, annotated.body, annotated.body_line
     ((Annotation(key='eager', text='true', line=1),), '-- by day\\nSELECT 1', 3)
     """
     lines = split_lines(text)

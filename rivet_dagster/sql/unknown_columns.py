@@ -35,8 +35,8 @@ def unknown_columns(sql: str, tree: exp.Expr, tables: Mapping[str, Schema | None
     >>> from rivet_dagster.model.schema import Field
     >>> from rivet_dagster.sql.dialect import read_query
     >>> sql = "SELECT o.id, nett * 2 AS twice FROM orders o WHERE twice > 1"
-    >>> found = unknown_columns(sql, read_query(sql).tree, {"orders": (Field("id"), Field("net"))})
-    >>> [one.name + one.hint for one in found]
+    >>> unknown = unknown_columns(sql, read_query(sql).tree, {"orders": (Field("id"), Field("net"))})
+    >>> [column.name + column.hint for column in unknown]
     ["nett; did you mean 'net'?", 'twice; known: id, net']
     """
     return judged_columns(sql, tree, tables)[1]
@@ -50,7 +50,7 @@ def judged_columns(
         return output_columns(tree, tables), ()
     search = _Search()
     columns = output_columns(tree, tables, search)
-    return columns, tuple(unknown for _, unknown in sorted(search.found.items()))
+    return columns, tuple(unknown for _, unknown in sorted(search.unknown.items()))
 
 
 def unknown_column(name: str, relation: str, schema: Schema) -> UnknownColumn | None:
@@ -71,7 +71,7 @@ class _Search:
     """Visits each SELECT of a query, first those in its FROM."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[int, str], UnknownColumn] = {}
+        self.unknown: dict[tuple[int, str], UnknownColumn] = {}
         """Unknown columns by their position in the text and their name."""
         self._seen: set[int] = set()
 
@@ -112,7 +112,7 @@ class _Search:
         parts = [part.name for part in column.parts]
         if scope.lacks(parts):
             position, name = column.parts[0].meta, ".".join(parts)
-            self.found[position.get("start", 0), name] = UnknownColumn(name, position.get("line"), _hint(parts, scope))
+            self.unknown[position.get("start", 0), name] = UnknownColumn(name, position.get("line"), _hint(parts, scope))
 
 
 def _hint(parts: Sequence[str], scope: Scope) -> str:
