@@ -112,7 +112,9 @@ class _Search:
         parts = [part.name for part in column.parts]
         if scope.lacks(parts):
             position, name = column.parts[0].meta, ".".join(parts)
-            self.unknown[position.get("start", 0), name] = UnknownColumn(name, position.get("line"), _hint(parts, scope))
+            self.unknown[position.get("start", 0), name] = UnknownColumn(
+                name, position.get("line"), _hint(parts, scope)
+            )
 
 
 def _hint(parts: Sequence[str], scope: Scope) -> str:
