@@ -94,5 +94,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    # What looks for components asks for every name: the dg command does.
+    # The dg command, when it looks for components, reads every name listed here.
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""The compile cache: what earlier compilations found out, so that only what has changed is read again."""
+"""The compile cache: results of earlier compilations, so that only changed files and queries are parsed again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 class CompileCache:
-    """Values of plain data (what JSON holds) by the text they follow from, and by nothing else.
+    """Plain data (what JSON can hold), keyed by the text from which it was computed and by nothing else.
 
-    It only saves time: what it lacks is worked out and put into it. ``known`` are values as JSON, read when they are
-    got; ``used`` is what this compilation got or put, all that the next one can need.
+    It only saves time: the caller computes a missing value and puts it into the cache. ``known`` holds values as JSON
+    text, parsed when they are read; ``used`` holds what this compilation read or added: all that the next can need.
 
     >>> cache = CompileCache()
     >>> cache.get("length", "abc"), cache.put("length", "abc", 3), cache.get("length", "abc")
@@ -27,23 +27,23 @@ class CompileCache:
         self._new: dict[str, Any] = {}
 
     def get(self, kind: str, text: str) -> Any:
-        """Return the value for ``text``, else None."""
+        """Return the value computed from ``text``, None where there is none."""
         key = _key(kind, text)
         if key in self._new:
             return self._new[key]
-        found = self.known.get(key)
-        if found is None:
+        cached = self.known.get(key)
+        if cached is None:
             return None
-        self._got[key] = found
-        return _JSON.raw_decode(found)[0]
+        self._got[key] = cached
+        return _JSON.raw_decode(cached)[0]
 
     def put(self, kind: str, text: str, value: Any) -> None:
-        """Add a value that is not None and that will not be changed."""
+        """Add a value, which must not be None and must not be changed afterwards."""
         self._new[_key(kind, text)] = value
 
     @property
     def used(self) -> dict[str, str]:
-        """Each value on one line, those of earlier compilations first."""
+        """The values that this compilation read or added, each as one line of JSON, those of earlier ones first."""
         return self._got | {key: json.dumps(value, separators=(",", ":")) for key, value in self._new.items()}
 
 

@@ -1,4 +1,4 @@
-"""Finding plugins by entry point, and judging what a profile gives them."""
+"""Find plugins by entry point, and validate the options that a profile gives them."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ _BUILT_IN = {
         "relationship": "rivet_dagster.checks.relationship:Relationship",
     },
 }
-"""Also found where the package runs from its source tree, without an installed distribution."""
+"""Built-in plugins are also found when the package runs from its source tree, without an installed distribution."""
 
 
 class Plugin(Protocol):
-    """What catalogs and engines have in common."""
+    """The class attributes and methods that catalogs and engines have in common."""
 
     options: ClassVar[frozenset[str]]
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """What is wrong with the values of ``options``: a sentence by key."""
+        """Return what is wrong with the values of ``options``: the end of a sentence about the option, by its key."""
 
 
 def plugins(group: str) -> dict[str, EntryPoint]:
-    """The plugins of ``group`` by their type, none of them imported.
+    """Return the plugins of ``group`` by type, without importing them.
 
     >>> sorted(plugins(CATALOGS))
     ['filesystem'...]
@@ -53,7 +53,7 @@ def plugins(group: str) -> dict[str, EntryPoint]:
 
 
 def plugin_class(group: str, type_: str) -> Any:
-    """The class of the plugin ``type_``. Raises RVT-109 where there is none or it cannot be imported."""
+    """Return the class of the plugin ``type_``. Raise RVT-109 where there is none or it cannot be imported."""
     known = plugins(group)
     if type_ not in known:
         raise RivetError("RVT-109", f"no {_WORDS[group]} is of type '{type_}'{nearest(type_, known)}")
@@ -62,19 +62,19 @@ def plugin_class(group: str, type_: str) -> Any:
 
 @cache
 def check_kind(name: str) -> Any:
-    """Return the class of a kind of checks, None where there is none. Raises RVT-109 where it cannot be imported.
+    """Return the class of a kind of check, None where there is none. Raise RVT-109 where it cannot be imported.
 
-    A kind of our own is found without a look at what is installed, which takes long.
+    A built-in kind is found without scanning the installed distributions, which takes long.
     """
     built_in = _BUILT_IN[CHECKS].get(name)
     if built_in is not None:
         return _loaded(EntryPoint(name, built_in, CHECKS))
-    found = plugins(CHECKS).get(name)
-    return None if found is None else _loaded(found)
+    plugin = plugins(CHECKS).get(name)
+    return None if plugin is None else _loaded(plugin)
 
 
 def is_own_kind(name: str) -> bool:
-    """Whether a kind of checks comes with this package, so that it says the same as long as the package does."""
+    """Return whether a kind of check is built in, so that its behaviour changes only with this package's version."""
     return name in _BUILT_IN[CHECKS]
 
 
@@ -87,27 +87,27 @@ def _loaded(plugin: EntryPoint) -> Any:
 
 
 def option_errors(plugin: type[Plugin], subject: str, options: Mapping[str, Any]) -> list[Diagnostic]:
-    """What is wrong with the options given to ``plugin``: unknown keys, wrong values, missing ones.
+    """Return what is wrong with the options given to ``plugin``: unknown keys, wrong values, missing keys.
 
     ``subject`` begins each message, as in ``catalog 'raw'``.
     """
-    found = []
+    errors = []
     for key in sorted(set(options) - plugin.options):
         message = f"{subject} has the unknown option '{key}'{nearest(key, plugin.options)}"
-        found.append(Diagnostic("RVT-103", message))
+        errors.append(Diagnostic("RVT-103", message))
     for key, sentence in plugin.check(options).items():
-        found.append(Diagnostic("RVT-104" if key in options else "RVT-105", f"{subject}: `{key}` {sentence}"))
-    return found
+        errors.append(Diagnostic("RVT-104" if key in options else "RVT-105", f"{subject}: `{key}` {sentence}"))
+    return errors
 
 
 def refuse_wrong_options(plugin: type[Plugin], subject: str, options: Mapping[str, Any]) -> None:
-    """Raise one RivetError with all of ``option_errors`` where there are any."""
-    if found := option_errors(plugin, subject, options):
-        raise RivetError.of(found)
+    """Raise one RivetError with all errors of ``option_errors``, if there are any."""
+    if errors := option_errors(plugin, subject, options):
+        raise RivetError.of(errors)
 
 
 def is_unexpanded(value: Any) -> bool:
-    """Whether ``value`` still waits for an environment variable, so that nobody can judge it yet.
+    """Return whether ``value`` refers to an environment variable not yet expanded, so that it cannot be validated yet.
 
     >>> is_unexpanded("${DATA}/raw"), is_unexpanded(2)
     (True, False)

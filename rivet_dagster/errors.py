@@ -1,7 +1,7 @@
-"""Every error a user can meet: one registry of codes, one record, one exception.
+"""All errors that a user can meet: the registry of codes, the diagnostic and the exception.
 
-The hundreds digit of a code says whose fault it is: 1 configuration, 2 a declaration, 3 the assembly of joints,
-4 storage, 5 engines and runs.
+The hundreds digit of a code is its area: 1 configuration, 2 a declaration, 3 the assembly of joints, 4 storage,
+5 engines and runs.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-317": "Give the joints that one sink writes the same columns, of the same types.",
     "RVT-318": "Correct the source's `table` or its catalog, or give its `schema`; the plan holds without it.",
     "RVT-319": "Name a source with `options: {landing: true}`; every other joint is read as ref('joint').",
-    "RVT-320": "Say which sink it is about, and ask only under {% if is_incremental() %} for what a first run has not.",
+    "RVT-320": "Say which sink it is about, and ask only under {% if is_incremental() %} for what a first run lacks.",
     "RVT-321": "Correct the source's `options`: `landing` and `archive` are for a source on a directory or a glob that "
     "the catalog can list.",
     "RVT-322": "Name a column of the joint's own rows: a DATE, TIMESTAMP, TIMESTAMP_NTZ or a STRING like 2024-01-31; "
@@ -97,9 +97,9 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-401": "Materialize the joint first.",
     "RVT-402": "Give the sink's catalog a `path` on a POSIX file system that engine and Dagster both see.",
     "RVT-403": "Create the file or correct `table` and the catalog's path.",
-    "RVT-404": "Move what stands there away, or choose another table name.",
+    "RVT-404": "Move the existing files away, or choose another table name.",
     "RVT-405": "Run it again; another run published the same table in between.",
-    "RVT-406": "Run it again: this run was silent for so long that others had to take it for dead.",
+    "RVT-406": "Run it again: this run sent no heartbeat for so long that other runs considered it dead.",
     "RVT-407": "Run it again; if that does not help, look at the disk, and at who else writes to its `.rivet`.",
     "RVT-408": "Name one that `rivet-dagster versions list JOINT` shows.",
     "RVT-409": "Give a value of the column's type; `rivet-dagster watermark list` shows columns and types.",
@@ -115,14 +115,14 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-505": "Return a MaterializedRef, pyarrow Table or RecordBatchReader, pandas, polars or Spark frame.",
     "RVT-506": "Run the groups of different engines in processes of their own.",
     "RVT-507": "Look at the samples of the failed checks; correct the data or the check.",
-    "RVT-508": "Look why the query gives no rows, or set `on_empty` to write or skip.",
+    "RVT-508": "Find out why the query gives no rows, or set `on_empty` to write or skip.",
     "RVT-509": "Annotate the input as MaterializedRef, pyarrow.Table, or a pandas, polars or Spark DataFrame.",
     "RVT-510": "Run it again; `options: {retries: 3, retry_delay: 30s}` on the joint does so by itself.",
     "RVT-511": "Correct `watermark_column` or `lookback` of the sink's `write_strategy`.",
     "RVT-512": "Have the query give rows of the run's partitions alone, or run the partitions that it gives rows of.",
     "RVT-513": "Give the batch these columns, or correct the options of `write_strategy`.",
     "RVT-514": "Have the query give the table's columns and types, or set `on_schema_change` to add or ignore.",
-    "RVT-515": "Have the query give one row a key, or name in `order_by` what decides which row counts.",
+    "RVT-515": "Have the query give one row a key, or name in `order_by` the columns that decide which row is used.",
     "RVT-516": "Have the query leave out such rows, or give them a value.",
     "RVT-517": "Have each partition be a run of its own: `backfill_policy=BackfillPolicy.multi_run()`, or none.",
     "RVT-518": "Give it more time with `timeout`, or look at `rivet/spark_plan` for what takes so long; "
@@ -130,18 +130,18 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-519": "Run the joint on another engine, or choose another catalog.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
-"""Each code with the remediation shown where the place of the error has no better one."""
+"""The remediation of each code, shown where the code that raises the error gives no more specific one."""
 
 
 TRANSIENT = frozenset({"RVT-406", "RVT-510", "RVT-518"})
-"""What may well not happen again when the same is tried again."""
+"""Codes of errors that may not recur when the same step is tried again."""
 
 
 @dataclass(frozen=True)
 class Diagnostic:
     """One error or warning: what is wrong, where, and what to do.
 
-    ``file`` is relative to the project where it lies inside it; ``line`` counts from 1. No secret stands in it.
+    ``file`` is relative to the project if it lies inside it; ``line`` counts from 1. The texts are redacted.
     """
 
     code: str
@@ -157,21 +157,21 @@ class Diagnostic:
         object.__setattr__(self, "remediation", redacted(remediation))
 
     def __str__(self) -> str:
-        place = self.file or ""
+        location = self.file or ""
         if self.file and self.line:
-            place += f":{self.line}"
+            location += f":{self.line}"
         subject = f"joint {self.joint}: " if self.joint else ""
-        text = f"{self.code} {place + ': ' if place else ''}{subject}{self.message}"
+        text = f"{self.code} {location + ': ' if location else ''}{subject}{self.message}"
         return f"{text}\n    {self.remediation}" if self.remediation else text
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as the command line's JSON shows it."""
+        """Return the fields as the command line prints them in JSON."""
         fields = asdict(self)
         return {key: fields[key] for key in ("code", "message", "joint", "file", "line", "remediation")}
 
 
 class RivetError(Exception):
-    """One or several diagnostics, raised together.
+    """One or more diagnostics, raised together.
 
     >>> print(RivetError("RVT-106", "no profile 'prod'", remediation="Use one of: default."))
     RVT-106 no profile 'prod'
@@ -195,7 +195,7 @@ class RivetError(Exception):
 
     @classmethod
     def of(cls, diagnostics: Iterable[Diagnostic]) -> RivetError:
-        """One exception whose message holds every one of ``diagnostics`` (at least one)."""
+        """Return one exception whose message holds all of ``diagnostics`` (at least one)."""
         error = cls.__new__(cls)
         error.diagnostics = tuple(diagnostics)
         Exception.__init__(error, "\n".join(str(d) for d in error.diagnostics))
@@ -208,12 +208,12 @@ class RivetError(Exception):
 
     @property
     def is_transient(self) -> bool:
-        """Whether trying the same again makes sense."""
+        """Whether a retry may succeed: all diagnostics are transient."""
         return all(d.code in TRANSIENT for d in self.diagnostics)
 
     @property
     def exit_code(self) -> int:
-        """10 where everything is configuration (RVT-1xx), else 1."""
+        """10 if all diagnostics are about configuration (RVT-1xx), else 1."""
         return 10 if all(is_configuration(d.code) for d in self.diagnostics) else 1
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -221,14 +221,15 @@ class RivetError(Exception):
 
 
 def is_configuration(code: str) -> bool:
-    """Whether ``code`` is about manifest, profile or machine rather than about a joint or a run."""
+    """Return whether ``code`` is about the manifest, the profile or the machine, not about a joint or a run."""
     return code.startswith("RVT-1") or code == "RVT-501"
 
 
 def nearest(name: str, known: Iterable[str], *, listed: bool = True, cutoff: float = 0.6) -> str:
-    """A closing hint for a message about an unknown name, empty where nothing is near and nothing is known.
+    """Return the end of a message about an unknown name: the most similar known names, or a list of the known ones.
 
-    Where nothing is near (``cutoff``: 1 is the same) it lists what is known, if ``listed``.
+    ``cutoff`` is the least similarity, where 1 means equal. Without a similar name the known names are listed if
+    ``listed``; the hint is empty where there is nothing to show.
 
     >>> nearest("upstrem", ["upstream", "owners"])
     "; did you mean 'upstream'?"

@@ -1,4 +1,4 @@
-"""From a directory to a plan: the one place where files, plugins and the compiler meet."""
+"""Compile a directory: read its files, load its plugins and run the compiler."""
 
 from __future__ import annotations
 
@@ -31,34 +31,34 @@ def compile_directory(
     introspect: bool = False,
     recall: bool = False,
 ) -> CompiledAssembly:
-    """The plan of the project in ``project_dir``; wrong joints stand in its ``errors``.
+    """Compile the project in ``project_dir`` and return its plan; errors in joints are in the plan's ``errors``.
 
-    ``profile`` defaults to RIVET_PROFILE, else ``default``; ``joints`` are added to those in files; with ``introspect``
-    the catalogs are asked for the columns of sources; with ``recall`` those of sources that no catalog tells now are
-    what it told when it was last asked, and what is then wrong with a column is a warning: the table may have changed.
-    Raises RivetError where manifest or profile cannot be used, but for the ``dagster:`` block, whose errors stand in
-    the plan with those of the joints, and RVT-599 in place of any other exception.
+    ``profile`` defaults to RIVET_PROFILE, else ``default``; ``joints`` are added to those declared in files. With
+    ``introspect`` the catalogs are asked for the columns of sources. With ``recall`` a source whose columns are not
+    known now has the columns of its last introspection; errors about these are warnings, as the table may have changed.
+    Raises RivetError where the manifest or the profile cannot be used, except for the ``dagster:`` block, whose errors
+    are in the plan with those of the joints. Any other exception is raised as RVT-599.
 
-    What files and queries say is remembered in ``.rivet/cache``, so that next time only changed ones are read closely.
+    The results of parsing are cached in ``.rivet/cache``, so that only changed files and queries are parsed next time.
     """
     root = Path(project_dir)
     with without_collector(), _defects():
         cache = read_cache(root)
         project = read_project(root, profile, environ, joints, cache)
         environ = os.environ if environ is None else environ
-        told = introspection(project, root, environ, cache) if introspect else Introspection()
-        earlier = last_told(project, cache)  # always, so that it stays in the cache
+        introspected = introspection(project, root, environ, cache) if introspect else Introspection()
+        earlier = last_told(project, cache)  # even without `recall`: reading it keeps it in the cache
         if recall:
-            told = told.with_earlier(earlier)
+            introspected = introspected.with_earlier(earlier)
         places = resolved_places(project, root, environ)
-        plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), cache, told, places)
+        plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), cache, introspected, places)
         write_cache(root, cache)
     return plan
 
 
 @contextmanager
 def _defects() -> Iterator[None]:
-    """Raise an exception that is no RivetError as one: who loads definitions shows nothing else in a readable way."""
+    """Raise any other exception as a RivetError: the only one that is shown readably while definitions are loaded."""
     try:
         yield
     except RivetError:
@@ -69,9 +69,10 @@ def _defects() -> Iterator[None]:
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Plans and definitions only grow while they are made: to look through them for garbage takes a third of the time.
+    """Suspend garbage collection while the block runs.
 
-    What is there at the end counts as old, so that it is not looked through at once, but when old objects next are.
+    Objects only accumulate while plans and definitions are built, and collecting takes a third of the time. Those that
+    exist at the end move to the oldest generation, so that they are scanned only with the next full collection.
     """
     was_enabled = gc.isenabled()
     gc.disable()

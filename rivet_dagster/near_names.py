@@ -1,4 +1,4 @@
-"""Hints for wrong names where many names are known, and many may be wrong."""
+"""Hints for unknown names, fast where there are many known names and many unknown ones."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _COMPARED = 50
 
 
 class NearNames:
-    """Known names, of which only those that share the most pairs of letters with a wrong one are compared to it.
+    """Known names; an unknown name is compared only to those that share the most pairs of letters with it.
 
-    The pairs that fewest names have are counted first, and no more than it takes to tell: what a hint costs does not
-    grow with the names.
+    The rarest pairs are counted first, and counting stops at a limit, so that the cost of a hint does not grow with the
+    number of names.
 
     >>> names = NearNames(["orders", "customers", "order_items"])
     >>> names.hint("custmers"), names.hint("custmers", but="customers", listed=False), names.hint("x")
@@ -27,9 +27,9 @@ class NearNames:
         self._unsorted = names
 
     def hint(self, name: str, but: str | None = None, *, listed: bool = True) -> str:
-        """What ``nearest`` says of the names other than ``but``."""
+        """Return the hint of ``nearest`` for the names other than ``but``."""
         close = nearest(name, [known for known in self._alike(name) if known != but], listed=False)
-        first = [known for known in self._names[:14] if known != but]  # it shows 12 of them, and whether there are more
+        first = [known for known in self._names[:14] if known != but]  # `nearest` lists 12, and says if there are more
         return close or (nearest(name, first) if listed else "")
 
     def _alike(self, name: str) -> list[str]:
@@ -48,14 +48,14 @@ class NearNames:
 
     @cached_property
     def _having(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        names_by_pair: dict[str, list[str]] = {}
         for name in self._names:
             for pair in _pairs(name):
-                found.setdefault(pair, []).append(name)
-        return found
+                names_by_pair.setdefault(pair, []).append(name)
+        return names_by_pair
 
 
 def _pairs(name: str) -> list[str]:
-    """Each pair of neighbours once, the name's beginning and end among them."""
+    """Return each pair of adjacent letters once, with marks for the beginning and the end of the name."""
     padded = f"^{name}$"
-    return sorted({padded[place : place + 2] for place in range(len(padded) - 1)})
+    return sorted({padded[start : start + 2] for start in range(len(padded) - 1)})

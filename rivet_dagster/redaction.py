@@ -1,14 +1,13 @@
-"""Secrets kept out of texts: every text that leaves the process passes ``redacted``.
+"""Redaction of secrets: every text that leaves the process passes ``redacted``.
 
 Two things count as secrets:
 
-- the values that this process was told to keep, with ``remember``: those of expanded ``${VAR}``, and literal ones that
-  stand under a key like ``password``;
-- what has the shape of a secret: passwords in addresses, tokens and signatures in queries, ``password=...``.
+- the values passed to ``remember``: those of expanded ``${VAR}``, and literal values of a key like ``password``;
+- text that has the form of a secret: passwords in URLs, tokens and signatures in query strings, ``password=...``.
 
-A value of four to seven characters counts where it stands as a word of its own, so that the value ``data`` leaves
-``database`` alone; a longer one counts anywhere. The longest one wins, percent-encoded forms count, too. Shorter
-values, ``true``, ``false``, ``null`` and ``none`` are no secrets.
+A value of four to seven characters is redacted only as a whole word, so that the value ``data`` leaves ``database``
+alone; a longer one is redacted anywhere. The longest match wins, and percent-encoded forms match, too. Shorter values,
+``true``, ``false``, ``null`` and ``none`` are not secrets.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from threading import Lock
 from rivet_dagster.secret_names import names_secret_parameter
 
 MASK = "***"
-"""The text in the place of a secret; the value of a ``${VAR}`` reads ``${VAR}``."""
+"""The text shown instead of a secret; the value of a ``${VAR}`` is shown as ``${VAR}``."""
 
 _SHORTEST, _ANYWHERE = 4, 8
 _NO_SECRETS = frozenset({"true", "false", "null", "none"})
 
 
 class Redactor:
-    """The secrets of a process.
+    """The secrets known to a process.
 
     >>> redactor = Redactor()
     >>> redactor.remember("pa/ss", "${PASSWORD}")
@@ -41,23 +40,23 @@ class Redactor:
         self._lock = Lock()
 
     def remember(self, value: str, shown: str = MASK) -> None:
-        """Show ``shown`` in place of ``value`` from now on, and of each line of it, and what it holds of secrets."""
+        """Show ``shown`` instead of ``value`` from now on, and of each line of it and each secret inside it."""
         lines = [line for line in value.splitlines() if len(line.strip()) >= _ANYWHERE]
         values = {value, *lines, *secrets_in(value)} if len(lines) > 1 else {value, *secrets_in(value)}
-        new = {text: shown for one in values if _is_secret(text := one.strip()) and text not in self._shown}
+        new = {text: shown for part in values if _is_secret(text := part.strip()) and text not in self._shown}
         if not new:
             return
         with self._lock:
             self._shown |= new
-            # Of two with one beginning the longer must be tried first.
+            # Of two values with the same beginning, the longer must be tried first.
             ordered = sorted(self._shown, key=lambda text: (-len(text), text))
             replacements = ["", *(self._shown[text] for text in ordered)]
-            # First what is a reference already: its name may be somebody's value.
+            # References come first: the name of a variable may also be a secret value.
             forms = [_REFERENCE, *map(_form, ordered)]
             self._known = re.compile("|".join(f"({form})" for form in forms)), replacements
 
     def redacted(self, text: str) -> str:
-        """``text`` without secrets; redacting it again changes nothing."""
+        """Return ``text`` without secrets; redacting the result again changes nothing."""
         if self._known is not None:
             pattern, replacements = self._known
             text = pattern.sub(lambda match: replacements[(match.lastindex or 1) - 1] or match[0], text)
@@ -65,7 +64,7 @@ class Redactor:
 
 
 def without_shapes(text: str) -> str:
-    """``text`` without what has the shape of a secret, whatever this process knows.
+    """Return ``text`` without parts that have the form of a secret, whatever values this process knows.
 
     >>> without_shapes("AccountKey=abc==;EndpointSuffix=core, Authorization: Bearer abcdef")
     'AccountKey=***;EndpointSuffix=core, Authorization: Bearer ***'
@@ -79,12 +78,12 @@ _process = Redactor()
 
 
 def remember(value: str, shown: str = MASK) -> None:
-    """Keep ``value`` out of every text of this process from now on; ``shown`` stands in its place."""
+    """Redact ``value`` in every text of this process from now on; ``shown`` replaces it."""
     _process.remember(value, shown)
 
 
 def redacted(text: str) -> str:
-    """``text`` without secrets.
+    """Return ``text`` without secrets.
 
     >>> redacted("cannot open sc://spark:15002/;token=abc, nor s3://key:word@lake/raw?sig=x%2Fy")
     'cannot open sc://spark:15002/;token=*** nor s3://lake/raw?sig=***'
@@ -93,25 +92,25 @@ def redacted(text: str) -> str:
 
 
 def secrets_in(text: str) -> set[str]:
-    """Return the parts of ``text`` that have the shape of a secret.
+    """Return the parts of ``text`` that have the form of a secret.
 
     >>> sorted(secrets_in("sc://spark/;token=abcd;user_id=ann;x-gate=efgh"))
     ['abcd', 'efgh']
     """
-    found = {match["secret"] for shape in (_USER, _BEARER) for match in shape.finditer(text)}
+    secrets = {match["secret"] for shape in (_USER, _BEARER) for match in shape.finditer(text)}
     for match in _ASSIGNED.finditer(text):
         if names_secret_parameter(match["name"], match["before"]):
-            found.add(match["secret"].strip("\"'"))
+            secrets.add(match["secret"].strip("\"'"))
     for match in _CONNECT.finditer(text):
         pairs = (pair.partition("=") for pair in match["secret"].split(";"))
-        found.update(value for name, _, value in pairs if name not in _CONNECT_NAMES)
-    return found - {""}
+        secrets.update(value for name, _, value in pairs if name not in _CONNECT_NAMES)
+    return secrets - {""}
 
 
 def without_secrets(error: BaseException) -> BaseException:
-    """``error`` and what led to it, as somebody else may show them; the text of none holds a secret.
+    """Return ``error``, with its causes and contexts, without secrets in any text, for others to show.
 
-    An exception with a secret in its text is replaced by one of the same name, with the same traceback.
+    An exception with a secret in its text is replaced by one of the same class name, with the same traceback.
     """
     return _shown_error(error, {})
 
@@ -129,11 +128,11 @@ def _shown_error(error: BaseException, seen: dict[int, BaseException]) -> BaseEx
     cause, context, suppressed = error.__cause__, error.__context__, error.__suppress_context__
     shown.__cause__ = None if cause is None else _shown_error(cause, seen)
     shown.__context__ = None if context is None else _shown_error(context, seen)
-    shown.__suppress_context__ = suppressed  # which setting the cause changes
+    shown.__suppress_context__ = suppressed  # setting the cause has changed it
     return shown
 
 
-# The shapes of secrets
+# The forms of secrets in text
 
 _REFERENCE = r"\$\{\w+\}"
 _SHOWN = rf"(?:{_REFERENCE}|\*{{3,}}(?:\(redacted\))?)"
@@ -158,7 +157,7 @@ def _assigned(match: re.Match[str]) -> str:
 
 
 def _connected(match: re.Match[str]) -> str:
-    """The address of a server; each of its parameters is sent along as a header, whatever its name is."""
+    """Redact the parameters of a Spark Connect URL: the client sends each as a header, whatever its name."""
     pairs = [pair.partition("=") for pair in match["secret"].split(";")]
     shown = ";".join(
         name + equals + (value if name in _CONNECT_NAMES or _ALL_SHOWN.match(value) else value and MASK)
@@ -175,7 +174,7 @@ _SHAPES = (
 )
 
 
-# The forms of a value
+# The forms in which a known value appears
 
 
 def _is_secret(value: str) -> bool:
@@ -183,7 +182,7 @@ def _is_secret(value: str) -> bool:
 
 
 def _form(value: str) -> str:
-    """A regular expression without groups that finds ``value`` as it is, percent-encoded or escaped."""
+    """Return a regular expression without groups that matches ``value`` as it is, percent-encoded or escaped."""
     form = "".join(map(_character, re.sub(r"\s+", " ", value)))
     if len(value) >= _ANYWHERE:
         return form

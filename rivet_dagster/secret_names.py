@@ -1,4 +1,4 @@
-"""Which names are those of secrets: of options in a profile, and of parameters in any text."""
+"""Recognition of names of secrets: of options in a profile, and of parameters in any text."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ABOUT = frozenset(
     "lifetime limit location max min mode name path policy prefix provider providers ref renewal required size store "
     "timeout ttl type uri url version".split()
 )
-"""A word behind that of a secret which says that the value is about it, as in ``credentials.provider``."""
+"""Words after a secret's word which say that the value only describes the secret, as in ``credentials.provider``."""
 
 
 def names_secret(name: str) -> bool:
-    """Whether the value of an option of this name is a secret.
+    """Return whether the value of an option of this name is a secret.
 
     >>> [name for name in ("password", "fs.s3a.secret.key", "accessKey", "keyStorePassword") if names_secret(name)]
     ['password', 'fs.s3a.secret.key', 'accessKey', 'keyStorePassword']
@@ -38,9 +38,9 @@ def names_secret(name: str) -> bool:
 
 
 def names_secret_parameter(name: str, before: str = "") -> bool:
-    """Whether ``name=...`` in a text, after the character ``before``, is a secret.
+    """Return whether ``value`` in ``name=value``, after the character ``before``, is a secret.
 
-    Many columns are keys, so that ``key`` alone is one in the query of an address only.
+    Many columns are named ``key``, so that ``key`` by itself is a secret only in the query string of a URL.
 
     >>> names_secret_parameter("X-Amz-Signature"), names_secret_parameter("customer_key")
     (True, False)
@@ -72,6 +72,6 @@ def _before(words: list[str], at: int) -> str:
 
 
 def _behind(words: list[str], at: int) -> str:
-    """The next word that is not itself a secret's."""
+    """Return the next word that does not itself name a secret."""
     following = (word for word in words[at + 1 :] if not _is_secret_word(word) and not word.endswith("key"))
     return next(following, "")

@@ -1,1 +1,1 @@
-"""The kinds of quality checks, one a file."""
+"""The built-in kinds of quality checks, one in each file."""

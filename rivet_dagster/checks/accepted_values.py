@@ -1,4 +1,4 @@
-"""accepted_values: a column holds no value but those of a list."""
+"""accepted_values: a column contains only values of a list."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _values(value: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class AcceptedValues(RowCheck):
-    """A violation is a row with another value; NULL is none."""
+    """A violation is a row with another value; a NULL is no violation."""
 
     column: str
     values: tuple[str | int | float | bool, ...]

@@ -1,4 +1,4 @@
-"""Kinds whose violations an aggregate over the rows counts, so that several share one pass over them."""
+"""Kinds whose violations are counted by an aggregate over the rows, so that several checks share one query."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rivet_dagster.model.check_plan import BoundQuery, InOnePass
 from rivet_dagster.sql import trees
 
 Bound = tuple[exp.Expr, Mapping[str, Any]]
-"""A tree and the values of its named parameters."""
+"""An expression and the values of its named parameters."""
 
 PREFIX = "check_"
-"""What the names of aggregates in a pass begin with."""
+"""The prefix of the names of aggregates in a query of several checks."""
 
 
 class AggregateCheck(CheckKind):
-    """A kind whose violations one aggregate counts."""
+    """A kind whose violations are counted by one aggregate."""
 
     @abstractmethod
     def aggregate(self, prefix: str) -> Bound:
-        """Return what gives the number of violations; the names of its parameters begin with ``prefix``."""
+        """Return the aggregate of the number of violations; the names of its parameters begin with ``prefix``."""
 
     def counting(self, joint: str, number: int) -> InOnePass:
         name = f"{PREFIX}{number}"
@@ -37,11 +37,11 @@ class AggregateCheck(CheckKind):
 
 
 class RowCheck(AggregateCheck):
-    """A kind whose violations are rows that meet a condition of their own columns."""
+    """A kind whose violations are rows that satisfy a condition on their own columns."""
 
     @abstractmethod
     def broken(self, prefix: str) -> Bound:
-        """Return the condition under which a row is a violation: true, never NULL, counts."""
+        """Return the condition under which a row is a violation; it counts if true, not if NULL."""
 
     def aggregate(self, prefix: str) -> Bound:
         condition, values = self.broken(prefix)
@@ -54,5 +54,5 @@ class RowCheck(AggregateCheck):
 
 
 def names_an_aggregate(column: str) -> bool:
-    """Whether a pass has a column of that name, which an expression in it may mean."""
+    """Return whether a column may be confused with an aggregate, to which an expression in the query could refer."""
     return column.lower().startswith(PREFIX)

@@ -1,4 +1,4 @@
-"""What a kind of check is: its options, what it reads, how its violations are counted and shown, and what proves it."""
+"""The interface of kinds of checks: options, tables read, counting and showing of violations, and proofs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ CORRECT_SQL = "Correct the check's SQL."
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a check; a warning where it is not ``certain``: only the engine can tell.
+    """An error in a check, or only a warning if it is not ``certain``, as only the engine can decide.
 
-    ``line`` is that of the check's SQL, counted from 1.
+    ``line`` is the line in the check's SQL, counted from 1.
     """
 
     message: str
@@ -30,9 +30,9 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What can be said of a check before it is compiled.
+    """The facts about a check that are known before it is compiled.
 
-    ``tables`` are the relations that it reads, joints or not, ``joints`` by option those that must be joints.
+    ``tables`` are the relations that it reads, joints or not; ``joints`` are the names, by option, that must be joints.
     """
 
     tables: tuple[str, ...] = ()
@@ -41,60 +41,60 @@ class Reading:
 
 
 class CheckKind(ABC):
-    """One kind of check; an instance holds what one check was given, each option a field.
+    """A kind of check; an instance holds the options of one check as its fields.
 
-    Subclasses are frozen dataclasses, found by entry point in the group ``rivet_dagster.checks`` under the ``type`` of
-    their checks. What they give is plain data and follows from the options alone. ``joint`` is the name of the joint
-    whose rows are judged, and of the relation that holds them.
+    Subclasses are frozen dataclasses, registered as entry points in the group ``rivet_dagster.checks`` under the
+    ``type`` of their checks. The results of their methods are plain data and depend only on the options. ``joint`` is
+    the name of the joint whose rows are checked, and of the relation that holds these rows.
     """
 
     options: ClassVar[Mapping[str, Callable[[Any], Any]]]
-    """What converts the value of each option, and raises ValueError with the end of a sentence that begins with it.
+    """The converter of each option's value, which raises ValueError with the end of a sentence about the option.
 
-    It gives plain data: texts, numbers, booleans and tuples of these.
+    Converters return plain data: texts, numbers, booleans and tuples of these.
     """
 
     optional: ClassVar[frozenset[str]] = frozenset()
-    """The options that may be left out; their fields have defaults."""
+    """The options that may be omitted; their fields have defaults."""
 
     positional: ClassVar[str | None] = None
-    """The option that a value without a name is in the short form, ``kind(value)``."""
+    """The option of an argument without a name in the short form, ``kind(value)``."""
 
     samples_are_rows: ClassVar[bool] = True
-    """Whether samples may hold values of rows, which a project can keep to itself."""
+    """Whether samples may contain values of rows, which a project can exclude from results."""
 
     @classmethod
     def missing(cls, given: Collection[str]) -> Iterable[str]:
-        """Return what a check lacks that was given these options, each the end of ``it needs ...``."""
+        """Return what a check with these options lacks, each as the end of ``it needs ...``."""
         return [f"`{key}`" for key in cls.options if key not in cls.optional and key not in given]
 
     @property
     def columns_named(self) -> tuple[str, ...]:
-        """The columns of the judged rows that its options name."""
+        """The columns of the checked rows that the options name."""
         return ()
 
     def reading(self, joint: str) -> Reading:
-        """Return what it reads besides the judged rows, and what is wrong with it."""
+        """Return what the check reads besides the checked rows, and the errors in it."""
         return Reading()
 
     def unknown_columns(self, joint: str, tables: Mapping[str, Schema | None]) -> Iterable[UnknownColumn]:
-        """Return the columns that it names and that are surely not there; ``line`` is that of its SQL."""
+        """Return the columns that the check names and that certainly do not exist; ``line`` is the line in its SQL."""
         return columns_that_lack(tables, [(joint, name) for name in self.columns_named])
 
     @abstractmethod
     def counting(self, joint: str, number: int) -> Counting:
-        """Return how its violations are counted; ``number`` is its own among the checks of the joint."""
+        """Return how violations are counted; ``number`` is the check's number among those of the joint."""
 
     @abstractmethod
     def shown(self, joint: str) -> str:
-        """Return its query as a person would run it."""
+        """Return the query for display, which a user could run."""
 
     def samples(self, joint: str, limit: int) -> BoundQuery | None:
-        """Return the query of up to ``limit`` violating rows; None where no single row is a violation."""
+        """Return the query of up to ``limit`` violating rows; None where violations are no single rows."""
         return None
 
     def proof(self) -> Proof | None:
-        """Return what storage's statistics may prove of it."""
+        """Return the condition that statistics may prove, None without one."""
         return None
 
     def constraint(self) -> Constraint | None:
@@ -103,11 +103,11 @@ class CheckKind(ABC):
 
 
 class QueryCheck(CheckKind):
-    """A kind whose violations are counted by a query of its own, which is also the one that a person would run."""
+    """A kind whose violations are counted by a query of its own, which is also the one for display."""
 
     @abstractmethod
     def violations(self, joint: str) -> str:
-        """Return the query whose one row says in the column ``violations`` how many there are."""
+        """Return the query whose one row has the number of violations in the column ``violations``."""
 
     def counting(self, joint: str, number: int) -> ByQuery:
         return ByQuery(query=BoundQuery(self.violations(joint)))
@@ -117,7 +117,7 @@ class QueryCheck(CheckKind):
 
 
 def columns_that_lack(tables: Mapping[str, Schema | None], named: Iterable[tuple[str, str]]) -> Iterable[UnknownColumn]:
-    """Yield those of ``named``, relations with columns, that are surely not there."""
+    """Yield those of ``named``, pairs of relation and column, that certainly do not exist."""
     for relation, column in named:
         schema = tables.get(relation)
         lacking = unknown_column(column, relation, schema) if schema is not None else None

@@ -1,4 +1,4 @@
-"""custom: a query finds no rows."""
+"""custom: a query returns no rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _THIS = re.compile(r"\{\{\s*this\s*\}\}")
 
 @dataclass(frozen=True)
 class Custom(QueryCheck):
-    """Violations are the rows of the query, in which ``{{ this }}`` and the joint's name are the judged rows.
+    """Violations are the rows of the query, in which ``{{ this }}`` and the joint's name refer to the checked rows.
 
     >>> Custom(sql="SELECT * FROM {{ this }} WHERE net < 0; -- never").query("orders").text
     'SELECT * FROM orders WHERE net < 0'
@@ -60,18 +60,20 @@ class Custom(QueryCheck):
             return tuple(reads(query.tree))
 
     def unknown_columns(self, joint: str, tables: Mapping[str, Schema | None]) -> Iterable[UnknownColumn]:
-        with suppress(SqlError):  # an error already, or the engine's to judge
+        with suppress(SqlError):  # reported elsewhere, or left to the engine
             query = self.query(joint)
             return unknown_columns(query.text, query.tree, tables) if query.tree is not None else ()
         return ()
 
     def violations(self, joint: str) -> str:
-        return trees.text(trees.select(trees.named(trees.number_of_rows(), trees.VIOLATIONS), of=self._found(joint)))
+        return trees.text(
+            trees.select(trees.named(trees.number_of_rows(), trees.VIOLATIONS), of=self._violating(joint))
+        )
 
     def samples(self, joint: str, limit: int) -> BoundQuery:
-        return BoundQuery(trees.text(trees.select(of=self._found(joint)).limit(limit)))
+        return BoundQuery(trees.text(trees.select(of=self._violating(joint)).limit(limit)))
 
-    def _found(self, joint: str) -> exp.Subquery:
-        """The author's query, as written, as a relation."""
+    def _violating(self, joint: str) -> exp.Subquery:
+        """Return the user's query, unchanged, as a relation."""
         written = trees.as_written(on_lines_of_its_own(self.query(joint).text))
         return exp.Subquery(this=written, alias=exp.TableAlias(this=exp.to_identifier("violation", quoted=True)))

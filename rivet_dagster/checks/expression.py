@@ -1,4 +1,4 @@
-"""expression: a condition in SQL holds for each row."""
+"""expression: an SQL condition is true for each row."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rivet_dagster.sql.unknown_columns import UnknownColumn, unknown_columns
 
 @dataclass(frozen=True)
 class Expression(RowCheck):
-    """A violation is a row for which the condition is false; NULL is none."""
+    """A violation is a row for which the condition is false; NULL is no violation."""
 
     sql: str
 
@@ -40,7 +40,7 @@ class Expression(RowCheck):
 
     def unknown_columns(self, joint: str, tables: Mapping[str, Schema | None]) -> Iterator[UnknownColumn]:
         text = f"SELECT * FROM {quoted(joint)} WHERE {in_parentheses(self.sql)}"
-        with suppress(SqlError):  # an error already, or the engine's to judge
+        with suppress(SqlError):  # reported elsewhere, or left to the engine
             tree = read_query(text).tree
             for column in unknown_columns(text, tree, tables) if tree is not None else ():
                 if not names_an_aggregate(column.name):
@@ -51,7 +51,7 @@ class Expression(RowCheck):
         return as_written(f"NOT {in_parentheses(self.sql)}"), {}
 
     def proof(self) -> Proof | None:
-        if re.search(r"""[\\"]""", self.sql):  # texts that Spark's settings read in more than one way
+        if re.search(r"""[\\"]""", self.sql):  # string literals whose meaning depends on Spark's settings
             return None
         with suppress(SqlError):
             return provable(parse_expression(self.sql))

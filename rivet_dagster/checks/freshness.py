@@ -16,7 +16,7 @@ from rivet_dagster.sql import trees
 
 @dataclass(frozen=True)
 class Freshness(AggregateCheck):
-    """The one violation is that the newest value is older than ``max_age`` seconds, or that there is none."""
+    """There is one violation if the newest value is older than ``max_age`` seconds, or if there is no value."""
 
     column: str
     max_age: float

@@ -11,12 +11,12 @@ from rivet_dagster.model.check import Check
 
 
 def kind_of(check: Check) -> CheckKind:
-    """Return the kind of a check with what the check was given. Raises RVT-109.
+    """Return the kind of a check, with the check's options. Raise RVT-109.
 
     >>> kind_of(Check(kind="not_null", name="n", phase="audit", options={"columns": ("id",)}))
     NotNull(columns=('id',))
     """
-    found = check_kind(check.kind)
-    if found is None:
+    kind_class = check_kind(check.kind)
+    if kind_class is None:
         raise RivetError("RVT-109", f"no check is of kind '{check.kind}'")
-    return cast("CheckKind", found(**check.options))
+    return cast("CheckKind", kind_class(**check.options))

@@ -1,4 +1,4 @@
-"""relationship: each value of a column is among those of a column of another joint."""
+"""relationship: each value of a column occurs in a column of another joint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _target(value: Any) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Relationship(QueryCheck):
-    """A violation is a row whose value, no NULL, is not among those of the column that ``to`` names."""
+    """A violation is a row whose value is not NULL and does not occur in the column that ``to`` names."""
 
     column: str
     to: tuple[str, str]
@@ -50,7 +50,7 @@ class Relationship(QueryCheck):
         return BoundQuery(trees.text(self._missing(joint, exp.Star()).limit(limit)))
 
     def _missing(self, joint: str, selected: exp.Expr) -> exp.Select:
-        """``selected`` of the rows without a counterpart."""
+        """Return the query of ``selected`` from the rows without a counterpart."""
         other, target = self.to
         value, key = trees.column(self.column, "judged"), trees.column(target, "referenced")
         counterpart = trees.select(trees.number(1), of=trees.relation(other, "referenced"))

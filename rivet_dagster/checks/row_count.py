@@ -1,4 +1,4 @@
-"""row_count: the table has at least so many rows, or at most."""
+"""row_count: the number of rows is within bounds."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rivet_dagster.model.proof import RowsBetween
 from rivet_dagster.sql import trees
 
 _MOST_ROWS = 2**63 - 1
-"""An engine counts no further."""
+"""The limit of an engine's row counts."""
 
 
 @dataclass(frozen=True)
 class RowCount(AggregateCheck):
-    """Violations are the rows that are too few or too many; ``min`` and ``max`` are included."""
+    """Violations are the missing or surplus rows; ``min`` and ``max`` are inclusive."""
 
     min: int | None = None
     max: int | None = None

@@ -1,4 +1,4 @@
-"""schema: the table has these columns, of these types, and no others."""
+"""schema: the table has exactly these columns, with these types."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _types(value: Any) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True)
 class SchemaCheck(CheckKind):
-    """A violation is a column that is missing, of another type, or not among those of the check; order is free."""
+    """A violation is a column that is missing, has another type, or is not in the check; order does not matter."""
 
     columns: tuple[tuple[str, str], ...]
 
@@ -48,7 +48,7 @@ class SchemaCheck(CheckKind):
 
 
 def spark_type(text: str) -> str | None:
-    """Return the name under which Spark knows the type that a user wrote; None where it is none.
+    """Return Spark's name of the type that a user wrote; None where it is no type.
 
     >>> spark_type("ARRAY<LONG>"), spark_type("strin")
     ('array<bigint>', None)

@@ -1,4 +1,4 @@
-"""unique: no combination of the columns' values occurs twice."""
+"""unique: no combination of the columns' values occurs more than once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rivet_dagster.model.check_plan import BoundQuery, Constraint
 from rivet_dagster.sql import trees
 
 COPIES = "rows_of_this_key"
-"""The column of the samples that says how often a duplicate key occurs."""
+"""The column of the samples with the number of rows of a duplicate key."""
 
 
 @dataclass(frozen=True)
 class Unique(QueryCheck):
-    """Violations are surplus rows: of three rows of one key, two. A key with a NULL in it repeats nothing."""
+    """Violations are surplus rows: of three rows with the same key, two. A key that contains a NULL is no duplicate."""
 
     columns: tuple[str, ...]
 
@@ -44,7 +44,7 @@ class Unique(QueryCheck):
         return Constraint("unique", self.columns)
 
     def _duplicates(self, joint: str) -> exp.Select:
-        """How often each key occurs that does so more than once."""
+        """Return the query of the keys that occur more than once, with the number of their rows."""
         keys = [trees.column(name) for name in self.columns]
         rows = trees.select(trees.named(trees.number_of_rows(), COPIES), of=trees.relation(joint))
         present = exp.and_(*[trees.is_not_null(key.copy()) for key in keys])

@@ -1,1 +1,1 @@
-"""The command line: parse, call, render."""
+"""The command line: parse the arguments, call the package, render the result."""

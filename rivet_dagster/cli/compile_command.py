@@ -1,4 +1,4 @@
-"""``rivet-dagster compile``: the plan for a person or a program."""
+"""``rivet-dagster compile``: print the plan as text, Mermaid or JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rivet_dagster.loading import compile_directory
 
 
 def compile_command(options: argparse.Namespace) -> int:
-    """Print the plan; 1 where the project does not compile, 10 where only its profile is to blame."""
+    """Print the plan. Return 1 where the project does not compile, 10 where only its configuration is wrong."""
     assembly = compile_directory(options.project, options.profile, introspect=options.introspect)
     if options.diff is not None:
         return _diff(options, assembly.raise_errors())
@@ -35,7 +35,7 @@ def compile_command(options: argparse.Namespace) -> int:
 
 
 def _diff(options: argparse.Namespace, assembly: CompiledAssembly) -> int:
-    """Print what differs from the plan in the file ``--diff``."""
+    """Print the difference from the plan in the file of ``--diff``."""
     if options.joints or options.format == "mermaid":
         raise RivetError("RVT-110", "--diff compares whole plans, as text or with --format json")
     try:
@@ -55,7 +55,7 @@ def _check_names(names: list[str], assembly: CompiledAssembly) -> None:
 
 
 def _filtered(assembly: CompiledAssembly, names: list[str]) -> str:
-    """The plan's JSON; with ``names``, only those joints and their groups are in its lists of joints and groups."""
+    """Return the plan as JSON; with ``names``, its lists hold only those joints and their groups."""
     text = assembly.to_json()
     if not names:
         return text

@@ -1,4 +1,4 @@
-"""The difference between two plans as a person reads it."""
+"""Rendering of the difference between two plans as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from rivet_dagster.compiler.diff import OWN, REMOVED, BrokenColumn, ChangedJoint
 
 
 def diff_text(diff: PlanDiff) -> str:
-    """What was added, removed and changed, and what breaks.
+    """Return a line for each joint added, removed or changed, and for each change of a column that breaks readers.
 
     >>> print(diff_text(PlanDiff(added=("b",), changed=(ChangedJoint("c", "upstream", ("b",)),))))
     + b
@@ -16,7 +16,7 @@ def diff_text(diff: PlanDiff) -> str:
     """
     lines = [f"+ {name}" for name in diff.added] + [f"- {name}" for name in diff.removed]
     lines += [_changed(change) for change in diff.changed]
-    lines += [_broken(one) for one in diff.breaking]
+    lines += [_broken(column) for column in diff.breaking]
     return "\n".join(lines) or "no difference"
 
 
@@ -26,6 +26,6 @@ def _changed(change: ChangedJoint) -> str:
     return f"~ {change.joint}  ({', '.join(causes)})"
 
 
-def _broken(one: BrokenColumn) -> str:
-    what = "is gone" if one.change == REMOVED else f"is {one.after}, was {one.before}"
-    return f"! {one.joint}.{one.column} {what}: read by {', '.join(one.readers)}"
+def _broken(column: BrokenColumn) -> str:
+    change = "is gone" if column.change == REMOVED else f"is {column.after}, was {column.before}"
+    return f"! {column.joint}.{column.column} {change}: read by {', '.join(column.readers)}"

@@ -25,7 +25,7 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
-    What a program reads (JSON, the compiled plan) goes to stdout, all else to stderr.
+    Output for programs (JSON, the compiled plan) goes to stdout, everything else to stderr.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     as_json = _wants_json(arguments)
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             from rivet_dagster.cli.doctor.command import doctor_command
 
             return doctor_command(options)
-        # A run that is asked to end takes back what it staged, whoever asks.
+        # SIGTERM is handled like SIGINT, so that a run asked to end discards what it staged.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
         from rivet_dagster.cli.run_command import run_command
 
@@ -113,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     examining = commands.add_parser("doctor", help="whether machine, project, storage and Dagster are fit for runs")
     _add_globals(examining)
 
-    sweeping = commands.add_parser("sweep", help="remove what runs that died left in the catalogs")
+    sweeping = commands.add_parser("sweep", help="remove the leftovers of dead runs from the catalogs")
     _add_globals(sweeping)
 
     versions = commands.add_parser("versions", help="the versions of a joint's table, and which of them readers see")
@@ -131,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_globals(parser: argparse.ArgumentParser) -> None:
-    # Accepted before and after the command; the default stands on the main parser alone.
+    # Accepted before and after the command; only the main parser has the default.
     keep = argparse.SUPPRESS
     parser.add_argument("-p", "--project", metavar="DIR", default=keep, help="the project's directory (default: .)")
     parser.add_argument("--profile", metavar="NAME", default=keep, help="default: RIVET_PROFILE, else `default`")

@@ -1,4 +1,4 @@
-"""``--partition`` and ``--partition-range``: what a run covers."""
+"""``--partition`` and ``--partition-range``: the partitions that a run covers."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _FIRST_TAG, _LAST_TAG = "dagster/asset_partition_range_start", "dagster/asset_pa
 
 @dataclass(frozen=True)
 class Covered:
-    """The partitions from ``first`` to ``last``; both None of a run without."""
+    """The partitions from ``first`` to ``last``; both None for a run without partitions."""
 
     first: str | None = None
     last: str | None = None
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags by which Dagster's run knows them, where they are several."""
+        """The tags of a Dagster run over a range of partitions; empty for a single one."""
         if self.first is None or self.last is None or self.first == self.last:
             return {}
         return {_FIRST_TAG: self.first, _LAST_TAG: self.last}
 
     @property
     def key(self) -> str | None:
-        """The one partition."""
+        """The partition key where the run covers a single partition."""
         return self.first if self.first == self.last else None
 
     def __str__(self) -> str:
@@ -38,16 +38,16 @@ class Covered:
 
 
 def covered(partition: str | None, partition_range: str | None, joints: Iterable[CompiledJoint]) -> Covered:
-    """What the options ask of a run of ``joints``. Raises RVT-110, RVT-114."""
-    parted = [joint for joint in joints if joint.partitions is not None]
+    """Return the partitions that the options select for a run of ``joints``. Raise RVT-110 or RVT-114."""
+    partitioned = [joint for joint in joints if joint.partitions is not None]
     given = partition if partition is not None else partition_range
-    if not parted:
+    if not partitioned:
         if given is not None:
             raise RivetError("RVT-114", "none of these joints has partitions", remediation="Leave the option out.")
         return Covered()
-    definition = _definition(parted)
+    definition = _definition(partitioned)
     if given is None:
-        names = ", ".join(joint.name for joint in parted)
+        names = ", ".join(joint.name for joint in partitioned)
         raise RivetError("RVT-114", f"{names}: say which partition to make; {_known(definition)}")
     first, last = (given, given) if partition_range is None else _ends(partition_range)
     keys = _checked((first, last), definition)
@@ -60,8 +60,8 @@ def _definition(joints: Sequence[CompiledJoint]) -> dg.PartitionsDefinition[str]
     by_keys = {joint.partitions.keys: joint for joint in joints if joint.partitions}
     if len(by_keys) > 1:
         kinds = "; ".join(
-            f"{', '.join(j.name for j in joints if j.partitions and j.partitions.keys == keys)}: {one.partitions}"
-            for keys, one in by_keys.items()
+            f"{', '.join(j.name for j in joints if j.partitions and j.partitions.keys == keys)}: {joint.partitions}"
+            for keys, joint in by_keys.items()
         )
         message = f"a run has partitions of one kind, these joints have several ({kinds})"
         raise RivetError("RVT-114", message, remediation="Run those of one kind at a time.")
@@ -78,7 +78,7 @@ def _ends(text: str) -> tuple[str, str]:
 
 
 def _checked(wanted: Iterable[str], definition: dg.PartitionsDefinition[str]) -> Sequence[str]:
-    """All keys that there are now, the wanted ones among them."""
+    """Return all current partition keys. Raise RVT-114 unless the wanted ones are among them."""
     keys = definition.get_partition_keys()
     for key in wanted:
         if key not in keys:

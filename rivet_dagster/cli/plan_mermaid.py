@@ -1,4 +1,4 @@
-"""The plan as a Mermaid flowchart, as GitHub and the docs show it."""
+"""Rendering of the plan as a Mermaid flowchart, for GitHub and the docs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ _STYLES = (
 
 
 def plan_mermaid(assembly: CompiledAssembly, names: Sequence[str] = ()) -> str:
-    """A flowchart: a box around each fused group, cylinders for sources, thick arrows for what is stored and read.
+    """Return the flowchart: a box for each fused group, a cylinder for each source, thick arrows for stored joints.
 
-    Dotted arrows lead from what only checks read.
-
-    With ``names``, only the groups of those joints and what they read.
+    Dotted arrows lead from joints that only checks read. With ``names``, only the groups of those joints and the joints
+    that these read.
     """
     chosen = {assembly.joint(name).group for name in names} or set(assembly.execution_order)
     groups = [group for group in assembly.fused_groups if group.name in chosen]
@@ -41,23 +40,23 @@ def plan_mermaid(assembly: CompiledAssembly, names: Sequence[str] = ()) -> str:
         lines.append("  end")
     for group in groups:
         for name in group.joints:
-            lines += [f"  {_edge(assembly, one, name, ids)}" for one in assembly.joint(name).upstream]
-        lines += [f"  {ids[one]} -.->|checks| {ids[group.exit]}" for one in group.judged_with]
+            lines += [f"  {_edge(assembly, upstream, name, ids)}" for upstream in assembly.joint(name).upstream]
+        lines += [f"  {ids[name]} -.->|checks| {ids[group.exit]}" for name in group.judged_with]
     return "\n".join([*lines, *(f"  {style}" for style in _STYLES)])
 
 
 def _node(joint: CompiledJoint, ids: dict[str, str]) -> str:
     left, right = _SHAPES.get(joint.type, ("[", "]"))
-    place = f"{joint.catalog}.{joint.table}" if joint.type in (SOURCE, SINK) else ""
+    table = f"{joint.catalog}.{joint.table}" if joint.type in (SOURCE, SINK) else ""
     parts = f"{joint.partitions.type} by {joint.partitions.column}" if joint.partitions else ""
     gate = f"{len(joint.checks)} check{'s' if len(joint.checks) > 1 else ''}" if joint.checks else ""
     later = "incremental" if isinstance(joint, QueryJoint) and joint.sql_incremental is not None else ""
-    label = "<br/>".join(_text(line) for line in (joint.name, place, parts, later, gate) if line)
+    label = "<br/>".join(_text(line) for line in (joint.name, table, parts, later, gate) if line)
     return f'{ids[joint.name]}{left}"{label}"{right}:::{joint.type}'
 
 
 def _edge(assembly: CompiledAssembly, name: str, reader: str, ids: dict[str, str]) -> str:
-    """Thick, with the reason, where the reader's group finds the rows stored."""
+    """Return the arrow to a reader: thick, with the reason, where its group reads the stored rows of another group."""
     stored = next(
         (m for m in _stored(assembly, name) if assembly.joint(reader).group != assembly.joint(name).group), ""
     )
@@ -70,7 +69,7 @@ def _stored(assembly: CompiledAssembly, name: str) -> list[str]:
 
 
 def _text(text: str) -> str:
-    """As a quoted label may hold it: Mermaid's own entities for what would end or format it.
+    """Escape text for a quoted label: characters that would end or format it become Mermaid's entities.
 
     >>> _text('a "b" <c> #1')
     'a #quot;b#quot; #lt;c#gt; #35;1'

@@ -1,4 +1,4 @@
-"""The plan as a person reads it: wave by wave, each group with what it reads, computes, judges and writes."""
+"""Rendering of the plan as text: the waves, and for each group what it reads, computes, checks and writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REASONS = {
 
 
 def plan_text(assembly: CompiledAssembly, names: Sequence[str] = ()) -> str:
-    """The plan as text; with ``names``, only the groups of those joints."""
+    """Return the plan as text; with ``names``, only the groups of those joints."""
     shown = {assembly.joint(name).group for name in names} or set(assembly.execution_order)
     groups = [group for group in assembly.fused_groups if group.name in shown]
     queries = sum(1 for g in assembly.fused_groups if assembly.joint(g.exit).type != SOURCE)
@@ -77,7 +77,7 @@ def _parts(partitions: Partitions) -> str:
 
 
 def _incremental(joint: str, later: Incremental) -> str:
-    """A joint that reads less from the second run on, and what tells it how much less."""
+    """Return the name of a joint that reads less from the second run on, and what limits its rows."""
     uses = ["watermark"] * later.watermark + ["rows"] * later.this
     return f"{joint} (by the {' and '.join(uses)} of {later.sink})" if uses else joint
 

@@ -1,4 +1,4 @@
-"""A run's report as a person reads it."""
+"""Rendering of a run's report as text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORDS = {
 
 
 def report_text(report: RunReport, assembly: CompiledAssembly, root: Path) -> str:
-    """Groups with rows and phase times, checks, where the tables lie, and what went wrong."""
+    """Return the groups with rows and phase times, the checks, the locations of the tables and the errors."""
     done = sum(group.status == SUCCESS for group in report.groups)
     covered = f" for {report.window}" if report.window is not None else ""
     sections = [
@@ -38,7 +38,7 @@ def report_text(report: RunReport, assembly: CompiledAssembly, root: Path) -> st
 
 
 def event_line(event: Any) -> str | None:
-    """One line for an event worth one while a run goes on."""
+    """Return the progress line of an event; None for events that are not shown."""
     if event is None or event.step_key is None:
         return None
     word = _WORDS.get(event.event_type_value)
@@ -58,8 +58,8 @@ def _checks(checks: Sequence[CheckReport]) -> str:
     lines = [f"{len(checks)} checks, {len(checks) - len(failed)} passed"]
     for check in failed:
         word = "FAILED" if check.severity == "error" else "warning"
-        what = check.error or f"{check.violations} violations"
-        lines.append(f"  {word}: {check.joint}.{check.check} ({check.kind}): {what}")
+        result = check.error or f"{check.violations} violations"
+        lines.append(f"  {word}: {check.joint}.{check.check} ({check.kind}): {result}")
         lines += [f"    {_row(sample)}" for sample in check.samples[:3]]
     return "\n".join(lines)
 
@@ -81,9 +81,11 @@ def _row(sample: Any) -> str:
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    left = 2  # names and words to the left, numbers to the right
+    left_aligned = 2  # the first columns are names and words, the others numbers
     lines = []
     for row in [head, *rows]:
-        cells = [c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+        cells = [
+            c.ljust(w) if i < left_aligned else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""``rivet-dagster run``: a real Dagster run in this process."""
+"""``rivet-dagster run``: a Dagster run in this process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JOB = "rivet_dagster_run"
 
 
 def run_command(options: argparse.Namespace) -> int:
-    """Materialize what was asked for and report it; the exit code says how it went."""
+    """Materialize the selected joints and print the report. Return its exit code."""
     warnings.filterwarnings("ignore", module="dagster")
     project = RivetProject.load(options.project, options.profile)
     with closing(screen_on(sys.stderr)) as screen:
@@ -73,7 +73,7 @@ def _run(
             )
             success = result.success
         except (Exception, KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
-            # Raised to stop at the first failed step, whatever it met; the run's events say which, and why.
+            # Raised at the first failed step, whatever its error; the run's events say which step failed, and why.
             stopped = error
         entries = instance.all_logs(run_id)
         events = [entry.dagster_event for entry in entries if entry.dagster_event is not None]
@@ -84,29 +84,29 @@ def _run(
 
 
 def _joints(options: argparse.Namespace, project: RivetProject) -> list[CompiledJoint]:
-    """What was asked for, without sources: there is nothing to make of them. Raises RVT-115, RVT-306."""
+    """Return the selected joints without sources, which are not materialized. Raise RVT-115 or RVT-306."""
     assembly = project.assembly
     if options.joints or options.select is not None:
         names = {name for text in options.joints for name in _joints_of(text, assembly)}
         names |= set(project.select(options.select)) if options.select is not None else set()
     else:
         names = {joint.name for joint in assembly.joints}
-    made = [joint for joint in assembly.joints if joint.name in names and joint.type != SOURCE]
-    if not made:
+    selected = [joint for joint in assembly.joints if joint.name in names and joint.type != SOURCE]
+    if not selected:
         sources = f"; {', '.join(sorted(names))} can only be read" if names else ""
         raise RivetError("RVT-306", f"there is nothing to run{sources}")
-    return made
+    return selected
 
 
 def _joints_of(text: str, assembly: CompiledAssembly) -> list[str]:
-    """The joints of the named joint's group, and with a leading + those of all groups before it."""
+    """Return the joints of the named joint's group, and with a leading + those of all groups upstream."""
     name = text.removeprefix("+")
     known = [joint.name for joint in assembly.joints]
     if name not in known:
         raise RivetError("RVT-306", f"no joint is named '{name}'{nearest(name, known)}")
     groups = [assembly.joint(name).group]
     if text.startswith("+"):
-        for group in groups:  # grows while it is walked
+        for group in groups:  # the list grows during the iteration
             for joint in assembly.group(group).before:
                 if assembly.joint(joint).group not in groups:
                     groups.append(assembly.joint(joint).group)
@@ -114,7 +114,7 @@ def _joints_of(text: str, assembly: CompiledAssembly) -> list[str]:
 
 
 def _progress_logger(screen: Screen) -> dg.LoggerDefinition:
-    """Dagster's events as one line a step, on the screen, instead of its own log."""
+    """Return a logger that shows one line for each of Dagster's step events, instead of Dagster's own log."""
 
     @dg.logger
     def progress(_: dg.InitLoggerContext) -> logging.Logger:

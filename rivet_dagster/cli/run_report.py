@@ -1,4 +1,4 @@
-"""What happened in a Dagster run, read from its events."""
+"""The report of a Dagster run, read from its events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INTERRUPTS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 
 @dataclass(frozen=True)
 class GroupReport:
-    """One group of the run; ``rows`` is empty where nothing was published."""
+    """The result of one group; ``rows`` is empty where nothing was published."""
 
     name: str
     status: str
@@ -33,7 +33,7 @@ class GroupReport:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """One check's verdict in the run."""
+    """The result of one check."""
 
     joint: str
     check: str
@@ -50,7 +50,7 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class RunReport:
-    """A run of some groups; ``window`` are the partitions that it covers, None of a run without."""
+    """The result of a run; ``window`` is the partitions that it covers, None for a run without partitions."""
 
     success: bool
     run_id: str
@@ -61,19 +61,19 @@ class RunReport:
 
     @property
     def tells_why(self) -> bool:
-        """Whether it says what kept a run that did not succeed from succeeding."""
+        """Whether it holds the reason for which a run did not succeed."""
         return bool(self.errors) or self.exit_code not in (1, 2)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as ``run --format json`` prints it; without ``window`` where the run has none."""
+        """Return the report as ``run --format json`` prints it; a run without partitions has no ``window``."""
         report = asdict(self) | {"errors": [error.to_dict() for error in self.errors]}
         return {key: value for key, value in report.items() if key != "window" or value is not None}
 
     @property
     def exit_code(self) -> int:
-        """0 ok, 130 interrupted, 4 an assertion failed, 5 an audit failed, 2 some groups succeeded, else 1.
+        """0 success, 130 interrupted, 4 an assertion failed, 5 an audit failed, 2 some groups succeeded, else 1.
 
-        10 where nothing but the configuration was at fault.
+        10 where all errors are configuration.
         """
         if any(group.status == CANCELED for group in self.groups):
             return 130
@@ -92,9 +92,9 @@ class RunReport:
 def read_report(
     events: Iterable[dg.DagsterEvent], run_id: str, success: bool, assembly: CompiledAssembly, window: str | None = None
 ) -> RunReport:
-    """The report of a run of ``assembly`` whose events are given in order.
+    """Return the report of a run of ``assembly`` with these events, in order.
 
-    Groups that never started are skipped, those that an interrupt kept from their end are canceled.
+    Groups that never started are skipped; groups that an interrupt ended are canceled.
     """
     steps: dict[str, str] = {}
     missing = SKIPPED
@@ -148,7 +148,7 @@ def _check(event: dg.DagsterEvent, assembly: CompiledAssembly) -> CheckReport:
     evaluation = event.asset_check_evaluation_data
     joint = assembly.joint(_joint_name(evaluation.asset_key))
     declared: CompiledCheck = next(check for check in joint.checks if check.name == evaluation.check_name)
-    found: dict[str, Any] = {key: value.value for key, value in evaluation.metadata.items()}
+    metadata: dict[str, Any] = {key: value.value for key, value in evaluation.metadata.items()}
     table = evaluation.metadata.get("rivet/samples")
     samples = [dict(record.data) for record in table.records] if isinstance(table, dg.TableMetadataValue) else []
     return CheckReport(
@@ -158,20 +158,20 @@ def _check(event: dg.DagsterEvent, assembly: CompiledAssembly) -> CheckReport:
         phase=declared.phase,
         severity=declared.severity,
         passed=evaluation.passed,
-        violations=found["rivet/violations"],
+        violations=metadata["rivet/violations"],
         samples=tuple(samples),
-        sql=str(found["rivet/sql"]).removeprefix("```sql\n").removesuffix("\n```"),
-        seconds=found["rivet/seconds"],
-        error=found.get("rivet/error"),
+        sql=str(metadata["rivet/sql"]).removeprefix("```sql\n").removesuffix("\n```"),
+        seconds=metadata["rivet/seconds"],
+        error=metadata.get("rivet/error"),
     )
 
 
 def _step_errors(event: dg.DagsterEvent, group: str) -> list[Diagnostic]:
-    """The diagnostics of a failed step; none where a failed check says it already."""
+    """Return the diagnostics of a failed step; empty where its failed checks are the reason."""
     failure = event.step_failure_data
-    carried = failure.user_failure_data.metadata.get(DIAGNOSTICS) if failure.user_failure_data else None
-    if carried is not None:
-        records: Any = carried.value
+    metadata = failure.user_failure_data.metadata.get(DIAGNOSTICS) if failure.user_failure_data else None
+    if metadata is not None:
+        records: Any = metadata.value
         return [Diagnostic(**record) for record in records]
     error = failure.error
     if error is None or error.cls_name == "DagsterAssetCheckFailedError":
@@ -180,7 +180,7 @@ def _step_errors(event: dg.DagsterEvent, group: str) -> list[Diagnostic]:
 
 
 def _defect(error: Any, group: str | None) -> list[Diagnostic]:
-    """What nobody foresaw."""
+    """Return the diagnostic of an unexpected error."""
     cause = error.cause or error
     return list(RivetError("RVT-599", f"{cause.cls_name}: {cause.message.strip()}", joint=group).diagnostics)
 

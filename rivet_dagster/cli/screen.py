@@ -1,4 +1,4 @@
-"""What a person sees on stderr while a run goes on."""
+"""Output on stderr during a run: lines and progress."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from rivet_dagster.execution.progress import ProgressLines, progress_line
 
 
 class Screen(Protocol):
-    """Lines, and how far the write of a joint's rows is."""
+    """Shows lines, and the progress of writing a joint's rows."""
 
     def line(self, text: str) -> None:
-        """Print a line of its own."""
+        """Print a line."""
 
     def show(self, joint: str, progress: Progress) -> None:
-        """Show how far it is; to be called often."""
+        """Show the progress of a write; may be called often."""
 
     def close(self) -> None:
-        """Leave nothing but whole lines."""
+        """Remove an unfinished line, if there is one."""
 
 
 class Lines(Screen):
-    """For files and pipes: nothing is taken back, and progress is told at a readable pace."""
+    """For files and pipes: lines are never redrawn, and progress lines are rate-limited."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._progress = ProgressLines(self.line)
 
     def line(self, text: str) -> None:
-        """Print it at once."""
+        """Print the line and flush it."""
         print(text, file=self._stream, flush=True)
 
     def show(self, joint: str, progress: Progress) -> None:
-        """Print a line, if it is time for one."""
+        """Print a progress line, if one is due."""
         self._progress(joint, progress)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: every line is finished."""
 
 
 class Terminal(Lines):
-    """For a terminal: the last line is a bar that is drawn anew, and goes when another line comes."""
+    """For a terminal: the last line is a progress bar, redrawn in place and removed before another line is printed."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         self._bar: tqdm | None = None
 
     def line(self, text: str) -> None:
-        """Print it where the bar was."""
+        """Remove the bar and print the line."""
         self.close()
         super().line(text)
 
@@ -64,12 +64,12 @@ class Terminal(Lines):
         self._bar.set_description_str(text)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
 
 def screen_on(stream: TextIO) -> Screen:
-    """What suits the stream."""
+    """Return a Terminal if the stream is one, else Lines."""
     return Terminal(stream) if stream.isatty() else Lines(stream)

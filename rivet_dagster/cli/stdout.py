@@ -1,4 +1,4 @@
-"""Keeping stdout for what a program reads."""
+"""Reservation of stdout for output that a program reads."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contextlib import contextmanager, redirect_stdout
 
 @contextmanager
 def stdout_kept_for_the_report() -> Iterator[None]:
-    """Send to stderr what the block prints, whether Python code does, or the JVM or another child of this process."""
+    """Redirect the block's output to stderr, whether written by Python, the JVM or another child process."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    original = os.dup(1)
     os.dup2(2, 1)
     try:
         with redirect_stdout(sys.stderr):
             yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(original, 1)
+        os.close(original)

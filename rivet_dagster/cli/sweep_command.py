@@ -1,4 +1,4 @@
-"""``rivet-dagster sweep``: remove what dead runs left in the catalogs of a profile."""
+"""``rivet-dagster sweep``: remove the leftovers of dead runs from the catalogs of a profile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rivet_dagster.project.load import load_project
 
 
 def sweep_command(options: argparse.Namespace) -> int:
-    """Sweep every catalog and say what went, then what is wrong; joints that do not compile are no hindrance."""
+    """Sweep every catalog, print what was removed, then raise the errors; the joints need not compile."""
     root = Path(options.project)
     specs = load_project(root, options.profile).profile.catalogs
     swept = sweep(open_catalog(spec, root, os.environ) for spec in specs)

@@ -1,4 +1,4 @@
-"""``rivet-dagster versions``: the versions of a joint's table, and which of them readers see."""
+"""``rivet-dagster versions``: list a table's versions, and roll back, publish or drop one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rivet_dagster.model.storage import CURRENT, OLDER, Published, Version
 
 
 def versions_command(options: argparse.Namespace) -> int:
-    """List the versions of a joint, or change which one is published."""
+    """List the versions of a joint's table, or change which one is published."""
     root = Path(options.project).resolve()
     assembly = compile_directory(root, options.profile).raise_errors()
     joint = _stored(options.joint, assembly)
@@ -41,16 +41,17 @@ def versions_command(options: argparse.Namespace) -> int:
 def _list(versions: tuple[Version, ...], joint: CompiledJoint) -> None:
     if not versions:
         print(f"{joint.name}: nothing is published")
-    for one in versions:
-        rows = "? rows" if one.rows is None else f"{one.rows:,} rows"
-        print(f"{one.name}  {one.state:9}  {rows:>16}  {one.published_at or '':29}  {one.identity}".rstrip())
-        for name, position in sorted(one.inputs.items()):
+    for version in versions:
+        rows = "? rows" if version.rows is None else f"{version.rows:,} rows"
+        columns = f"{version.name}  {version.state:9}  {rows:>16}  {version.published_at or '':29}  {version.identity}"
+        print(columns.rstrip())
+        for name, position in sorted(version.inputs.items()):
             print(f"    from {name}  {position}")
 
 
 def _publish(transaction: TableTransaction, joint: CompiledJoint, identity: str) -> None:
     with transaction:
-        _tell(transaction.commit(identity), joint, identity)
+        _print_published(transaction.commit(identity), joint, identity)
 
 
 def _publish_or_withhold(transaction: VersionTransaction, joint: CompiledJoint, identity: str) -> None:
@@ -60,10 +61,10 @@ def _publish_or_withhold(transaction: VersionTransaction, joint: CompiledJoint, 
         except BaseException:
             transaction.withhold()
             raise
-        _tell(published, joint, identity)
+        _print_published(published, joint, identity)
 
 
-def _tell(published: Published, joint: CompiledJoint, identity: str) -> None:
+def _print_published(published: Published, joint: CompiledJoint, identity: str) -> None:
     print(f"{joint.name}: readers see {published.version} now, {published.statistics.rows:,} rows ({identity})")
 
 
@@ -78,10 +79,10 @@ def _stored(name: str, assembly: CompiledAssembly) -> CompiledJoint:
 
 def _previous(catalog: HasVersions, joint: CompiledJoint) -> str:
     assert joint.table is not None
-    states = {one.state: one.name for one in reversed(catalog.versions(joint.table))}
+    states = {version.state: version.name for version in reversed(catalog.versions(joint.table))}
     if OLDER not in states:
-        what = "no version before this one is kept" if CURRENT in states else "nothing is published"
-        raise RivetError("RVT-408", f"{joint.name}: {what}", remediation="Let the catalog keep more: `versions: 5`.")
+        reason = "no version before this one is kept" if CURRENT in states else "nothing is published"
+        raise RivetError("RVT-408", f"{joint.name}: {reason}", remediation="Let the catalog keep more: `versions: 5`.")
     return states[OLDER]
 
 

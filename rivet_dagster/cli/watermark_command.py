@@ -1,4 +1,4 @@
-"""``rivet-dagster watermark``: how far sinks have read, and from where the next run reads on."""
+"""``rivet-dagster watermark``: list, set and reset the watermarks from which sinks read on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Sink:
 
 
 def watermark_command(options: argparse.Namespace) -> int:
-    """List the watermarks, or set or reset one for the next run; no engine starts."""
+    """List the watermarks, or set or reset one for the next run, without starting an engine."""
     _check_usage(options)
     root = Path(options.project).resolve()
     assembly = compile_directory(root, options.profile).raise_errors()
@@ -73,7 +73,7 @@ def _sink(name: str, sinks: dict[str, _Sink], assembly: CompiledAssembly) -> _Si
 
 
 def _list(sinks: dict[str, _Sink], catalogs: dict[str, HasWatermarks]) -> None:
-    """A line for each sink; what is wrong with some is raised when all others have been told."""
+    """Print a line for each sink, then raise the errors of those that have one."""
     wrong: list[Diagnostic] = []
     if not sinks:
         print("no sink has a `watermark_column`")
@@ -102,7 +102,7 @@ def _line(sink: _Sink, catalog: HasWatermarks, published: Published) -> str:
 
 
 def _override(sink: _Sink, catalog: HasWatermarks, text: str | None) -> None:
-    """Set what the next run reads from; None is everything. Raises RVT-409."""
+    """Set the value from which the next run reads on; None reads everything. Raise RVT-409."""
     joint = sink.joint
     published = catalog.current(joint.table)
     if published is None:

@@ -1,4 +1,4 @@
-"""A joint's code version: a hash of what changes its rows, and of nothing else."""
+"""A joint's code version: a hash of everything that affects its rows, and of nothing else."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def code_version(
     later: KnownQuery | None = None,
     template: TemplateNeeds | None = None,
 ) -> str:
-    """16 hexadecimal digits; comments, white space, description, group, owners, engine and place do not count.
+    """Return 16 hexadecimal digits. Comments, white space, description, group, owners, engine and file do not count.
 
-    ``later`` is the query of a template for later runs, where it is another one.
+    ``later`` is the query that a template gives for incremental runs, if it differs from the first run's.
     """
     logic: dict[str, Any] = {
         "type": joint.type,
@@ -35,7 +35,7 @@ def code_version(
         "write_strategy": vars(joint.write_strategy),
         "on_error": joint.on_error,
     }
-    if joint.partitions is not None:  # so that joints without keep the version they had
+    if joint.partitions is not None:  # left out otherwise, so that the version of other joints stays the same
         logic["partitions"] = vars(joint.partitions)
     if later is not None and template is not None:
         logic["sql_incremental"] = later.fingerprint, template.sink

@@ -1,4 +1,4 @@
-"""compile(): a project's declarations become the plan. Pure: nothing is read, imported or contacted."""
+"""compile_project(): compile a project's declarations into the plan, without reading files, importing or connecting."""
 
 from __future__ import annotations
 
@@ -37,47 +37,47 @@ def compile_project(
     introspection: Introspection | None = None,
     resolved: Resolved | None = None,
 ) -> CompiledAssembly:
-    """The plan of ``project``; where it has errors, a plan without groups that holds all of them.
+    """Return the plan of ``project``; where it has errors, a plan without groups that holds all of them.
 
-    Where they are all in the ``dagster:`` block, which no group needs, the plan has its groups.
+    If all errors are in the ``dagster:`` block, which no group needs, the plan does have its groups.
 
-    ``plugins`` are the traits of the installed catalogs and engines; ``cache`` saves work that an earlier compilation
-    did, and never changes the result; ``introspection`` is what catalogs have told of the sources, ``resolved`` where
-    tables are on this machine.
+    ``plugins`` are the traits of the installed catalogs and engines. ``cache`` saves work that an earlier compilation
+    did, and never changes the result. ``introspection`` holds the columns of sources that catalogs returned,
+    ``resolved`` the locations of tables on this machine.
     """
     cache = CompileCache() if cache is None else cache
     introspection = introspection or Introspection()
-    found = Diagnostics(list(project.errors), list(introspection.warnings))
-    check_plugins(project.profile, plugins, found)
-    project, checks = compile_checks(project, found, cache)
-    graph = build_graph(project, found, cache)
-    check_assembly(graph, found, cache)
-    check_declared_tables(graph, project.profile, plugins, found)
+    diagnostics = Diagnostics(list(project.errors), list(introspection.warnings))
+    check_plugins(project.profile, plugins, diagnostics)
+    project, checks = compile_checks(project, diagnostics, cache)
+    graph = build_graph(project, diagnostics, cache)
+    check_assembly(graph, diagnostics, cache)
+    check_declared_tables(graph, project.profile, plugins, diagnostics)
     tables = Tables(project.profile, plugins, resolved or {})
-    check_tables(graph, tables, found)
-    check_landing_zones(graph, tables, found)
-    check_external_assets(graph, project.dagster.key_prefix, found)
-    check_parameters(graph, found)
-    check_observations(project.dagster.observe, graph, found)
-    check_sensors(project.dagster.sensors, graph, project.profile, plugins, found)
-    engines = resolve_engines(graph, project.profile, plugins, found)
-    if not all(map(is_of_block, found.errors)):
-        return _failed(project, found)
+    check_tables(graph, tables, diagnostics)
+    check_landing_zones(graph, tables, diagnostics)
+    check_external_assets(graph, project.dagster.key_prefix, diagnostics)
+    check_parameters(graph, diagnostics)
+    check_observations(project.dagster.observe, graph, diagnostics)
+    check_sensors(project.dagster.sensors, graph, project.profile, plugins, diagnostics)
+    engines = resolve_engines(graph, project.profile, plugins, diagnostics)
+    if not all(map(is_of_block, diagnostics.errors)):
+        return _failed(project, diagnostics)
 
     fusion = fuse_joints(graph, engines, _max_depth(project.profile))
-    check_exits(graph, fusion, found)
-    check_stored_tables(graph, tables, {name for name, group in fusion.groups.items() if name == group}, found)
-    check_landing_readers(graph, fusion, found)
+    check_exits(graph, fusion, diagnostics)
+    check_stored_tables(graph, tables, {name for name, group in fusion.groups.items() if name == group}, diagnostics)
+    check_landing_readers(graph, fusion, diagnostics)
     order, waves = order_groups(graph, fusion)
     members = fusion.members(graph)
-    schemas = infer_schemas(graph, fusion, found, cache, introspection)
-    check_strategies(graph, schemas, found)
-    check_partition_columns(graph, schemas, found)
+    schemas = infer_schemas(graph, fusion, diagnostics, cache, introspection)
+    check_strategies(graph, schemas, diagnostics)
+    check_partition_columns(graph, schemas, diagnostics)
     reach = Reach(project.profile, plugins)
-    check_storage(graph, fusion, engines, reach, found)
-    boundaries = engine_boundaries(graph, fusion, order, engines, reach, found)
-    if not all(map(is_of_block, found.errors)):
-        return _failed(project, found)
+    check_storage(graph, fusion, engines, reach, diagnostics)
+    boundaries = engine_boundaries(graph, fusion, order, engines, reach, diagnostics)
+    if not all(map(is_of_block, diagnostics.errors)):
+        return _failed(project, diagnostics)
     targets = targets_of(graph, fusion, project.profile.workspace)
     return CompiledAssembly(
         profile=project.profile.name,
@@ -92,13 +92,15 @@ def compile_project(
         default_engine=project.profile.default_engine,
         workspace=project.profile.workspace,
         dagster=project.dagster,
-        errors=found.sorted_errors(),
-        warnings=tuple(found.warnings),
+        errors=diagnostics.sorted_errors(),
+        warnings=tuple(diagnostics.warnings),
     )
 
 
-def _failed(project: Project, found: Diagnostics) -> CompiledAssembly:
-    return CompiledAssembly(profile=project.profile.name, errors=found.sorted_errors(), warnings=tuple(found.warnings))
+def _failed(project: Project, diagnostics: Diagnostics) -> CompiledAssembly:
+    return CompiledAssembly(
+        profile=project.profile.name, errors=diagnostics.sorted_errors(), warnings=tuple(diagnostics.warnings)
+    )
 
 
 def _max_depth(profile: Profile) -> dict[str, int]:

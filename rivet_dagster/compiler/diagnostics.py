@@ -1,4 +1,4 @@
-"""Errors and warnings as compilation finds them; nothing stops at the first."""
+"""Errors and warnings of a compilation, collected so that all of them are reported at once."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ from rivet_dagster.sql.dialect import SqlError
 
 @dataclass
 class Diagnostics:
-    """What has been found so far."""
+    """The errors and warnings so far."""
 
     errors: list[Diagnostic] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
     doubtful: set[str] = field(default_factory=set)
-    """Joints whose columns follow from what catalogs told earlier: what is wrong with these is a warning."""
+    """Joints whose columns come from an earlier introspection: errors about their columns are only warnings."""
 
-    def about_columns(self, found: Diagnostic, doubtful: bool) -> None:
-        """An error that follows from the columns of tables; a warning where these are ``doubtful``."""
+    def about_columns(self, diagnostic: Diagnostic, doubtful: bool) -> None:
+        """Add an error that depends on the columns of tables, as a warning if these are ``doubtful``."""
         if doubtful:
-            message = f"{found.message} (as the sources were when their catalogs were last asked)"
-            self.warnings.append(replace(found, message=message))
+            message = f"{diagnostic.message} (as the sources were when their catalogs were last asked)"
+            self.warnings.append(replace(diagnostic, message=message))
         else:
-            self.errors.append(found)
+            self.errors.append(diagnostic)
 
     def error(
         self, joint: Joint, code: str, message: str, key: str | None = None, remediation: str | None = None
     ) -> None:
-        """An error at ``key`` of the joint's declaration."""
-        found = joint.origin.diagnostic(code, message, joint=joint.name, key=key, remediation=remediation)
-        self.about_columns(found, code in _ABOUT_COLUMNS and joint.name in self.doubtful)
+        """Add an error at ``key`` of the joint's declaration."""
+        diagnostic = joint.origin.diagnostic(code, message, joint=joint.name, key=key, remediation=remediation)
+        self.about_columns(diagnostic, code in _ABOUT_COLUMNS and joint.name in self.doubtful)
 
     def warning(
         self, joint: Joint, code: str, message: str, key: str | None = None, remediation: str | None = None
     ) -> None:
-        """A warning at ``key`` of the joint's declaration."""
-        found = joint.origin.diagnostic(code, message, joint=joint.name, key=key, remediation=remediation)
-        self.warnings.append(found)
+        """Add a warning at ``key`` of the joint's declaration."""
+        diagnostic = joint.origin.diagnostic(code, message, joint=joint.name, key=key, remediation=remediation)
+        self.warnings.append(diagnostic)
 
     def sql_error(self, joint: Joint, code: str, error: SqlError) -> None:
-        """An error at a line of the joint's SQL."""
+        """Add an error at a line of the joint's SQL."""
         self.in_sql(joint, code, f"the SQL {error}", error.line)
 
     def sql_warning(self, joint: Joint, code: str, message: str, error: SqlError) -> None:
-        """A warning at a line of the joint's SQL; ``message`` says what follows from the error."""
+        """Add a warning at a line of the joint's SQL; ``message`` says what follows from the error."""
         self.warnings.append(_in_sql(joint, code, f"the SQL {error}; {message}", error.line))
 
     def in_sql(self, joint: Joint, code: str, message: str, line: int | None, remediation: str | None = None) -> None:
-        """An error at a line, counted from 1, of the joint's SQL."""
-        found = _in_sql(joint, code, message, line, remediation)
-        self.about_columns(found, code in _ABOUT_COLUMNS and joint.name in self.doubtful)
+        """Add an error at a line of the joint's SQL, counted from 1."""
+        diagnostic = _in_sql(joint, code, message, line, remediation)
+        self.about_columns(diagnostic, code in _ABOUT_COLUMNS and joint.name in self.doubtful)
 
     def sorted_errors(self) -> tuple[Diagnostic, ...]:
-        """By file and line, each once."""
+        """Return the distinct errors, sorted by file and line."""
         unique = dict.fromkeys(self.errors)
         return tuple(sorted(unique, key=lambda d: (d.file or "", d.line or 0, d.joint or "", d.code, d.message)))
 
@@ -64,5 +64,5 @@ _ABOUT_COLUMNS = frozenset({"RVT-316", "RVT-322", "RVT-324", "RVT-327"})
 
 def _in_sql(joint: Joint, code: str, message: str, line: int | None, remediation: str | None = None) -> Diagnostic:
     start = joint.origin.lines.get("sql")
-    placed = start + line - 1 if start is not None and line is not None else joint.origin.line_of("sql")
-    return Diagnostic(code, message, joint.name, joint.origin.file, placed, remediation)
+    file_line = start + line - 1 if start is not None and line is not None else joint.origin.line_of("sql")
+    return Diagnostic(code, message, joint.name, joint.origin.file, file_line, remediation)

@@ -1,4 +1,4 @@
-"""Which engine runs each joint, and whether it reaches the joint's catalog."""
+"""The engine of each joint, and whether it can use the joint's catalog."""
 
 from __future__ import annotations
 
@@ -15,78 +15,83 @@ from rivet_dagster.model.plugins import SPARK, Plugins
 from rivet_dagster.model.profile import Profile
 
 
-def resolve_engines(graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics) -> dict[str, str]:
-    """The engine of each joint, "" where there is none; RVT-308, RVT-309, RVT-312, RVT-329."""
+def resolve_engines(graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics) -> dict[str, str]:
+    """Return the engine of each joint, "" where it has none; report RVT-308, RVT-309, RVT-312, RVT-329."""
     engines: dict[str, str] = {}
     for joint in graph.joints.values():
         if joint.type != SOURCE or joint.engine:
-            engines[joint.name] = _resolve(joint, joint.engine or profile.default_engine, profile, found)
+            engines[joint.name] = _resolve(joint, joint.engine or profile.default_engine, profile, diagnostics)
     for joint in graph.joints.values():
         if joint.name not in engines:
             readers = {engines[name] for name in graph.consumers[joint.name] if name in engines}
             agreed = next(iter(readers)) if len(readers) == 1 else profile.default_engine
-            # What a reader lacks has been reported there.
-            engines[joint.name] = "" if "" in readers else _resolve(joint, agreed, profile, found)
-    _check_dialects(engines, graph, profile, plugins, found)
+            # The missing engine of a reader has been reported for the reader.
+            engines[joint.name] = "" if "" in readers else _resolve(joint, agreed, profile, diagnostics)
+    _check_dialects(engines, graph, profile, plugins, diagnostics)
     for joint in graph.joints.values():
         if joint.type in (SOURCE, SINK) and joint.catalog != DAGSTER:
-            _check_catalog(joint, engines[joint.name], profile, plugins, found)
+            _check_catalog(joint, engines[joint.name], profile, plugins, diagnostics)
     return engines
 
 
-def _resolve(joint: Joint, name: str | None, profile: Profile, found: Diagnostics) -> str:
+def _resolve(joint: Joint, name: str | None, profile: Profile, diagnostics: Diagnostics) -> str:
     if not name:
-        found.error(joint, "RVT-308", "no engine: the joint names none and the profile has no default_engine")
+        diagnostics.error(joint, "RVT-308", "no engine: the joint names none and the profile has no default_engine")
         return ""
     if profile.engine(name) is None:
         known = nearest(name, [engine.name for engine in profile.engines])
-        found.error(joint, "RVT-308", f"the profile '{profile.name}' has no engine '{name}'{known}", key="engine")
+        diagnostics.error(joint, "RVT-308", f"the profile '{profile.name}' has no engine '{name}'{known}", key="engine")
         return ""
     return name
 
 
-def check_storage(graph: Graph, fusion: Fusion, engines: Mapping[str, str], reach: Reach, found: Diagnostics) -> None:
-    """Report joints whose engine cannot read, or write, the tables of their catalog; RVT-328.
+def check_storage(
+    graph: Graph, fusion: Fusion, engines: Mapping[str, str], reach: Reach, diagnostics: Diagnostics
+) -> None:
+    """Report RVT-328 for joints whose engine cannot read, or write, the tables of their catalog.
 
-    A source that stands alone is read by others; what is checked, or is more than a replacement, is read again.
+    A source with a group of its own is read by other joints; rows that are checked, or that do not simply replace the
+    table, are read again after they are written.
     """
     for name, joint in graph.joints.items():
         if joint.type == SOURCE:
             if (name != fusion.groups[name] or joint.quality) and not reach.reads(engines[name], joint.catalog):
-                found.error(joint, "RVT-328", f"the engine '{engines[name]}' cannot read its table", key="engine")
+                diagnostics.error(joint, "RVT-328", f"the engine '{engines[name]}' cannot read its table", key="engine")
         elif name == fusion.groups[name]:
             catalog = joint.catalog if joint.type == SINK else None
             again = bool(joint.quality) or not joint.write_strategy.replaces_all or joint.partitions is not None
             if not reach.writes(engines[name], catalog) or (again and not reach.reads(engines[name], catalog)):
                 message = f"the engine '{engines[name]}' cannot store, and read again, what it gives"
-                found.error(joint, "RVT-328", message, key="engine")
+                diagnostics.error(joint, "RVT-328", message, key="engine")
 
 
 def _check_dialects(
-    engines: Mapping[str, str], graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics
+    engines: Mapping[str, str], graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics
 ) -> None:
     for name, engine_name in engines.items():
         engine = profile.engine(engine_name)
         facts = None if engine is None else plugins.engines.get(engine.type)
         if engine is not None and facts is not None and facts.dialect != SPARK:
             message = f"the SQL of the engine '{engine_name}' ({engine.type}) is {facts.dialect}, and not {SPARK}"
-            found.error(graph.joints[name], "RVT-329", message, key="engine")
+            diagnostics.error(graph.joints[name], "RVT-329", message, key="engine")
 
 
-def _check_catalog(joint: Joint, engine_name: str, profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
+def _check_catalog(
+    joint: Joint, engine_name: str, profile: Profile, plugins: Plugins, diagnostics: Diagnostics
+) -> None:
     catalog = profile.catalog(joint.catalog or "")
     if catalog is None:
         known = nearest(joint.catalog or "", [c.name for c in profile.catalogs])
         message = f"the profile '{profile.name}' has no catalog '{joint.catalog}'{known}"
-        found.error(joint, "RVT-309", message, key="catalog")
+        diagnostics.error(joint, "RVT-309", message, key="catalog")
         return
     engine = profile.engine(engine_name)
     if engine is not None and catalog.name not in (*engine.catalogs, profile.workspace):
         message = f"the engine '{engine.name}' does not reach the catalog '{catalog.name}'"
-        found.error(joint, "RVT-309", message, key="catalog")
+        diagnostics.error(joint, "RVT-309", message, key="catalog")
     traits = plugins.catalogs.get(catalog.type)
     mode = joint.write_strategy.mode
     if joint.type == SINK and traits is not None and mode not in traits.strategies:
         able = ", ".join(sorted(traits.strategies))
         message = f"the catalog '{catalog.name}' ({catalog.type}) cannot do {mode}; it can: {able}"
-        found.error(joint, "RVT-312", message, key="write_strategy.mode")
+        diagnostics.error(joint, "RVT-312", message, key="write_strategy.mode")

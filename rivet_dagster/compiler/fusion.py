@@ -1,4 +1,4 @@
-"""Which joints run as one query: groups with exactly one exit, and why the others are stored."""
+"""Fusion: which joints run as one query, in groups with exactly one exit, and why the other joints are stored."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ PARTITION_BOUNDARY = "partition_boundary"
 DEPTH = "depth"
 
 DEFAULT_MAX_DEPTH = 40
-"""CTEs in one another, the joints' own included; Spark's analyzer gives up near 50."""
+"""The greatest depth of nested CTEs, including the joints' own; Spark's analyzer fails near 50."""
 
 
 @dataclass(frozen=True)
 class Fusion:
-    """The group (its exit's name) of each joint, and the reason why each stored SQL or Python joint is stored."""
+    """The group of each joint, named after its exit, and the reason for storing each stored SQL or Python joint."""
 
     groups: Mapping[str, str]
     reasons: Mapping[str, str]
 
     def members(self, graph: Graph) -> dict[str, tuple[str, ...]]:
-        """Each group's joints, topologically, the exit last."""
-        found: dict[str, list[str]] = {}
+        """Return each group's joints in topological order, the exit last."""
+        members: dict[str, list[str]] = {}
         for name in graph.order:
-            found.setdefault(self.groups[name], []).append(name)
-        return {group: tuple(names) for group, names in found.items()}
+            members.setdefault(self.groups[name], []).append(name)
+        return {group: tuple(names) for group, names in members.items()}
 
 
 def fuse_joints(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str, int]) -> Fusion:
-    """The groups of an acyclic graph; ``max_depth`` is the limit of each engine."""
+    """Return the groups of an acyclic graph; ``max_depth`` is the limit of each engine."""
     reasons = _boundaries(graph, engines, max_depth)
     groups: dict[str, str] = {}
     for name in reversed(graph.order):
@@ -52,7 +52,7 @@ def fuse_joints(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str
 
 
 def _boundaries(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str, int]) -> dict[str, str]:
-    """Why each stored SQL or Python joint with readers is stored."""
+    """Return the reason for which each stored SQL or Python joint with readers is stored."""
     reasons: dict[str, str] = {}
     repeatable: dict[str, bool] = {}
     depth: dict[str, int] = {}
@@ -81,7 +81,7 @@ def _boundaries(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str
 def _reason(
     name: str, reader: str, graph: Graph, engines: Mapping[str, str], repeatable: Mapping[str, bool]
 ) -> str | None:
-    """The first rule, in the order of the contract, that keeps ``name`` out of its reader's query."""
+    """Return the first rule, in the documented order, that keeps ``name`` out of its reader's query."""
     joint = graph.joints[name]
     readers = graph.consumers[name]
     if joint.eager:
@@ -110,15 +110,15 @@ def _source_fuses(name: str, graph: Graph, engines: Mapping[str, str]) -> bool:
     )
 
 
-def _same_partitions(one: Joint, other: Joint) -> bool:
-    """Whether one window chooses the rows of both; the column may have another name, or none, before or behind."""
-    if one.partitions is None or other.partitions is None:
-        return one.partitions is other.partitions
-    return one.partitions.keys == other.partitions.keys
+def _same_partitions(joint: Joint, reader: Joint) -> bool:
+    """Return whether one window selects the rows of both; the partition columns may have different names."""
+    if joint.partitions is None or reader.partitions is None:
+        return joint.partitions is reader.partitions
+    return joint.partitions.keys == reader.partitions.keys
 
 
 def order_groups(graph: Graph, fusion: Fusion) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """The groups topologically, and by levels."""
+    """Return the groups in topological order, and by levels."""
     edges: dict[str, set[str]] = {group: set() for group in fusion.groups.values()}
     for name, before in graph.before.items():
         edges[fusion.groups[name]] |= {fusion.groups[b] for b in before} - {fusion.groups[name]}

@@ -1,4 +1,4 @@
-"""The joints as a graph: who reads whom, and how often."""
+"""The graph of joints: which joint reads which, and how often."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rivet_dagster.sql.projection import projection
 
 @dataclass(frozen=True, slots=True)
 class TemplateNeeds:
-    """What the texts of a template need of a run.
+    """What the queries rendered from a template need to know about a run.
 
-    ``sink`` is the one whose state decides between the two texts, None where there is one alone; ``watermark`` and
-    ``this`` say whether the incremental text uses that sink's watermark and its published rows, ``run_started_at``
-    whether either text uses the time at which the run began.
+    ``sink`` is the sink whose state decides between the first and the incremental query, None where there is only one
+    query. ``watermark`` and ``this`` say whether the incremental query uses that sink's watermark and its published
+    rows, ``run_started_at`` whether either query uses the start time of the run.
     """
 
     sink: str | None = None
@@ -31,8 +31,8 @@ class TemplateNeeds:
 class Graph:
     """Joints by name with their resolved upstream.
 
-    ``queries`` holds the SQL joints' queries, ``incremental`` those of templates for later runs where they are others,
-    and ``templates`` what templates need; ``reads`` how often each joint's query evaluates each upstream, at most.
+    ``queries`` holds the SQL joints' queries, ``incremental`` those of templates for incremental runs if they differ,
+    and ``templates`` what templates need. ``reads`` is how often each joint's query evaluates each upstream, at most.
     """
 
     joints: Mapping[str, Joint]
@@ -43,12 +43,12 @@ class Graph:
     templates: Mapping[str, TemplateNeeds] = field(default_factory=dict)
 
     def renderings(self, name: str) -> tuple[KnownQuery, ...]:
-        """The queries that a SQL joint may be."""
+        """Return the query of a SQL joint, and its incremental one where there is one."""
         later = self.incremental.get(name)
         return (self.queries[name],) if later is None else (self.queries[name], later)
 
     def sql(self, name: str) -> str | None:
-        """A SQL joint's own query or a source's projection; None for other joints."""
+        """Return a SQL joint's own query or a source's projection; None for other joints."""
         joint = self.joints[name]
         if joint.type == SOURCE:
             return projection(name, joint.columns, joint.filter, joint.limit)
@@ -60,7 +60,7 @@ class Graph:
         return invert(self.upstream)
 
     def times_read(self, name: str, reader: str) -> int:
-        """How often the query of ``reader`` evaluates ``name``; a reader that is no query reads it once."""
+        """Return how often the query of ``reader`` evaluates ``name``; a reader without a query reads it once."""
         return self.reads[reader].get(name, 1) if reader in self.reads else 1
 
     @cached_property
@@ -76,30 +76,30 @@ class Graph:
 
     @cached_property
     def before(self) -> dict[str, tuple[str, ...]]:
-        """What must be there before each joint can be published: its upstream, and what its checks read."""
+        """The joints that must be published before each joint: its upstream, and those that its checks read."""
         return {name: names + self.judged_with.get(name, ()) for name, names in self.upstream.items()}
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The joints topologically, of those ready the least name first; those on a cycle are left out."""
+        """The joints in topological order, ties by name; joints on a cycle are left out."""
         return topological(self.before)
 
 
 def invert(edges: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    """From "reads" to "is read by", sorted; every node has an entry.
+    """Return the sorted readers of each node, given what each node reads; every node has an entry.
 
     >>> invert({"a": (), "b": ("a",)})
     {'a': ('b',), 'b': ()}
     """
-    found: dict[str, list[str]] = {name: [] for name in edges}
+    readers_of: dict[str, list[str]] = {name: [] for name in edges}
     for name, targets in edges.items():
         for target in targets:
-            found.setdefault(target, []).append(name)
-    return {name: tuple(sorted(readers)) for name, readers in found.items()}
+            readers_of.setdefault(target, []).append(name)
+    return {name: tuple(sorted(readers)) for name, readers in readers_of.items()}
 
 
 def topological(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """Nodes after all they read, of those ready the least first; nodes on or behind a cycle are missing.
+    """Return each node after all nodes that it reads, ties by name; nodes on or downstream of a cycle are left out.
 
     >>> topological({"b": (), "a": ("b",), "c": ()})
     ('b', 'a', 'c')
@@ -121,7 +121,7 @@ def topological(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
 
 
 def levels(edges: Mapping[str, Iterable[str]], order: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """The nodes of ``order`` by the longest way to them, each level sorted.
+    """Return the nodes of ``order`` by the length of the longest path to them, each level sorted.
 
     >>> levels({"a": (), "b": ("a",), "c": ()}, ("a", "b", "c"))
     (('a', 'c'), ('b',))
@@ -129,17 +129,17 @@ def levels(edges: Mapping[str, Iterable[str]], order: Iterable[str]) -> tuple[tu
     level: dict[str, int] = {}
     for name in order:
         level[name] = 1 + max((level[t] for t in edges[name]), default=-1)
-    found: list[list[str]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
+    nodes: list[list[str]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
     for name in sorted(level):
-        found[level[name]].append(name)
-    return tuple(tuple(names) for names in found)
+        nodes[level[name]].append(name)
+    return tuple(tuple(names) for names in nodes)
 
 
 def find_cycles(edges: Mapping[str, Iterable[str]], order: Iterable[str]) -> list[tuple[str, ...]]:
-    """Cycles without a common node, each as the names along it with the first repeated at the end.
+    """Return disjoint cycles, each as the names along it with the first one repeated at the end.
 
-    ``order`` is what ``topological`` tells of the edges.
-    Where cycles cross, not all of them are found; where there are any, one is.
+    ``order`` is the result of ``topological`` for the edges. Where cycles share nodes, not all of them are found; where
+    there is any, at least one is.
 
     >>> find_cycles({"a": ("b",), "b": ("a",), "c": ("a",), "d": ("d",), "e": ()}, ("e",))
     [('a', 'b', 'a'), ('d', 'd')]
@@ -153,7 +153,7 @@ def find_cycles(edges: Mapping[str, Iterable[str]], order: Iterable[str]) -> lis
         while name not in seen:
             seen.add(name)
             path[name] = None
-            # Behind a cycle every node has an upstream that is stuck too, so this walk ends on a cycle.
+            # Downstream of a cycle every node has a stuck upstream, so this walk ends on a cycle.
             name = min(t for t in edges[name] if t in stuck)
         if name in path:
             names = list(path)

@@ -1,4 +1,4 @@
-"""A group's query as data, and the one place where its text is put together, for whoever reads it and for Spark."""
+"""A group's query as data, and the only function that renders its text, for display and for Spark alike."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rivet_dagster.sql.target import watermark_of
 
 @dataclass(frozen=True, slots=True)
 class Incremental:
-    """What a template gives in runs that find ``sink`` published.
+    """The query that a template gives in runs that find ``sink`` published.
 
     ``parameters`` are those that its ``text`` binds; ``this`` says that the text reads the sink's published rows.
     """
@@ -29,10 +29,10 @@ class Incremental:
 
 @dataclass(frozen=True, slots=True)
 class Cte:
-    """A SQL joint as a part of its group's query: its ``text``, and the ``parameters`` that this binds.
+    """A SQL joint as a part of its group's query: its ``text`` and the ``parameters`` that the text binds.
 
-    ``incremental`` is what later runs ask in its place, None where that is the same; ``upstream`` are the joints that
-    it reads.
+    ``incremental`` is the query of incremental runs, None where it is the same; ``upstream`` are the joints that it
+    reads.
     """
 
     joint: str
@@ -52,7 +52,7 @@ class Cte:
 
 @dataclass(frozen=True)
 class FusedQuery:
-    """The rows of the joint ``result``: its CTEs with their texts, and the ``inputs`` that it reads besides."""
+    """The rows of the joint ``result``: its CTEs with their texts, and the further ``inputs`` that it reads."""
 
     result: str
     ctes: tuple[tuple[str, str], ...]
@@ -60,7 +60,7 @@ class FusedQuery:
 
     @property
     def sql(self) -> str:
-        """The text that an engine gets."""
+        """The text that is passed to an engine."""
         return fuse(self.ctes, self.result)
 
 
@@ -68,14 +68,14 @@ class FusedQuery:
 class GroupQuery:
     """The union by name of ``results``, each of them one of ``ctes`` or a joint outside of the group.
 
-    ``ctes`` stand in an order in which each reads only those before it.
+    ``ctes`` are in topological order: each reads only those before it.
     """
 
     results: tuple[str, ...]
     ctes: tuple[Cte, ...]
 
     def of(self, joint: str) -> GroupQuery:
-        """Return the query of one joint among the CTEs, which reads no more of them than it needs.
+        """Return the query of one joint among the CTEs, with only the CTEs that it needs.
 
         >>> a, b = Cte("a", "SELECT 1", ()), Cte("b", "SELECT * FROM a", ("a",))
         >>> GroupQuery(("b",), (a, b)).of("a") == GroupQuery(("a",), (a,))
@@ -84,7 +84,7 @@ class GroupQuery:
         return GroupQuery((joint,), tuple(self._needed(joint)))
 
     def fused(self, incremental: Collection[str] = ()) -> tuple[FusedQuery, ...]:
-        """Return a query for each result; the joints named ``incremental`` have their incremental text in them.
+        """Return a query for each result; the joints named ``incremental`` contribute their incremental text.
 
         >>> a, b = Cte("a", "SELECT * FROM t", ("t",)), Cte("b", "SELECT * FROM a", ("a",))
         >>> GroupQuery(("b",), (a, b)).fused()
@@ -93,7 +93,7 @@ class GroupQuery:
         return tuple(_fused(result, self._needed(result), incremental) for result in self.results)
 
     def text(self, *, incremental: bool = False) -> str:
-        """Return the whole query as a person reads it: of a first run, or of one in which all CTEs are incremental."""
+        """Return the whole query for display: of a first run, or of a run in which all CTEs are incremental."""
         return union_by_name([query.sql for query in self.fused(self.incremental_joints if incremental else ())])
 
     @property
@@ -102,7 +102,7 @@ class GroupQuery:
         return tuple(cte.joint for cte in self.ctes if cte.incremental is not None)
 
     def _needed(self, result: str) -> list[Cte]:
-        """Return what it takes to compute ``result``, in order."""
+        """Return the CTEs needed to compute ``result``, in order."""
         needed, names = [], {result}
         for cte in reversed(self.ctes):
             if cte.joint in names:
@@ -112,7 +112,7 @@ class GroupQuery:
 
 
 def _fused(result: str, ctes: Collection[Cte], incremental: Collection[str]) -> FusedQuery:
-    computed = {cte.joint for cte in ctes}
+    inner = {cte.joint for cte in ctes}
     read = {result, *(name for cte in ctes for name in cte.upstream)}
     texts = tuple((cte.joint, cte.text_for(cte.joint in incremental)) for cte in ctes)
-    return FusedQuery(result, texts, tuple(sorted(read - computed)))
+    return FusedQuery(result, texts, tuple(sorted(read - inner)))

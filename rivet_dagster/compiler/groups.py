@@ -1,4 +1,4 @@
-"""The groups of the plan: what each reads, asks and publishes."""
+"""The groups of the plan: their inputs, queries and targets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rivet_dagster.sql.target import RUN_STARTED_AT, parameter, watermark_of
 
 
 def targets_of(graph: Graph, fusion: Fusion, workspace: str) -> dict[str, Target]:
-    """Return where each stored joint is published: the exit of a group, unless it is a source."""
+    """Return the target of each stored joint: the exits of groups that are not sources."""
     stored = [name for name, group in fusion.groups.items() if name == group and graph.joints[name].type != SOURCE]
     return {
         name: target_of(graph.joints[name], workspace, step_options(graph.joints[name].options)[1]) for name in stored
@@ -28,7 +28,7 @@ def targets_of(graph: Graph, fusion: Fusion, workspace: str) -> dict[str, Target
 def fused_group(
     name: str, members: tuple[str, ...], graph: Graph, engines: Mapping[str, str], target: Target | None
 ) -> FusedGroup:
-    """Return the group of the exit ``name``."""
+    """Return the group whose exit is ``name``."""
     inside = set(members)
     inputs = {u for member in members for u in graph.upstream[member]} - inside
     judged_with = {read for member in members for read in graph.judged_with.get(member, ())} - inputs - inside
@@ -49,7 +49,7 @@ def fused_group(
 
 
 def group_query(name: str, members: tuple[str, ...], graph: Graph) -> GroupQuery:
-    """Return what computes the exit ``name``, a SQL joint or a sink."""
+    """Return the query that computes the exit ``name``, a SQL joint or a sink."""
     results = (name,) if graph.joints[name].type == SQL else graph.upstream[name]
     return GroupQuery(results, tuple(_cte(member, graph) for member in members if member in graph.queries))
 
@@ -66,7 +66,7 @@ def _cte(name: str, graph: Graph) -> Cte:
 
 
 def _parameters(text: str, needs: TemplateNeeds, partitions: Partitions | None) -> tuple[str, ...]:
-    """Return the parameters that every run knows, or those of partitions, which the text uses."""
+    """Return the parameters in the text that are bound in every run, and those of its partitions."""
     start = (RUN_STARTED_AT,) if needs.run_started_at and parameter(RUN_STARTED_AT) in text else ()
     if partitions is None or not any(parameter(name) in text for name in partitions.parameters):
         return start

@@ -23,9 +23,9 @@ class ColumnReference:
 
 @dataclass(frozen=True, slots=True)
 class ColumnLineage:
-    """The columns that an output column is made from: of the direct upstream, and of the sources behind it.
+    """The columns from which an output column is computed: of the direct upstream, and of the sources.
 
-    ``sources`` is None where the way there is not certain. What only filters, joins or groups rows is not listed.
+    ``sources`` is None where they are not certain. Columns that only filter, join or group rows are not listed.
     """
 
     column: str
@@ -35,13 +35,13 @@ class ColumnLineage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Joint:
-    """What joints of every type have.
+    """The attributes of joints of every type.
 
-    ``group`` is its fused group, ``asset_group`` its group in Dagster. ``catalog`` and ``table`` say where a source is
-    read or a joint is published: both are None for a joint that is not stored, and those of its group's target for one
-    that is. ``step`` are the options of the step that runs the group; ``row_values`` says whether Dagster may show
-    values of its rows. ``schema`` is None where no column is known;
-    ``lineage`` has no entry for a column whose origin is not certain.
+    ``group`` is its fused group, ``asset_group`` its group in Dagster. ``catalog`` and ``table`` are where a source is
+    read or a joint is published: those of its group's target for a stored joint, None for a joint that is not stored.
+    ``step`` are the options of the step that runs the group; ``row_values`` is whether Dagster may show values of its
+    rows. ``schema`` is None where no column is known; ``lineage`` has no entry for a column whose origin is not
+    certain.
     """
 
     name: str
@@ -71,8 +71,8 @@ class _Joint:
 class SourceJoint(_Joint):
     """A table that the project reads.
 
-    ``options`` are those of the table's storage. ``sql`` is the source's projection: ``columns``, ``filter`` and
-    ``limit``. ``landing`` is there where the table is a landing zone.
+    ``options`` are the options of the table's storage. ``sql`` is the projection: ``columns``, ``filter`` and
+    ``limit``. ``landing`` is None unless the table is a landing zone.
     """
 
     type: Literal["source"] = "source"
@@ -88,9 +88,9 @@ class SourceJoint(_Joint):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueryJoint(_Joint):
-    """A query: ``sql`` is its author's text, which begins on ``sql_line`` of its file.
+    """A SQL joint: ``sql`` is the user's query, which begins on ``sql_line`` of its file.
 
-    Of a template ``sql`` is what a first run gets and ``sql_incremental`` what later ones do, None where that is the
+    For a template ``sql`` is the query of a first run and ``sql_incremental`` that of later runs, None where it is the
     same.
     """
 
@@ -124,4 +124,4 @@ ComputedJoint = QueryJoint | FunctionJoint | SinkJoint
 """A joint whose rows a run computes."""
 
 CompiledJoint = SourceJoint | ComputedJoint
-"""A joint of the plan, resolved."""
+"""A joint of the plan."""

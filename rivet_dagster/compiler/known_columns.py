@@ -1,4 +1,4 @@
-"""Columns and their origins that an earlier compilation inferred already from the same query over the same schemas."""
+"""Columns and their origins, cached by query and upstream schemas, so that they are inferred only once."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.schema import Field, Schema
 
 Origins = Sequence[tuple[str, Sequence[tuple[str, str]] | None]]
-"""What each column is made from, in order, as plain data: None for what is not certain."""
+"""The upstream columns from which each column is computed, in order, as plain data: None where not certain."""
 
 Inferred = tuple[Schema | None, Origins, str | None]
-"""The columns of a joint, their origins, and the one upstream whose columns it passes on unchanged."""
+"""The columns of a joint, their origins, and the one upstream whose columns it returns unchanged, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A joint's columns as far as they are known, and their origins; ``text`` is the schema as JSON.
+    """The columns of a joint as far as known, and their origins; ``text`` is the schema as JSON.
 
-    Where what it would follow from is ``in_conflict``, there is no schema.
+    If the schemas from which they are derived are ``in_conflict``, there is no schema.
     """
 
     schema: Schema | None = None
@@ -33,7 +33,7 @@ class Known:
 
 
 class KnownColumns:
-    """The columns of the joints of one compilation; equal schemas and references are the same objects."""
+    """The columns of the joints of one compilation; equal schemas and references are shared objects."""
 
     def __init__(self, cache: CompileCache) -> None:
         self._cache = cache
@@ -43,26 +43,26 @@ class KnownColumns:
     def of(
         self, joint: Joint, sql: str | None, upstream: Mapping[str, Known], infer: Callable[[], Inferred | None]
     ) -> Known:
-        """Return the result of ``infer`` for a source or SQL joint: its query, DDL and the schemas it reads decide.
+        """Return the result of ``infer`` for a source or SQL joint, cached by its query, DDL and upstream schemas.
 
-        Where that is None, the joint has an error, which is never remembered.
+        If ``infer`` returns None, the joint has an error, and nothing is cached.
         """
         ddl = joint.options.get("schema")
         declared = ddl if isinstance(ddl, str) else None, [name for name, _ in joint.columns], list(upstream)
         text = "\n".join((repr(declared), *[known.text for known in upstream.values()], sql or ""))
-        found = self._cache.get("columns", text)
-        if found is None:
+        entry = self._cache.get("columns", text)
+        if entry is None:
             inferred = infer()
             if inferred is None:
                 return Known()
             schema, origins, passes_on = inferred
-            found = schema_text(schema), origins, passes_on
-            self._cache.put("columns", text, found)
-        return self.made_of(*found)
+            entry = schema_text(schema), origins, passes_on
+            self._cache.put("columns", text, entry)
+        return self.made_of(*entry)
 
     def made_of(self, text: str, origins: Origins, passes_on: str | None = None) -> Known:
-        """The columns whose schema has this text."""
-        listed = tuple([(name, None if found is None else self._listed(found)) for name, found in origins])
+        """Return the columns with this schema and these origins."""
+        listed = tuple([(name, None if columns is None else self._listed(columns)) for name, columns in origins])
         return Known(self._schema(text), JointColumns(listed, passes_on), text)
 
     def _schema(self, text: str) -> Schema | None:
@@ -75,12 +75,12 @@ class KnownColumns:
         return tuple([self._reference(joint, column) for joint, column in origins])
 
     def _reference(self, joint: str, column: str) -> ColumnReference:
-        found = self._references.get((joint, column))
-        if found is None:
-            found = self._references[joint, column] = ColumnReference(joint, column)
-        return found
+        reference = self._references.get((joint, column))
+        if reference is None:
+            reference = self._references[joint, column] = ColumnReference(joint, column)
+        return reference
 
 
 def schema_text(schema: Schema | None) -> str:
-    """The schema as JSON on one line."""
+    """Return the schema as JSON on one line."""
     return json.dumps(None if schema is None else [(field.name, field.type) for field in schema])

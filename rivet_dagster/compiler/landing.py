@@ -1,4 +1,4 @@
-"""The rules of landing zones: where they can be, and who may read them."""
+"""The rules of landing zones: which sources can be one, and which joints may read them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rivet_dagster.model.landing import Landing, landing_options
 _WHOLE = "Leave `partitions` out: the write strategies append, merge and delete_insert take whatever comes."
 
 
-def check_landing_zones(graph: Graph, tables: Tables, found: Diagnostics) -> None:
-    """RVT-321 for a zone that the catalog cannot list, or of which a run reads a part, or that others lose files of."""
+def check_landing_zones(graph: Graph, tables: Tables, diagnostics: Diagnostics) -> None:
+    """Report RVT-321 for a zone that cannot be listed, has partitions, or archives files that other sources read."""
     sources = [joint for joint in graph.joints.values() if joint.type == SOURCE]
     for joint in sources:
         landing = _landing(joint)
@@ -25,19 +25,21 @@ def check_landing_zones(graph: Graph, tables: Tables, found: Diagnostics) -> Non
         traits = tables.plugins.catalogs.get(spec.type) if spec else None
         why = traits.refuses_landing(spec.options, joint.table or "") if spec and traits else None
         if why:
-            found.error(joint, "RVT-321", f"{joint.catalog}.{joint.table} cannot be a landing zone: {why}", "options")
+            diagnostics.error(
+                joint, "RVT-321", f"{joint.catalog}.{joint.table} cannot be a landing zone: {why}", "options"
+            )
         if joint.partitions is not None:
             message = "a landing zone has no `partitions`: what a run leaves out of a file would never be read"
-            found.error(joint, "RVT-321", message, "partitions", _WHOLE)
+            diagnostics.error(joint, "RVT-321", message, "partitions", _WHOLE)
         others = _sharing(joint, sources, tables) if landing.archive else []
         if others:
             message = f"the files that it archives are those of {' and '.join(others)}, too"
             remedy = "Let one source archive them, and all others read that one in a SQL joint."
-            found.error(joint, "RVT-321", message, "options", remedy)
+            diagnostics.error(joint, "RVT-321", message, "options", remedy)
 
 
-def check_landing_readers(graph: Graph, fusion: Fusion, found: Diagnostics) -> None:
-    """RVT-321 where a run takes files for read whose rows it leaves out, or where what was read would be forgotten."""
+def check_landing_readers(graph: Graph, fusion: Fusion, diagnostics: Diagnostics) -> None:
+    """Report RVT-321 for a reader that has partitions, or whose retention would lose the list of consumed files."""
     for joint in graph.joints.values():
         if joint.type != SOURCE or _landing(joint) is None:
             continue
@@ -45,10 +47,10 @@ def check_landing_readers(graph: Graph, fusion: Fusion, found: Diagnostics) -> N
             reader = graph.joints[exit_name]
             if reader.retention == "run":
                 message = f"with `retention: run` it would forget which files of '{joint.name}' it has read"
-                found.error(reader, "RVT-321", message, "retention", "Leave `retention` out.")
+                diagnostics.error(reader, "RVT-321", message, "retention", "Leave `retention` out.")
             if reader.partitions is not None:
                 message = f"a run of one partition would take the files of '{joint.name}' for read by all of them"
-                found.error(reader, "RVT-321", message, "partitions", _WHOLE)
+                diagnostics.error(reader, "RVT-321", message, "partitions", _WHOLE)
 
 
 def _landing(joint: Joint) -> Landing | None:
@@ -56,5 +58,5 @@ def _landing(joint: Joint) -> Landing | None:
 
 
 def _sharing(joint: Joint, sources: Iterable[Joint], tables: Tables) -> list[str]:
-    """The other sources that read files of this one."""
-    return [one.name for one in sources if one is not joint and share(tables.of(joint), tables.of(one))]
+    """Return the names of other sources that read files of this one."""
+    return [other.name for other in sources if other is not joint and share(tables.of(joint), tables.of(other))]

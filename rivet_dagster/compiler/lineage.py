@@ -1,4 +1,4 @@
-"""Column lineage: from every output column to the joints it reads, and through them to the sources."""
+"""Column lineage: from each output column to the columns of direct upstream joints, and through these to sources."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from rivet_dagster.compiler.joints import ColumnLineage, ColumnReference
 from rivet_dagster.model.joint import SOURCE, Joint
 
 Sources = frozenset[tuple[str, str]]
-"""Sources and columns of them."""
+"""Pairs of a source and one of its columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class JointColumns:
-    """What a joint's columns are made from: columns of its direct upstream in order, None for what is not certain.
+    """The origins of a joint's columns, in order: columns of its direct upstream, None where not certain.
 
-    ``passes_on`` is the one upstream whose columns, whatever they are, the joint gives unchanged.
+    ``passes_on`` is the one upstream whose columns the joint returns unchanged, even where they are not known.
     """
 
     origins: tuple[tuple[str, tuple[ColumnReference, ...] | None], ...] = ()
@@ -26,7 +26,7 @@ class JointColumns:
 def trace(
     joints: Mapping[str, Joint], order: Iterable[str], columns: Mapping[str, JointColumns]
 ) -> dict[str, tuple[ColumnLineage, ...]]:
-    """The lineage of each joint by name; ``order`` is topological. A column that is not certain has no entry."""
+    """Return the lineage of each joint by name; ``order`` is topological. An uncertain column has no entry."""
     tracer = _Tracer({name: joint.type == SOURCE for name, joint in joints.items()})
     return {name: tracer.joint(name, columns[name]) for name in order}
 
@@ -42,26 +42,26 @@ class _Tracer:
         if made.passes_on is not None:
             self._roots[name] = self._roots.get(made.passes_on, made.passes_on)
         traced = self._sources[name] = {}
-        found = []
+        lineage = []
         for column, upstream in made.origins:
             sources = self._through(upstream) if upstream is not None else None
             lowered = column.lower()
-            # Of columns that share a name nobody can tell which one a reader means.
+            # A reference to a name that several columns share is ambiguous.
             traced[lowered] = None if lowered in traced else sources
             if upstream is not None:
-                found.append(ColumnLineage(column, upstream, None if sources is None else self._listed(sources)))
-        return tuple(found)
+                lineage.append(ColumnLineage(column, upstream, None if sources is None else self._listed(sources)))
+        return tuple(lineage)
 
     def _through(self, upstream: tuple[ColumnReference, ...]) -> Sources | None:
         if len(upstream) == 1:
             return self._of(upstream[0].joint, upstream[0].column)
-        found: set[tuple[str, str]] = set()
+        columns: set[tuple[str, str]] = set()
         for reference in upstream:
             sources = self._of(reference.joint, reference.column)
             if sources is None:
                 return None
-            found |= sources
-        return frozenset(found)
+            columns |= sources
+        return frozenset(columns)
 
     def _of(self, joint: str, column: str) -> Sources | None:
         joint = self._roots.get(joint, joint)
@@ -70,8 +70,10 @@ class _Tracer:
         return self._sources[joint].get(column.lower())
 
     def _listed(self, sources: Sources) -> tuple[ColumnReference, ...]:
-        """In order; the same columns are the same objects wherever they stand."""
-        found = self._lists.get(sources)
-        if found is None:
-            found = self._lists[sources] = tuple([ColumnReference(joint, column) for joint, column in sorted(sources)])
-        return found
+        """Return the references sorted; equal sets of columns share one tuple."""
+        references = self._lists.get(sources)
+        if references is None:
+            references = self._lists[sources] = tuple(
+                [ColumnReference(joint, column) for joint, column in sorted(sources)]
+            )
+        return references

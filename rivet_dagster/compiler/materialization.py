@@ -1,4 +1,4 @@
-"""What is stored between groups and when it may go, and how rows cross from group to group."""
+"""What is stored between groups, and how rows get from one group to another."""
 
 from __future__ import annotations
 
@@ -16,22 +16,27 @@ ARROW_PASSTHROUGH = "arrow_passthrough"
 
 
 def materializations(graph: Graph, fusion: Fusion, order: Sequence[str]) -> tuple[Materialization, ...]:
-    """The stored joints in the order of their groups, each with the groups that read it."""
-    found = []
-    place = {group: n for n, group in enumerate(order)}
+    """Return the stored joints in the order of their groups, each with the groups that read it."""
+    stored = []
+    position = {group: n for n, group in enumerate(order)}
     for name in order:
         if name in fusion.reasons:
             readers = _readers(name, graph, fusion)
-            found.append(Materialization(name, fusion.reasons[name], tuple(sorted(readers, key=place.__getitem__))))
-    return tuple(found)
+            stored.append(Materialization(name, fusion.reasons[name], tuple(sorted(readers, key=position.__getitem__))))
+    return tuple(stored)
 
 
 def engine_boundaries(
-    graph: Graph, fusion: Fusion, order: Sequence[str], engines: Mapping[str, str], reach: Reach, found: Diagnostics
+    graph: Graph,
+    fusion: Fusion,
+    order: Sequence[str],
+    engines: Mapping[str, str],
+    reach: Reach,
+    diagnostics: Diagnostics,
 ) -> tuple[EngineBoundary, ...]:
-    """One entry for each edge between groups, in the order of the reading groups; RVT-328.
+    """Return an entry for each edge between groups, in the order of the reading groups; report RVT-328.
 
-    A group reads rows in place where its engine can; else the engine that stored them, or that reads them in place,
+    A group reads rows in place where its engine can. Else the engine that stored them, or that can read them in place,
     passes them on as Arrow.
     """
     edges: dict[str, list[EngineBoundary]] = {group: [] for group in order}
@@ -47,12 +52,12 @@ def engine_boundaries(
                 message = (
                     f"its rows cannot cross from the engine '{pair[0]}' to '{pair[1]}', which '{consumer}' runs on"
                 )
-                found.error(joint, "RVT-328", message)
+                diagnostics.error(joint, "RVT-328", message)
                 continue
             edges[consumer].append(EngineBoundary(name, fusion.groups[name], consumer, pair, method))
     return tuple(edge for group in order for edge in edges[group])
 
 
 def _readers(name: str, graph: Graph, fusion: Fusion) -> set[str]:
-    """The groups that read a joint, by a query or by a check."""
+    """Return the groups that read a joint, in a query or a check."""
     return {fusion.groups[reader] for reader in (*graph.consumers[name], *graph.judging.get(name, ()))}

@@ -1,4 +1,4 @@
-"""The CompiledAssembly: everything that a run follows, as frozen data that survives JSON."""
+"""The CompiledAssembly: the plan that a run executes, as immutable data that can be converted to JSON and back."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from rivet_dagster.model.target import Target
 class FusedGroup:
     """Joints that run as one query; ``inputs`` are the joints outside it that it reads.
 
-    ``judged_with`` are those that only its checks read; ``target`` is where its exit is published, None of a source
-    that stands alone, which is read in place. ``query`` is what computes the exit, None of such a source and of a
-    Python joint. ``sql`` is that query as text, or the source's projection, and ``sql_incremental`` the text when all
-    its templates are incremental, None where that is the same.
+    ``judged_with`` are the joints that only its checks read; ``target`` is where its exit is published, None for a
+    source with a group of its own, which is read in place. ``query`` computes the exit, and is None for such a source
+    and for a Python joint. ``sql`` is that query as text, or the source's projection, and ``sql_incremental`` the text
+    in which all templates are incremental, None where it is the same.
     """
 
     name: str
@@ -45,13 +45,13 @@ class FusedGroup:
 
     @property
     def before(self) -> tuple[str, ...]:
-        """The joints that must be there before it runs."""
+        """The joints that must be published before it runs."""
         return self.inputs + self.judged_with
 
 
 @dataclass(frozen=True, slots=True)
 class Materialization:
-    """A joint stored between groups: why, and after which groups it may go."""
+    """A joint stored between groups, the reason, and the groups after which it may be evicted."""
 
     joint: str
     reason: str
@@ -60,7 +60,7 @@ class Materialization:
 
 @dataclass(frozen=True, slots=True)
 class EngineBoundary:
-    """How the rows of ``joint`` cross from the group that computes them to one that reads them."""
+    """How the rows of ``joint`` get from the group that computes them to one that reads them."""
 
     joint: str
     producer: str
@@ -73,8 +73,8 @@ class EngineBoundary:
 class CompiledAssembly:
     """The immutable plan of a project under one profile.
 
-    Where ``success`` is false, ``errors`` say why and there are no groups. ``default_engine`` is that of the profile,
-    None where it names none.
+    If ``success`` is false, ``errors`` are the reasons and there are no groups. ``default_engine`` is the profile's,
+    None where it has none.
     """
 
     profile: str
@@ -98,41 +98,41 @@ class CompiledAssembly:
         return not self.errors
 
     def joint(self, name: str) -> CompiledJoint:
-        """The joint of that name; raises RVT-306."""
+        """Return the joint of that name. Raise RVT-306."""
         found = self._joints_by_name.get(name)
         if found is None:
             raise RivetError("RVT-306", f"no joint is named '{name}'")
         return found
 
     def computed(self, name: str) -> ComputedJoint:
-        """The joint of that name, one whose rows a run computes; raises RVT-306."""
+        """Return the joint of that name, whose rows a run computes. Raise RVT-306."""
         joint = self.joint(name)
         if isinstance(joint, SourceJoint):
             raise RivetError("RVT-306", f"'{name}' is a source, which no run computes")
         return joint
 
     def source(self, name: str) -> SourceJoint:
-        """The source of that name; raises RVT-306."""
+        """Return the source of that name. Raise RVT-306."""
         joint = self.joint(name)
         if not isinstance(joint, SourceJoint):
             raise RivetError("RVT-306", f"'{name}' is no source")
         return joint
 
     def target(self, name: str) -> Target | None:
-        """Where the joint is published; None where it is not: a source, or a joint fused into another's query."""
+        """Return where the joint is published; None for a source, or a joint fused into another's query."""
         group = self._groups_by_name.get(name)
         return group.target if group is not None else None
 
     def group(self, name: str) -> FusedGroup:
-        """The group of that name; raises KeyError."""
+        """Return the group of that name. Raise KeyError."""
         return self._groups_by_name[name]
 
     def shows_row_values(self, group: str) -> bool:
-        """Whether what is told of a group as a whole may hold values of rows: none of its joints forbids it."""
+        """Return whether texts about a group as a whole may contain values of rows: none of its joints forbids it."""
         return all(self.joint(name).row_values for name in self.group(group).joints)
 
     def consumers(self, name: str) -> tuple[str, ...]:
-        """The joints that read ``name``."""
+        """Return the joints that read ``name``."""
         return self._consumers_by_name.get(name, ())
 
     @cached_property
@@ -152,21 +152,22 @@ class CompiledAssembly:
         return {name: tuple(found) for name, found in readers.items()}
 
     def raise_errors(self) -> CompiledAssembly:
-        """The plan itself, or one RivetError with every error."""
+        """Return the plan itself, or raise one RivetError with all errors."""
         if self.errors:
             raise RivetError.of(self.errors)
         return self
 
     @property
     def holds_secrets(self) -> bool:
-        """Whether a catalog or an engine has a secret that is written out instead of as ``${VAR}``."""
+        """Whether a catalog or an engine has a literal secret instead of a ``${VAR}``."""
         declared = [spec.options for spec in self.catalogs] + [spec.options for spec in self.engines]
         return any(map(literal_secrets, declared))
 
     def to_json(self) -> str:
-        """The plan as JSON text, the same bytes for the same plan; ``from_json`` reads it.
+        """Return the plan as JSON text, byte for byte the same for the same plan; ``from_json`` parses it.
 
-        Secrets that the profile writes out read ``***``: where ``holds_secrets``, what is read back cannot run.
+        Literal secrets of the profile are written as ``***``: a plan that ``holds_secrets`` cannot run once it is read
+        back.
         """
         shown = self._without_secrets() if self.holds_secrets else self
         return f'{{\n  "success": {json.dumps(self.success)},{write(shown).removeprefix("{")}\n'
@@ -178,7 +179,7 @@ class CompiledAssembly:
 
     @classmethod
     def from_json(cls, text: str) -> CompiledAssembly:
-        """The plan that ``to_json`` wrote."""
+        """Return the plan from text that ``to_json`` wrote."""
         data = json.loads(text)
         data.pop("success")
         plan: CompiledAssembly = read(cls, data)

@@ -1,4 +1,4 @@
-"""Frozen dataclasses as JSON and back: in time linear in the text."""
+"""Serialization of frozen dataclasses to JSON and back, in linear time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Reader = Callable[[Any], Any]
 
 
 def write(value: Any) -> str:
-    r"""What ``json.dumps(dataclasses.asdict(value), indent=2, ensure_ascii=False)`` gives.
+    r"""Return the text of ``json.dumps(dataclasses.asdict(value), indent=2, ensure_ascii=False)``.
 
     >>> from rivet_dagster.model.schema import Field
     >>> write((Field("id"),))
@@ -25,7 +25,7 @@ def write(value: Any) -> str:
 
 
 def _text(value: Any, line: str) -> str:
-    """The text of ``value``; ``line`` begins a line at its depth."""
+    """Return the text of ``value``; ``line`` is a line break with the indentation of its depth."""
     if isinstance(value, str):
         return encode_basestring(value)
     if value is None:
@@ -37,13 +37,13 @@ def _text(value: Any, line: str) -> str:
         kind: Any = type(value)
         frame, values_of = _frame(kind, line)
         return frame % tuple([_text(item, inner) for item in values_of(value)])
-    # No text in JSON holds a line break of its own.
+    # JSON text has no line breaks inside strings, so each one begins a line.
     return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", line) if value != {} else "{}"
 
 
 @cache
 def _frame(kind: type, line: str) -> tuple[str, Callable[[Any], Any]]:
-    """The text of a dataclass but for the values of its fields, and what gives those."""
+    """Return the text of a dataclass with placeholders for its fields, and the getter of their values."""
     names = [item.name for item in fields(kind)]
     items = f",{line}  ".join([f"{json.dumps(name)}: %s" for name in names])
     values_of: Callable[[Any], Any] = attrgetter(*names)
@@ -51,7 +51,7 @@ def _frame(kind: type, line: str) -> tuple[str, Callable[[Any], Any]]:
 
 
 def read(kind: Any, data: Any) -> Any:
-    """``data`` as JSON gives it, as a value of the annotated type ``kind``; None stays None.
+    """Return parsed JSON as a value of the annotated type ``kind``; None stays None.
 
     >>> from rivet_dagster.model.schema import Field
     >>> read(tuple[Field, ...], [{"name": "id", "type": None}])
@@ -78,7 +78,7 @@ def _reader(kind: Any) -> Reader:
 
 
 def _union_reader(kinds: list[Any]) -> Reader:
-    """Dataclasses are told apart by a field that is a Literal, of each one's own."""
+    """Return a reader of several dataclasses, distinguished by a Literal field that each of them has."""
     hints = [get_type_hints(kind) for kind in kinds]
     tag = next(item.name for item in fields(kinds[0]) if get_origin(hints[0][item.name]) is Literal)
     readers = {get_args(hint[tag])[0]: _reader(kind) for kind, hint in zip(kinds, hints, strict=True)}
@@ -89,7 +89,7 @@ def _dataclass_reader(kind: type) -> Reader:
     hints = get_type_hints(kind)
     readers = [(item.name, _reader(hints[item.name])) for item in fields(kind)]
 
-    def made(data: Any) -> Any:
+    def build(data: Any) -> Any:
         return None if data is None else kind(**{name: of(data[name]) for name, of in readers if name in data})
 
-    return made
+    return build

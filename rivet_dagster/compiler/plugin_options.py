@@ -1,4 +1,4 @@
-"""Whether the profile's catalogs and engines are of installed types, with options that those know, and no secrets."""
+"""Validation of the profile's catalogs and engines: installed types, known options, and no literal secrets."""
 
 from __future__ import annotations
 
@@ -19,37 +19,39 @@ _OWN_KEYS = {
     "catalog": frozenset({"type"}),
     "engine": frozenset({"name", "type", "catalogs", "concurrency_limit", "options"}),
 }
-"""Keys of every type."""
+"""The keys that every type has."""
 
 
-def check_plugins(profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
-    """RVT-109 for a type that is not installed; RVT-103, 104 and 105 for unknown, wrong and missing options.
+def check_plugins(profile: Profile, plugins: Plugins, diagnostics: Diagnostics) -> None:
+    """Report RVT-109 for a type that is not installed; RVT-103, 104 and 105 for unknown, wrong and missing options.
 
-    A warning, RVT-125, for each secret that is written out.
+    Warn with RVT-125 of each secret that is written literally.
     """
     for catalog in profile.catalogs:
         origin = profile.catalog_origins.get(catalog.name, profile.origin)
-        _check("catalog", catalog, plugins.catalogs, origin, found)
+        _check("catalog", catalog, plugins.catalogs, origin, diagnostics)
     for engine in profile.engines:
         origin = profile.engine_origins.get(engine.name, profile.origin)
-        _check("engine", engine, plugins.engines, origin, found)
+        _check("engine", engine, plugins.engines, origin, diagnostics)
 
 
-def check_declared_tables(graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
-    """Check the tables of sources and sinks, and the workspace as a place for tables, with their catalogs."""
+def check_declared_tables(graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics) -> None:
+    """Have the catalogs validate the tables of sources and sinks, and the workspace's ability to hold tables."""
     for joint in graph.joints.values():
         spec = profile.catalog(joint.catalog or "") if joint.type in (SOURCE, SINK) else None
         if spec is not None and spec.type in plugins.catalogs:
             own = landing_options(step_options(joint.options)[1])[1]
             table = str(joint.table)
-            for wrong in plugins.catalogs[spec.type].check_table(spec.options, table, own, joint.type == SINK):
-                found.error(joint, wrong.code, wrong.message, wrong.key, wrong.remediation)
+            for error in plugins.catalogs[spec.type].check_table(spec.options, table, own, joint.type == SINK):
+                diagnostics.error(joint, error.code, error.message, error.key, error.remediation)
     spec = profile.catalog(profile.workspace)
     if spec is not None and spec.type in plugins.catalogs:
-        for wrong in plugins.catalogs[spec.type].check_table(spec.options, "joint", {}, True):
-            message = f"`workspace`: nothing can be stored in '{spec.name}': {wrong.message}"
+        for error in plugins.catalogs[spec.type].check_table(spec.options, "joint", {}, True):
+            message = f"`workspace`: nothing can be stored in '{spec.name}': {error.message}"
             remedy = "Name another catalog of the profile as its `workspace`, or none."
-            found.errors.append(profile.origin.diagnostic(wrong.code, message, key="workspace", remediation=remedy))
+            diagnostics.errors.append(
+                profile.origin.diagnostic(error.code, message, key="workspace", remediation=remedy)
+            )
 
 
 def _check(
@@ -57,21 +59,21 @@ def _check(
     spec: CatalogSpec | EngineSpec,
     installed: Mapping[str, CatalogTraits] | Mapping[str, EngineTraits],
     origin: Origin,
-    found: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> None:
     for path, _ in literal_secrets(spec.options):
         message = f"{kind} '{spec.name}': `{'.'.join(path)}` holds a secret that whoever reads the file sees"
-        found.warnings.append(origin.diagnostic("RVT-125", message, key=path[0]))
+        diagnostics.warnings.append(origin.diagnostic("RVT-125", message, key=path[0]))
     traits = installed.get(spec.type)
     if traits is None:
         known = nearest(spec.type, installed)
         message = f"{kind} '{spec.name}' is of type '{spec.type}', which is not installed{known}"
-        found.errors.append(origin.diagnostic("RVT-109", message, key="type"))
+        diagnostics.errors.append(origin.diagnostic("RVT-109", message, key="type"))
         return
     for key in sorted(set(spec.options) - traits.options):
         known = nearest(key, traits.options | _OWN_KEYS[kind])
         message = f"{kind} '{spec.name}' has the unknown option '{key}'{known}"
-        found.errors.append(origin.diagnostic("RVT-103", message, key=key))
+        diagnostics.errors.append(origin.diagnostic("RVT-103", message, key=key))
     for key, sentence in traits.check(spec.options).items():
         message = f"{kind} '{spec.name}': `{key}` {sentence}"
-        found.errors.append(origin.diagnostic("RVT-104" if key in spec.options else "RVT-105", message, key=key))
+        diagnostics.errors.append(origin.diagnostic("RVT-104" if key in spec.options else "RVT-105", message, key=key))

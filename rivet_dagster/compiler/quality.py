@@ -1,4 +1,4 @@
-"""The joints' checks, compiled: what can be said of them before they run, which joints they read, and their queries."""
+"""Compilation of the joints' checks: their problems, the joints that they read, and their queries."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ CompiledChecks = Mapping[str, tuple[CompiledCheck, ...]]
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """What a kind says of a check of a joint; there are no queries where there is a problem that is certain."""
+    """The result of compiling one check; without queries where a problem is certain."""
 
     reading: Reading
     queries: CheckQueries | None
 
 
-def compile_checks(project: Project, found: Diagnostics, cache: CompileCache) -> tuple[Project, CompiledChecks]:
-    """``project``, whose checks tell which other joints they read, and the checks of its joints as a run needs them.
+def compile_checks(project: Project, diagnostics: Diagnostics, cache: CompileCache) -> tuple[Project, CompiledChecks]:
+    """Return ``project`` with the joints that its checks read filled in, and the compiled checks of each joint.
 
-    RVT-209 for SQL that is no query and types that are none, RVT-302 and RVT-307 for joints that no check can read.
-    What only the parser here cannot read is a warning: the engine may.
+    Reports RVT-209 for SQL that is no query and for unknown types, RVT-302 and 307 for joints that no check can read.
+    SQL that only this package's parser cannot read is a warning: the engine may be able to.
     """
     joints = {joint.name: joint for joint in project.joints}
-    judge = _Compiler(joints, NearNames(joints), broken_names(project), found, cache)
+    compiler = _Compiler(joints, NearNames(joints), broken_names(project), diagnostics, cache)
     compiled: dict[str, tuple[CompiledCheck, ...]] = {}
     resolved = []
     for joint in project.joints:
         shows_values = project.profile.row_values if joint.row_values is None else joint.row_values
-        checks = [judge.check(joint.name, check, n, shows_values) for n, check in enumerate(joint.quality)]
+        checks = [compiler.check(joint.name, check, n, shows_values) for n, check in enumerate(joint.quality)]
         compiled[joint.name] = tuple(plan for _, plan in checks if plan is not None)
         reads_others = any(check.reads for check, _ in checks)
         resolved.append(replace(joint, quality=tuple(check for check, _ in checks)) if reads_others else joint)
@@ -58,23 +58,23 @@ class _Compiler:
         joints: Mapping[str, Joint],
         near: NearNames,
         broken: Collection[str],
-        found: Diagnostics,
+        diagnostics: Diagnostics,
         cache: CompileCache,
     ) -> None:
         self._joints = joints
         self._near = near
         self._broken = broken
-        self._found = found
+        self._diagnostics = diagnostics
         self._cache = cache
 
     def check(self, joint: str, check: Check, number: int, shows_values: bool) -> tuple[Check, CompiledCheck | None]:
-        """The check, which tells what it reads, and as a run needs it; None where something is wrong with it."""
+        """Return the check with its reads filled in, and the compiled check, None where it has an error."""
         kind = kind_of(check)
         samples = check.samples if shows_values or not kind.samples_are_rows else 0
         compiled = self._compiled(joint, kind, check, number, samples)
         for problem in compiled.reading.problems:
             diagnostic = _of_problem(joint, check, problem)
-            (self._found.errors if problem.certain else self._found.warnings).append(diagnostic)
+            (self._diagnostics.errors if problem.certain else self._diagnostics.warnings).append(diagnostic)
         check = replace(check, reads=self._others(joint, check, compiled.reading))
         if compiled.queries is None:
             return check, None
@@ -82,30 +82,30 @@ class _Compiler:
         return check, CompiledCheck(**fields)
 
     def _compiled(self, joint: str, kind: CheckKind, check: Check, number: int, samples: int) -> _Compiled:
-        """The same as before where a kind of our own was asked the same already."""
-        asked = json.dumps((joint, check.kind, number, samples, check.options))
+        """Compile the check, or read it from the cache: only built-in kinds without problems are cached."""
+        key = json.dumps((joint, check.kind, number, samples, check.options))
         is_own = is_own_kind(check.kind)
-        known = self._cache.get("check", asked) if is_own else None
-        if known is not None:
-            recalled: _Compiled = read(_Compiled, known)
-            return recalled
+        cached = self._cache.get("check", key) if is_own else None
+        if cached is not None:
+            compiled: _Compiled = read(_Compiled, cached)
+            return compiled
         compiled = _compile(joint, kind, number, samples)
         if is_own and not compiled.reading.problems:
-            self._cache.put("check", asked, asdict(compiled))
+            self._cache.put("check", key, asdict(compiled))
         return compiled
 
     def _others(self, joint: str, check: Check, reading: Reading) -> tuple[str, ...]:
-        """The other joints that a check reads."""
+        """Return the other joints that a check reads."""
         for option, name in reading.joints.items():
             if name not in self._joints and name not in self._broken:
                 message = f"`{option}` names '{name}', which is no joint{self._near.hint(name)}"
-                self._found.errors.append(_diagnostic("RVT-302", joint, check, message))
+                self._diagnostics.errors.append(_diagnostic("RVT-302", joint, check, message))
         named = {*reading.tables, *reading.joints.values()} & self._joints.keys()
         others = sorted(named - {joint})
         sinks = [name for name in others if self._joints[name].type == SINK]
         for name in sinks:
             message = f"it reads the sink '{name}', which has no downstream"
-            self._found.errors.append(_diagnostic("RVT-307", joint, check, message))
+            self._diagnostics.errors.append(_diagnostic("RVT-307", joint, check, message))
         return () if sinks else tuple(others)
 
 
@@ -125,7 +125,7 @@ def _compile(joint: str, kind: CheckKind, number: int, samples: int) -> _Compile
 
 
 def _as_json(value: Any) -> Any:
-    """A value as the plan's JSON gives it back."""
+    """Return a value as it is after a round trip through the plan's JSON."""
     if isinstance(value, Mapping):
         return {key: _as_json(item) for key, item in value.items()}
     return [_as_json(item) for item in value] if isinstance(value, tuple) else value
@@ -141,5 +141,5 @@ def _of_problem(joint: str, check: Check, problem: Problem) -> Diagnostic:
 def _diagnostic(
     code: str, joint: str, check: Check, message: str, line: int | None = None, remediation: str | None = None
 ) -> Diagnostic:
-    place = check.line if line is None else line
-    return Diagnostic(code, f"check {check.name}: {message}", joint, check.file, place, remediation)
+    check_line = check.line if line is None else line
+    return Diagnostic(code, f"check {check.name}: {message}", joint, check.file, check_line, remediation)

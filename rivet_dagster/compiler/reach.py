@@ -1,4 +1,4 @@
-"""Which engine can read and write the tables of which catalog, in place."""
+"""Which engine can read and write the tables of which catalog directly."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rivet_dagster.model.relations import ArrowRows
 
 
 class Reach:
-    """What the engines of a profile can do with the tables of its catalogs; None stands for the workspace.
+    """The capabilities of a profile's engines on the tables of its catalogs; None stands for the workspace.
 
-    An engine reaches the catalogs that it lists, and the workspace, where what other Dagster assets return is, too.
-    What is not known, of a type that is not installed, counts as possible: that has been reported.
+    An engine can use the catalogs that it lists, and the workspace, which also holds the rows of external assets.
+    Unknown capabilities, of types that are not installed, count as present: the missing type has been reported.
     """
 
     def __init__(self, profile: Profile, plugins: Plugins) -> None:
@@ -20,18 +20,18 @@ class Reach:
         self._plugins = plugins
 
     def reads(self, engine: str, catalog: str | None) -> bool:
-        """Return whether the engine reads the tables of the catalog in place."""
+        """Return whether the engine reads the tables of the catalog directly."""
         facts, gives = self._engine(engine), self._catalog(catalog)
         return self._reaches(engine, catalog) and (not facts or not gives or bool(facts.reads & gives.gives))
 
     def writes(self, engine: str, catalog: str | None) -> bool:
-        """Return whether the engine writes the tables of the catalog; Arrow is what every engine passes on."""
+        """Return whether the engine writes the tables of the catalog; every engine can write Arrow."""
         facts, gives = self._engine(engine), self._catalog(catalog)
         possible = not facts or not gives or ArrowRows in gives.gives or bool(facts.writes & gives.gives)
         return self._reaches(engine, catalog) and possible
 
     def takes_arrow(self, engine: str) -> bool:
-        """Return whether rows can be passed on to the engine through the process that runs it."""
+        """Return whether the engine can receive rows as Arrow through the process that runs it."""
         facts = self._engine(engine)
         return facts is None or ArrowRows in facts.reads
 

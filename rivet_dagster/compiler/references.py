@@ -1,4 +1,4 @@
-"""From declarations to the graph: each joint's upstream, taken from its query or its parameters where not declared."""
+"""Construction of the graph: a joint's upstream is declared, or derived from its query or its parameters."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.known_query import KnownQuery, know_query
 
 
-def build_graph(project: Project, found: Diagnostics, cache: CompileCache) -> Graph:
-    """The graph of all joints; RVT-207, 301, 302, 311, 313, 315."""
+def build_graph(project: Project, diagnostics: Diagnostics, cache: CompileCache) -> Graph:
+    """Return the graph of all joints; report RVT-207, 301, 302, 311, 313, 315."""
     joints: dict[str, Joint] = {}
     for joint in project.joints:
         if joint.name in joints:
             first = joints[joint.name].origin.file or "one declared in Python"
-            found.error(joint, "RVT-301", f"the name '{joint.name}' is taken already, by {first}", key="name")
+            diagnostics.error(joint, "RVT-301", f"the name '{joint.name}' is taken already, by {first}", key="name")
         else:
             joints[joint.name] = joint
 
@@ -35,12 +35,12 @@ def build_graph(project: Project, found: Diagnostics, cache: CompileCache) -> Gr
     upstream: dict[str, tuple[str, ...]] = {}
     broken, near = broken_names(project), NearNames(joints)
     know = functools.cache(functools.partial(know_query, cache=cache))
-    templates = render_templates(joints, project, know, broken, found)
+    templates = render_templates(joints, project, know, broken, diagnostics)
     for joint in joints.values():
         if joint.type == SQL:
             rendered = templates.get(joint.name) or Rendered(joint.sql)
-            query = _query(joint, rendered.full, know, found)
-            later = _query(joint, rendered.incremental, know, found)
+            query = _query(joint, rendered.full, know, diagnostics)
+            later = _query(joint, rendered.incremental, know, diagnostics)
             if query is None or (later is None and rendered.incremental is not None):
                 upstream[joint.name] = rendered.possible
                 continue
@@ -49,33 +49,33 @@ def build_graph(project: Project, found: Diagnostics, cache: CompileCache) -> Gr
             needs |= {joint.name: rendered.needs} if rendered.needs is not None else {}
             renderings = [query] if later is None else [query, later]
             counted[joint.name] = _reads(joint, renderings, joints)
-            upstream[joint.name] = _sql_upstream(joint, renderings, counted[joint.name], joints, near, found)
+            upstream[joint.name] = _sql_upstream(joint, renderings, counted[joint.name], joints, near, diagnostics)
         elif joint.type == PYTHON:
-            upstream[joint.name] = _python_upstream(joint, project, found)
-        else:  # what a source declares is refused later, and no edge
+            upstream[joint.name] = _python_upstream(joint, project, diagnostics)
+        else:  # an `upstream` of a source is reported later, and is no edge
             upstream[joint.name] = (joint.upstream or ()) if joint.type == SINK else ()
-        upstream[joint.name] = _known(joint, upstream[joint.name], project, joints, broken, near, found)
+        upstream[joint.name] = _known(joint, upstream[joint.name], project, joints, broken, near, diagnostics)
     return Graph(joints, upstream, queries, counted, incremental, needs)
 
 
-def _query(joint: Joint, sql: str | None, know: Know, found: Diagnostics) -> KnownQuery | None:
+def _query(joint: Joint, sql: str | None, know: Know, diagnostics: Diagnostics) -> KnownQuery | None:
     if sql is None:
         return None
     try:
         query = know(sql)
     except SqlError as error:
-        found.sql_error(joint, "RVT-207", error)
+        diagnostics.sql_error(joint, "RVT-207", error)
         return None
     if query.unreadable is not None:
         if joint.upstream is None:
-            found.sql_error(joint, "RVT-315", query.unreadable)
+            diagnostics.sql_error(joint, "RVT-315", query.unreadable)
             return None
-        found.sql_warning(joint, "RVT-315", "its schema and lineage are unknown", query.unreadable)
+        diagnostics.sql_warning(joint, "RVT-315", "its schema and lineage are unknown", query.unreadable)
     return query
 
 
 def _reads(joint: Joint, renderings: list[KnownQuery], joints: dict[str, Joint]) -> Counter[str]:
-    """How often each joint is evaluated; a query that cannot be read may evaluate each twice.
+    """Return how often each joint is evaluated at most; an unreadable query is assumed to evaluate each twice.
 
     A joint that names itself means the engine's table of that name.
     """
@@ -95,30 +95,30 @@ def _sql_upstream(
     counted: Counter[str],
     joints: dict[str, Joint],
     near: NearNames,
-    found: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> tuple[str, ...]:
     if joint.upstream is not None:
         for name in sorted(set(counted) - set(joint.upstream)):
             message = f"the query reads joint '{name}', which `upstream` does not name"
-            found.error(joint, "RVT-313", message, key="upstream")
+            diagnostics.error(joint, "RVT-313", message, key="upstream")
         return joint.upstream
     for name in sorted({name for query in renderings for name in query.reads if name not in joints}):
         hint = near.hint(name, but=joint.name, listed=False)
         if hint:
             message = f"'{name}' is no joint and is left to the engine{hint}"
-            found.warning(joint, "RVT-302", message, key="sql")
+            diagnostics.warning(joint, "RVT-302", message, key="sql")
     return tuple(sorted(counted))
 
 
-def _python_upstream(joint: Joint, project: Project, found: Diagnostics) -> tuple[str, ...]:
+def _python_upstream(joint: Joint, project: Project, diagnostics: Diagnostics) -> tuple[str, ...]:
     function = project.functions.get(joint.name)
-    if function is None:  # its file is already reported
+    if function is None:  # the error in its file has been reported
         return joint.upstream or ()
     if joint.upstream is None:
         return function.parameters
     single = len(joint.upstream) == len(function.parameters) == 1
     if not single and set(joint.upstream) != set(function.parameters):
-        found.error(
+        diagnostics.error(
             joint,
             "RVT-311",
             f"{function.name}({', '.join(function.parameters)}) in {function.file}:{function.line} does not take the "
@@ -135,11 +135,11 @@ def _known(
     joints: dict[str, Joint],
     broken: set[str],
     near: NearNames,
-    found: Diagnostics,
+    diagnostics: Diagnostics,
 ) -> tuple[str, ...]:
     for name in names:
         if name not in joints and name not in broken:
-            found.errors.append(_unknown(joint, name, project, near))
+            diagnostics.errors.append(_unknown(joint, name, project, near))
     return tuple(name for name in names if name in joints)
 
 
@@ -154,6 +154,6 @@ def _unknown(joint: Joint, name: str, project: Project, near: NearNames) -> Diag
 
 
 def broken_names(project: Project) -> set[str]:
-    """Joints whose own file has errors: their readers are not at fault."""
+    """Return the names of joints whose own file has errors, so that their readers are not reported."""
     names = {d.joint for d in project.errors if d.joint}
     return names | {PurePosixPath(d.file).name.split(".")[0] for d in project.errors if d.file}

@@ -1,4 +1,4 @@
-"""The joints of the plan, made from the declared ones and from what the compiler found out about them."""
+"""The joints of the plan, built from the declared joints and the results of the compiler's passes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def resolve_joints(
     targets: Mapping[str, Target],
     checks: CompiledChecks,
 ) -> tuple[CompiledJoint, ...]:
-    """Return the joints of the plan by name; ``targets`` are of those that are stored, ``checks`` of all."""
+    """Return the joints of the plan by name; ``targets`` has the stored joints, ``checks`` all joints."""
     resolved: list[CompiledJoint] = []
     for name in sorted(graph.joints):
         joint = graph.joints[name]

@@ -1,4 +1,4 @@
-"""The rules of what sensors watch and schedules observe: sources, and files that can be listed."""
+"""The rules of sensors and observation schedules: they watch sources, and files that can be listed."""
 
 from __future__ import annotations
 
@@ -17,33 +17,35 @@ from rivet_dagster.model.sensors import Sensor, Sensors
 BY_VERSION = "Use `type: source_changed`, where the catalog tells a version of its data."
 
 
-def check_sensors(sensors: Sensors, graph: Graph, profile: Profile, plugins: Plugins, found: Diagnostics) -> None:
-    """RVT-117 for a sensor on what is no source, RVT-104 for one on files that nobody can list."""
+def check_sensors(sensors: Sensors, graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics) -> None:
+    """Report RVT-117 for a sensor on a joint that is no source, RVT-104 for one on files that cannot be listed."""
     for sensor in sensors.source_changed:
         for name in sensor.sources:
-            _refuse(sensor, "sources", "RVT-117", wrong_source(name, graph.joints), found)
+            _refuse(sensor, "sources", "RVT-117", wrong_source(name, graph.joints), diagnostics)
     for watch in sensors.files:
         why = wrong_source(watch.source, graph.joints)
-        _refuse(watch, "source", "RVT-117", why, found)
+        _refuse(watch, "source", "RVT-117", why, diagnostics)
         if why is None:
             joint = graph.joints[watch.source]
             spec = profile.catalog(joint.catalog or "")
             traits = plugins.catalogs.get(spec.type) if spec else None
             unlisted = traits.refuses_listing(spec.options, joint.table or "") if spec and traits else None
-            _refuse(watch, "source", "RVT-104", unlisted and not_listed(watch.source, unlisted), found, BY_VERSION)
+            _refuse(
+                watch, "source", "RVT-104", unlisted and not_listed(watch.source, unlisted), diagnostics, BY_VERSION
+            )
 
 
-def check_observations(observe: Iterable[ObservationSchedule], graph: Graph, found: Diagnostics) -> None:
-    """RVT-117 for an observation of what is no source."""
-    for one in observe:
-        why = wrong_observation(one.sources, graph.joints)
+def check_observations(observe: Iterable[ObservationSchedule], graph: Graph, diagnostics: Diagnostics) -> None:
+    """Report RVT-117 for an observation of a joint that is no source."""
+    for schedule in observe:
+        why = wrong_observation(schedule.sources, graph.joints)
         if why is not None:
-            message = f"observation '{one.name}': {why}"
-            found.errors.append(one.origin.diagnostic("RVT-117", message, key="sources"))
+            message = f"observation '{schedule.name}': {why}"
+            diagnostics.errors.append(schedule.origin.diagnostic("RVT-117", message, key="sources"))
 
 
 def wrong_observation(names: Sequence[str], joints: Mapping[str, Stored]) -> str | None:
-    """Why nobody can observe ``names``, given all joints by name."""
+    """Return why ``names`` cannot be observed, None where they can; ``joints`` are all joints by name."""
     known = [name for name, joint in joints.items() if joint.type == SOURCE and not is_external(joint)]
     wrong = []
     for name in names:
@@ -52,12 +54,12 @@ def wrong_observation(names: Sequence[str], joints: Mapping[str, Stored]) -> str
         elif joints[name].type != SOURCE:
             wrong.append(f"'{name}' is of type {joints[name].type}: it is made, not observed")
         elif is_external(joints[name]):
-            wrong.append(f"'{name}' is the asset {joints[name].table}, which tells of itself")
+            wrong.append(f"'{name}' is the asset {joints[name].table}, which reports its own materializations")
     return "; ".join(wrong) or (None if names else "no source is named")
 
 
 def wrong_source(name: str, joints: Mapping[str, Stored]) -> str | None:
-    """Why nobody can watch ``name`` for new data, given all joints by name.
+    """Return why ``name`` cannot be watched for new data, None where it can; ``joints`` are all joints by name.
 
     >>> from rivet_dagster.model.joint import Joint
     >>> wrong_source("order", {"orders": Joint(name="orders", type="source", catalog="raw", table="orders")})
@@ -65,7 +67,8 @@ def wrong_source(name: str, joints: Mapping[str, Stored]) -> str | None:
     """
     joint = joints.get(name)
     if joint is None:
-        return f"there is no source '{name}'{nearest(name, [one for one, at in joints.items() if at.type == SOURCE])}"
+        sources = [source for source, other in joints.items() if other.type == SOURCE]
+        return f"there is no source '{name}'{nearest(name, sources)}"
     if joint.type != SOURCE:
         return f"'{name}' is no source, it is made here: the type after_success waits for it"
     if is_external(joint):
@@ -74,13 +77,13 @@ def wrong_source(name: str, joints: Mapping[str, Stored]) -> str | None:
 
 
 def not_listed(source: str, why: str) -> str:
-    """The sentence for a source whose catalog ``why`` keeps from listing its files."""
+    """Return the message for a source whose files its catalog cannot list, with the reason ``why``."""
     return f"the files of '{source}' cannot be listed: {why}"
 
 
 def _refuse(
-    sensor: Sensor, key: str, code: str, why: str | None, found: Diagnostics, remediation: str | None = None
+    sensor: Sensor, key: str, code: str, why: str | None, diagnostics: Diagnostics, remediation: str | None = None
 ) -> None:
     if why is not None:
         message = f"sensor '{sensor.name}': `{key}`: {why}"
-        found.errors.append(sensor.origin.diagnostic(code, message, key=key, remediation=remediation))
+        diagnostics.errors.append(sensor.origin.diagnostic(code, message, key=key, remediation=remediation))

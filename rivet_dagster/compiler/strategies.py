@@ -1,4 +1,4 @@
-"""Whether the columns that write strategies name are there, as far as schemas tell before a run."""
+"""Rules of write strategies: the columns that their options name exist, as far as schemas are known before a run."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from rivet_dagster.model.schema import Schema
 from rivet_dagster.model.write_strategy import SPELLINGS
 
 
-def check_strategies(graph: Graph, schemas: Mapping[str, JointSchema], found: Diagnostics) -> None:
-    """RVT-324 for columns that a sink's rows do not have, or must not have since its strategy adds them; RVT-325."""
+def check_strategies(graph: Graph, schemas: Mapping[str, JointSchema], diagnostics: Diagnostics) -> None:
+    """Report RVT-324 for columns missing in a sink's rows, or in them although its strategy adds them; RVT-325."""
     for name, joint in graph.joints.items():
         if joint.write_strategy.mode == "scd2" and joint.partitions is not None:
             message = "scd2 keeps a history of each key over all time, so its table has no `partitions`"
-            found.error(joint, "RVT-325", message, key="partitions")
+            diagnostics.error(joint, "RVT-325", message, key="partitions")
         schema = schemas[name].schema
         if joint.type == SINK and schema is not None:
-            _check(joint, schema, found)
+            _check(joint, schema, diagnostics)
 
 
-def _check(joint: Joint, schema: Schema, found: Diagnostics) -> None:
-    there = {field.name.lower() for field in schema}
+def _check(joint: Joint, schema: Schema, diagnostics: Diagnostics) -> None:
+    present = {field.name.lower() for field in schema}
     for option, column in joint.write_strategy.columns:
-        if column.lower() not in there:
-            message = f"`{option}` names {column}, which its upstream does not have{nearest(column, there)}"
-            found.error(joint, "RVT-324", message, key=_key(joint, option))
+        if column.lower() not in present:
+            message = f"`{option}` names {column}, which its upstream does not have{nearest(column, present)}"
+            diagnostics.error(joint, "RVT-324", message, key=_key(joint, option))
     for option, column in joint.write_strategy.validity:
-        if column.lower() in there:
+        if column.lower() in present:
             message = f"scd2 adds the column {column} (`{option}`), and its upstream has one of that name"
             remedy = f"Leave it out, or give scd2's own another name: `{option}: ...`."
-            found.error(joint, "RVT-324", message, _key(joint, option), remedy)
+            diagnostics.error(joint, "RVT-324", message, _key(joint, option), remedy)
 
 
 def _key(joint: Joint, option: str) -> str:
-    """Where the declaration gives an option, by whichever of its names."""
+    """Return the key at which the declaration gives an option, whichever of its spellings is used."""
     names = (option, *(other for other, name in SPELLINGS.items() if name == option))
     keys = [f"write_strategy.{name}" for name in names]
     return next((key for key in keys if key in joint.origin.lines), "write_strategy")

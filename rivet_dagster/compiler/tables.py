@@ -1,4 +1,4 @@
-"""One table, one writer: however its catalogs and names are spelled, and nobody reads what the project writes there."""
+"""The rule that each table has one writer, however it is named, and that no source reads what the project writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 
 _NAMED = "a catalog's table"
-"""The storage of which nobody knows more than the names."""
+"""The kind of location of which only the names of catalog and table are known."""
 
 _WILD = frozenset("*?[")
 _OTHER_TABLE = "Give the sink another table, or name another catalog as the profile's `workspace`."
@@ -24,58 +24,58 @@ _OTHER_TABLE = "Give the sink another table, or name another catalog as the prof
 
 @dataclass(frozen=True)
 class Tables:
-    """Where the joints' tables lie, as far as the names in the profile tell, and ``resolved`` on this machine."""
+    """The locations of the joints' tables, by the names in the profile and as ``resolved`` on this machine."""
 
     profile: Profile
     plugins: Plugins
     resolved: Resolved = field(default_factory=dict)
-    _found: dict[str, tuple[Location, ...]] = field(default_factory=dict, init=False, compare=False)
+    _locations: dict[str, tuple[Location, ...]] = field(default_factory=dict, init=False, compare=False)
 
     def of(self, joint: Joint) -> tuple[Location, ...]:
-        """The locations that a source reads or another joint writes, in the workspace where it is no sink."""
-        if joint.name not in self._found:
-            self._found[joint.name] = tuple(self._of(*self.named(joint), joint.type == SOURCE))
-        return self._found[joint.name]
+        """Return the locations that a source reads or another joint writes; all but sinks write to the workspace."""
+        if joint.name not in self._locations:
+            self._locations[joint.name] = tuple(self._of(*self.named(joint), joint.type == SOURCE))
+        return self._locations[joint.name]
 
     def named(self, joint: Joint) -> tuple[str, str]:
-        """The names of a joint's catalog and table."""
+        """Return the names of a joint's catalog and table."""
         if joint.type in (SOURCE, SINK):
             return str(joint.catalog), str(joint.table)
         return self.profile.workspace, joint.name
 
     def in_workspace(self, table: str) -> tuple[Location, ...]:
-        """The locations of a table of the workspace."""
+        """Return the locations of a table of the workspace."""
         return tuple(self._of(self.profile.workspace, table, is_read=False))
 
     def _of(self, catalog: str, table: str, is_read: bool) -> Iterator[Location]:
         yield _NAMED, catalog, escape(table.rstrip("/").lower())
         spec = self.profile.catalog(catalog)
         traits = self.plugins.catalogs.get(spec.type) if spec else None
-        told: Iterable[Location] = self.resolved.get((catalog, table), ())
+        known: Iterable[Location] = self.resolved.get((catalog, table), ())
         if spec and traits:
             where = traits.read_places if is_read else traits.written_places
-            told = (*where(spec.options, table), *told)
-        # Letter case tells no places apart: some file systems and databases do not either.
-        yield from (tuple(map(str.lower, location)) for location in told)
+            known = (*where(spec.options, table), *known)
+        # Names that differ only in case are treated as equal, as some file systems and databases do.
+        yield from (tuple(map(str.lower, location)) for location in known)
 
 
-def check_tables(graph: Graph, tables: Tables, found: Diagnostics) -> None:
-    """RVT-310 for two sinks that write one table, or one within the other's, and for a source that reads such a one."""
+def check_tables(graph: Graph, tables: Tables, diagnostics: Diagnostics) -> None:
+    """Report RVT-310 for sinks whose tables are equal or nested, and for a source that reads a table of a sink."""
     writers = _Writers()
     for joint in graph.joints.values():
         if joint.type == SINK:
             other = writers.at(tables.of(joint))
             if other is not None:
                 message = f"sink '{other.name}' writes the table {_shown(other, tables)} already"
-                _refuse(joint, other, message, None, tables, found)
+                _refuse(joint, other, message, None, tables, diagnostics)
             elif str(joint.table).lower().startswith(KEPT):
-                _check_external(joint, tables, found)
+                _check_external(joint, tables, diagnostics)
             writers.add(joint, tables.of(joint))
-    _check_sources(graph, tables, writers, found)
+    _check_sources(graph, tables, writers, diagnostics)
 
 
-def check_stored_tables(graph: Graph, tables: Tables, stored: Collection[str], found: Diagnostics) -> None:
-    """RVT-310 for a sink, or a source, on a table of the workspace where one of the joints ``stored`` is published."""
+def check_stored_tables(graph: Graph, tables: Tables, stored: Collection[str], diagnostics: Diagnostics) -> None:
+    """Report RVT-310 for a sink or source on a workspace table in which one of the joints ``stored`` is published."""
     writers = _Writers()
     for joint in graph.joints.values():
         if joint.name in stored and joint.type not in (SOURCE, SINK):
@@ -84,53 +84,53 @@ def check_stored_tables(graph: Graph, tables: Tables, stored: Collection[str], f
         other = writers.at(tables.of(joint)) if joint.type == SINK else None
         if other is not None:
             message = f"the joint '{other.name}' is stored between groups as {_shown(other, tables)}"
-            _refuse(joint, other, message, _OTHER_TABLE, tables, found)
-    _check_sources(graph, tables, writers, found)
+            _refuse(joint, other, message, _OTHER_TABLE, tables, diagnostics)
+    _check_sources(graph, tables, writers, diagnostics)
 
 
-def share(these: Collection[Location], those: Collection[Location]) -> bool:
-    """Whether something lies in one of the locations on either side.
+def share(locations: Collection[Location], others: Collection[Location]) -> bool:
+    """Return whether a location of one side and one of the other match, of which either may be a glob.
 
     >>> share([("raw", "*.csv")], [("raw", "a.csv")]), share([("raw", "*.csv")], [("raw", "a")])
     (True, False)
     """
-    return any(all(map(_fits, one, other)) for one in these for other in those)
+    return any(all(map(_fits, location, other)) for location in locations for other in others)
 
 
-def _fits(one: str, other: str) -> bool:
-    return one == other or fnmatchcase(one, other) or fnmatchcase(other, one)
+def _fits(part: str, other: str) -> bool:
+    return part == other or fnmatchcase(part, other) or fnmatchcase(other, part)
 
 
 def _refuse(
-    sink: Joint, other: Joint, message: str, remediation: str | None, tables: Tables, found: Diagnostics
+    sink: Joint, other: Joint, message: str, remediation: str | None, tables: Tables, diagnostics: Diagnostics
 ) -> None:
     if _shown(sink, tables).lower() != _shown(other, tables).lower():
         message += f", and {_shown(sink, tables)} shares its folder"
-    found.error(sink, "RVT-310", message, "table", remediation)
+    diagnostics.error(sink, "RVT-310", message, "table", remediation)
 
 
-def _check_sources(graph: Graph, tables: Tables, writers: _Writers, found: Diagnostics) -> None:
+def _check_sources(graph: Graph, tables: Tables, writers: _Writers, diagnostics: Diagnostics) -> None:
     for joint in graph.joints.values():
         writer = writers.read_at(tables.of(joint)) if joint.type == SOURCE else None
         if writer is None:
             continue
         if writer.type == SINK:
-            what = f"what the sink '{writer.name}' writes"
+            content = f"what the sink '{writer.name}' writes"
             instead = " and ".join(graph.upstream[writer.name]) or writer.name
         else:
-            what, instead = f"what is stored of the joint '{writer.name}'", writer.name
-        name, place = _shown(joint, tables), _shown(writer, tables)
-        which = f"{name} is {what}" if name.lower() == place.lower() else f"{name} holds {what} as {place}"
-        found.error(joint, "RVT-310", f"{which}: read {instead} instead", "table")
+            content, instead = f"what is stored of the joint '{writer.name}'", writer.name
+        name, table = _shown(joint, tables), _shown(writer, tables)
+        which = f"{name} is {content}" if name.lower() == table.lower() else f"{name} holds {content} as {table}"
+        diagnostics.error(joint, "RVT-310", f"{which}: read {instead} instead", "table")
 
 
-def _check_external(sink: Joint, tables: Tables, found: Diagnostics) -> None:
-    """Refuse a sink among the tables of what other Dagster assets return."""
+def _check_external(sink: Joint, tables: Tables, diagnostics: Diagnostics) -> None:
+    """Report a sink whose table is among those that hold the rows of external assets."""
     stored_at = _Writers()
     stored_at.add(sink, tables.in_workspace(str(sink.table)))
     if stored_at.at(tables.of(sink)) is not None:
         message = f"names that begin with {KEPT} are those of what other Dagster assets return, in the workspace"
-        found.error(sink, "RVT-310", message, "table", _OTHER_TABLE)
+        diagnostics.error(sink, "RVT-310", message, "table", _OTHER_TABLE)
 
 
 def _shown(joint: Joint, tables: Tables) -> str:
@@ -139,7 +139,7 @@ def _shown(joint: Joint, tables: Tables) -> str:
 
 @dataclass
 class _Node:
-    """A place: who writes it, who is the first to write it or something within, and who of these a reader comes to."""
+    """A path: its writer, the first writer of it or of a path below, and the first of these that a reader sees."""
 
     writer: Joint | None = None
     within: Joint | None = None
@@ -148,15 +148,15 @@ class _Node:
 
 
 class _Writers:
-    """Joints by the places that they write."""
+    """A tree of the locations that joints write."""
 
     def __init__(self) -> None:
         self._root = _Node()
 
     def add(self, joint: Joint, locations: Iterable[Location]) -> None:
-        """Note what a joint writes; whoever came first stays."""
+        """Add the locations that a joint writes; the first writer of a location stays."""
         for parts in locations:
-            # Who reads a folder passes over what is hidden in it.
+            # A reader of a folder does not see hidden files and folders in it.
             hidden = max((n for n, part in enumerate(parts, 1) if part.startswith(".")), default=0)
             node = self._root
             for depth, part in enumerate(parts):
@@ -166,7 +166,7 @@ class _Writers:
             node.writer = node.within = node.seen = node.writer or joint
 
     def at(self, locations: Iterable[Location]) -> Joint | None:
-        """Who writes one of these places, or something around or within it."""
+        """Return a joint that writes one of these locations, or one above or below it."""
         for location in locations:
             node: _Node | None = self._root
             for part in location:
@@ -178,7 +178,7 @@ class _Writers:
         return None
 
     def read_at(self, locations: Iterable[Location]) -> Joint | None:
-        """Who writes what is read from one of these places."""
+        """Return a joint whose written rows a read of one of these locations includes."""
         for location in locations:
             nodes = [self._root]
             for part in location:

@@ -21,9 +21,9 @@ from rivet_dagster.model.write_strategy import WriteStrategy
 
 
 def target_of(joint: Joint, workspace: str, options: Mapping[str, Any]) -> Target:
-    """Return where a joint is stored: a sink in its own table, any other in the workspace under its name.
+    """Return the target of a stored joint: a sink's own table, or a table of the workspace with the joint's name.
 
-    ``options`` are those of the joint that concern storage.
+    ``options`` are the options of the joint that concern storage.
     """
     strategy = joint.write_strategy
     lookback = strategy.options.get("lookback")
@@ -42,7 +42,7 @@ def target_of(joint: Joint, workspace: str, options: Mapping[str, Any]) -> Targe
 
 
 def write_plan(strategy: WriteStrategy) -> WritePlan:
-    """Return what a write strategy does, as data.
+    """Return a write strategy as a write plan.
 
     >>> write_plan(WriteStrategy("merge", options={"key_columns": ("id",), "watermark_column": "at"}))
     Upsert(mode='upsert', keys=('id',), order_by=('at',), schema_change='fail')

@@ -1,4 +1,4 @@
-"""The SQL joints that are templates: which sink each speaks of, and its texts for a first run and for later ones."""
+"""SQL joints that are templates: the sink that each refers to, and its queries for first and incremental runs."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ from rivet_dagster.sql.quotes import line_in_quotes
 from rivet_dagster.sql.target import parameter, target_view, watermark_of
 
 Know = Callable[[str], KnownQuery]
-"""The facts of a query; raises SqlError."""
+"""Return the facts of a query. Raises SqlError."""
 
 _GUARD = "Put it under {% if is_incremental() %}."
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """A template's text for a first run (None where it has errors), that for later runs where it is another one."""
+    """A template's query for a first run, None where it has errors, and the incremental one where it differs."""
 
     full: str | None = None
     incremental: str | None = None
     needs: TemplateNeeds | None = None
     possible: tuple[str, ...] = ()
-    """The joints that it reads under one condition or another."""
+    """The joints that it may read, whichever conditions hold."""
 
 
 def render_templates(
-    joints: Mapping[str, Joint], project: Project, know: Know, broken: set[str], found: Diagnostics
+    joints: Mapping[str, Joint], project: Project, know: Know, broken: set[str], diagnostics: Diagnostics
 ) -> dict[str, Rendered]:
-    """The texts of the joints that are templates, by name; RVT-212, 302, 319, 320."""
+    """Return the queries of the joints that are templates, by name; report RVT-212, 302, 319, 320."""
     templates = {
         joint.name: read_template(joint.sql)
         for joint in joints.values()
@@ -67,42 +67,44 @@ def render_templates(
     rendered = {}
     for name, template in templates.items():
         sinks = _sinks(name, consumers, joints)
-        one = _Renderer(joints[name], template, sinks, joints, found)
-        one.check(near, broken, sure=not project.errors)
-        rendered[name] = one.rendered(upstream[name])
+        renderer = _Renderer(joints[name], template, sinks, joints, diagnostics)
+        renderer.check(near, broken, sure=not project.errors)
+        rendered[name] = renderer.rendered(upstream[name])
     return rendered
 
 
 class _Renderer:
-    """One template; what is wrong with it is told once, however often it is rendered."""
+    """Renders one template; its errors are reported once, however often it is rendered."""
 
     def __init__(
-        self, joint: Joint, template: Template, sinks: list[str], joints: Mapping[str, Joint], found: Diagnostics
+        self, joint: Joint, template: Template, sinks: list[str], joints: Mapping[str, Joint], diagnostics: Diagnostics
     ) -> None:
         self._joint, self._template, self._joints = joint, template, joints
         self._sinks = sinks
-        self._found = found
+        self._diagnostics = diagnostics
         self._errors = 0
         self._used: set[str] = set()
         self._sink: Joint | None = None
 
     def check(self, near: NearNames, broken: set[str], sure: bool) -> None:
-        """All that can be said before rendering; with ``sure``, no joint is missing for an error of its own."""
+        """Report errors known before rendering; with ``sure``, no joint is missing because of errors in its file."""
         for error in self._template.wrong:
             self._error("RVT-212", f"the template {error.message}", error.line)
         for word in self._template.words:
             if word.name in OF_A_JOINT and word.argument not in broken:
                 self._check_joint(word, near)
-        about = [word for word in self._template.words if word.name in OF_A_SINK]
-        named = {sink for word in about if (sink := self._sink_of(word, sure)) is not None}
+        sink_words = [word for word in self._template.words if word.name in OF_A_SINK]
+        named = {sink for word in sink_words if (sink := self._sink_of(word, sure)) is not None}
         if len(named) > 1:
             message = f"the template speaks of several sinks, {', '.join(sorted(named))}; a joint can follow one"
-            self._error("RVT-320", message, about[0].line, "Ask of one sink alone; make another joint for the other.")
+            self._error(
+                "RVT-320", message, sink_words[0].line, "Ask of one sink alone; make another joint for the other."
+            )
         elif named:
             self._sink = self._joints[named.pop()]
 
     def rendered(self, possible: tuple[str, ...]) -> Rendered:
-        """The texts; RVT-320 for what a first run has not."""
+        """Return the queries; report RVT-320 for what does not exist in a first run."""
         if self._errors:
             return Rendered(possible=possible)
         full = self._render(False)
@@ -126,8 +128,8 @@ class _Renderer:
 
     def _render(self, incremental: bool) -> str:
         mode = self._sink.write_strategy.mode if self._sink is not None else None
-        holds = {IS_INCREMENTAL: incremental, IS_SCD2: mode == "scd2"}
-        return self._template.render(partial(_holds, holds), lambda word: self._write(word, incremental))
+        conditions = {IS_INCREMENTAL: incremental, IS_SCD2: mode == "scd2"}
+        return self._template.render(partial(_holds, conditions), lambda word: self._write(word, incremental))
 
     def _write(self, word: Word, incremental: bool) -> str:
         self._used.add(word.name)
@@ -155,11 +157,11 @@ class _Renderer:
             remedy = "Read what the sink holds already as {{ this }}."
             self._error("RVT-302", f"{word} names the joint itself", word.line, remedy)
         elif word.name == LANDING_ZONE and (joint.type != SOURCE or joint.options.get("landing") is not True):
-            what = "a source without `landing: true`" if joint.type == SOURCE else f"of type {joint.type}"
-            self._error("RVT-319", f"{word} needs a landing source, '{joint.name}' is {what}", word.line)
+            kind = "a source without `landing: true`" if joint.type == SOURCE else f"of type {joint.type}"
+            self._error("RVT-319", f"{word} needs a landing source, '{joint.name}' is {kind}", word.line)
 
     def _sink_of(self, word: Word, sure: bool) -> str | None:
-        """The sink that ``word`` speaks of."""
+        """Return the sink that ``word`` refers to; report RVT-320 where that is not clear."""
         if word.argument in self._sinks or (word.argument is None and len(self._sinks) == 1):
             return word.argument or self._sinks[0]
         several = f"this joint leads to {', '.join(self._sinks)}" if self._sinks else "this joint leads to no sink"
@@ -178,13 +180,13 @@ class _Renderer:
 
     def _error(self, code: str, message: str, line: int | None, remediation: str | None = None) -> None:
         self._errors += 1
-        self._found.in_sql(self._joint, code, message, line, remediation)
+        self._diagnostics.in_sql(self._joint, code, message, line, remediation)
 
 
 def _possible(
     joint: Joint, template: Template | None, joints: Mapping[str, Joint], project: Project, know: Know
 ) -> tuple[str, ...]:
-    """The joints that one may read, whatever its template's conditions turn out to be."""
+    """Return the joints that a joint may read, whichever conditions of its template hold."""
     if joint.upstream is not None:
         return tuple(name for name in joint.upstream if name in joints)
     if joint.type == PYTHON:
@@ -210,11 +212,11 @@ def _reads(text: str, know: Know) -> tuple[str, ...]:
     try:
         return tuple(know(text).reads)
     except SqlError:
-        return ()  # told where the text is one that counts
+        return ()  # reported for the query that is used
 
 
 def _text(word: Word, sink: str) -> str:
-    """What stands in the query for a word that is no condition."""
+    """Return the SQL that replaces a word that is not a condition."""
     if word.name in OF_A_JOINT:
         return quoted(word.argument or "")
     if word.name == THIS:
@@ -223,11 +225,11 @@ def _text(word: Word, sink: str) -> str:
 
 
 def _sinks(name: str, consumers: Mapping[str, tuple[str, ...]], joints: Mapping[str, Joint]) -> list[str]:
-    """The sinks that the rows of a joint reach."""
+    """Return the sinks downstream of a joint, sorted."""
     reached, waiting = {name}, [name]
     while waiting:
         for reader in consumers[waiting.pop()]:
             if reader not in reached:
                 reached.add(reader)
                 waiting.append(reader)
-    return sorted(one for one in reached if joints[one].type == SINK)
+    return sorted(joint for joint in reached if joints[joint].type == SINK)

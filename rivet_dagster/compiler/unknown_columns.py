@@ -1,4 +1,4 @@
-"""RVT-327: columns that queries, sources and checks name and that are surely not there."""
+"""RVT-327: columns that queries, sources and checks name and that certainly do not exist."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ _CODE = "RVT-327"
 
 
 def check_query(
-    joint: Joint, query: KnownQuery, tables: Mapping[str, Schema | None], found: Diagnostics
+    joint: Joint, query: KnownQuery, tables: Mapping[str, Schema | None], diagnostics: Diagnostics
 ) -> tuple[Columns, bool]:
-    """Return the columns of a readable query, and whether it names one that ``tables``, its upstream, do not have."""
+    """Return the columns of a readable query, and whether it names a column missing in ``tables``, its upstream."""
     assert query.tree is not None
     columns, unknown = judged_columns(query.text, query.tree, tables)
-    for one in unknown:
-        found.in_sql(joint, _CODE, _message(one), one.line)
+    for column in unknown:
+        diagnostics.in_sql(joint, _CODE, _message(column), column.line)
     return columns, bool(unknown)
 
 
-def check_source(joint: Joint, table: Schema | None, found: Diagnostics) -> bool:
-    """Whether ``columns`` or ``filter`` of a source name a column that its ``table`` does not have."""
+def check_source(joint: Joint, table: Schema | None, diagnostics: Diagnostics) -> bool:
+    """Return whether ``columns`` or ``filter`` of a source name a column that its ``table`` does not have."""
     unknown = {
         "columns": _in_text(projection(joint.name, joint.columns, None, None), {joint.name: table}),
         "filter": _in_text(projection(joint.name, (), joint.filter, None), {joint.name: table}),
     }
     for key, columns in unknown.items():
-        for one in columns:
-            found.error(joint, _CODE, _message(one), key)
+        for column in columns:
+            diagnostics.error(joint, _CODE, _message(column), key)
     return any(unknown.values())
 
 
-def check_checks(graph: Graph, schemas: Mapping[str, Schema | None], found: Diagnostics) -> None:
-    """An error for each column that a check names and that the rows it judges, or others it reads, do not have."""
+def check_checks(graph: Graph, schemas: Mapping[str, Schema | None], diagnostics: Diagnostics) -> None:
+    """Report columns that a check names and that neither the checked rows nor the joints that it reads have."""
     for joint in graph.joints.values():
         for check in joint.quality:
             tables = {name: schemas.get(name) for name in check.reads} | {joint.name: _judged(joint, check, schemas)}
-            doubtful = bool(found.doubtful.intersection((joint.name, *check.reads)))
-            for one in kind_of(check).unknown_columns(joint.name, tables):
+            doubtful = bool(diagnostics.doubtful.intersection((joint.name, *check.reads)))
+            for column in kind_of(check).unknown_columns(joint.name, tables):
                 line = check.line
-                if one.line is not None and check.sql_line is not None:
-                    line = check.sql_line + one.line - 1
-                message = f"check {check.name}: {_message(one)}"
-                found.about_columns(Diagnostic(_CODE, message, joint.name, check.file, line), doubtful)
+                if column.line is not None and check.sql_line is not None:
+                    line = check.sql_line + column.line - 1
+                message = f"check {check.name}: {_message(column)}"
+                diagnostics.about_columns(Diagnostic(_CODE, message, joint.name, check.file, line), doubtful)
 
 
 def _judged(joint: Joint, check: Check, schemas: Mapping[str, Schema | None]) -> Schema | None:
-    """The columns of the rows that a check judges; None where the table may have others than the batch."""
+    """Return the columns of the checked rows; None where the table may have other columns than the batch."""
     schema, strategy = schemas.get(joint.name), joint.write_strategy
     if schema is None or check.phase != AUDIT or joint.type != SINK or strategy.mode == "replace":
         return schema
@@ -69,7 +69,7 @@ def _judged(joint: Joint, check: Check, schemas: Mapping[str, Schema | None]) ->
 
 
 def _in_text(sql: str, tables: Mapping[str, Schema | None]) -> tuple[UnknownColumn, ...]:
-    with suppress(SqlError):  # an error already, or Spark's to judge
+    with suppress(SqlError):  # reported elsewhere, or left to Spark
         tree = read_query(sql).tree
         return unknown_columns(sql, tree, tables) if tree is not None else ()
     return ()

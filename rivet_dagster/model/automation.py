@@ -1,6 +1,6 @@
-"""What the ``dagster:`` block of rivet.yaml asks Dagster to do by itself, but for the sensors.
+"""The schedules, automation conditions and freshness policies of the ``dagster:`` block of rivet.yaml.
 
-Each knows its ``origin``: what is wrong with it may only show once the project is compiled.
+Each has an ``origin``, because some errors in it are found only when the project is compiled.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CONDITIONS = (EAGER, ON_CRON, ON_MISSING, ON_CODE_CHANGE)
 
 @dataclass(frozen=True, kw_only=True)
 class SweepSchedule:
-    """Sweep at certain times."""
+    """Sweep on a cron schedule."""
 
     name: str
     cron_schedule: str
@@ -28,9 +28,9 @@ class SweepSchedule:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSchedule:
-    """Make at certain times what the selection ``target`` names.
+    """Materialize the joints that the selection ``target`` names, on a cron schedule.
 
-    Of a target with partitions of time that is the last whole one, or the ``partition_offset``-th before it.
+    If they have time partitions, a tick materializes the last complete one, or the ``partition_offset``-th before it.
     """
 
     name: str
@@ -44,7 +44,7 @@ class TargetSchedule:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservationSchedule:
-    """Observe ``sources`` at certain times."""
+    """Observe ``sources`` on a cron schedule."""
 
     name: str
     sources: tuple[str, ...]
@@ -56,7 +56,7 @@ class ObservationSchedule:
 
 @dataclass(frozen=True, kw_only=True)
 class AutomationRule:
-    """The condition, one of ``CONDITIONS``, upon which Dagster makes each joint of ``target``.
+    """The condition, one of ``CONDITIONS``, under which Dagster materializes each joint of ``target``.
 
     Only on_cron has ``cron_schedule`` and ``timezone``.
     """
@@ -70,7 +70,7 @@ class AutomationRule:
 
 @dataclass(frozen=True, kw_only=True)
 class TimeWindow:
-    """Stale where the newest data is older than ``fail_window`` seconds, close to it from ``warn_window`` on."""
+    """Fail where the newest data is older than ``fail_window`` seconds, warn from ``warn_window`` seconds on."""
 
     fail_window: float
     warn_window: float | None = None
@@ -78,7 +78,7 @@ class TimeWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class Deadline:
-    """Stale where no data came in the ``lower_bound_delta`` seconds before the last tick of ``deadline_cron``."""
+    """Fail unless data arrived in the ``lower_bound_delta`` seconds before the last tick of ``deadline_cron``."""
 
     deadline_cron: str
     lower_bound_delta: float
@@ -87,7 +87,7 @@ class Deadline:
 
 @dataclass(frozen=True, kw_only=True)
 class FreshnessRule:
-    """How fresh the assets of ``target`` shall be: one of ``time_window`` and ``cron``."""
+    """The freshness policy of the assets of ``target``: either ``time_window`` or ``cron``."""
 
     target: str
     time_window: TimeWindow | None = None

@@ -1,4 +1,4 @@
-"""Quality checks: assertions judge the rows a joint just computed, audits the whole target."""
+"""Quality checks: assertions check the rows that a joint has just computed, audits the whole target."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MOST_SAMPLES = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One rule on a joint's rows.
+    """A rule for a joint's rows.
 
-    ``options`` are what its kind takes, plain data by name, and ``columns`` those that it names. ``timeout`` is in
-    seconds; ``samples``, 0 to 100, is how many violating rows a result shows. ``sql`` of the options begins on
-    ``sql_line`` of the file. ``reads`` are the joints besides its own that the check reads, known once it is compiled.
+    ``options`` are the options of its kind, plain data by name, and ``columns`` the columns that they name. ``timeout``
+    is in seconds; ``samples``, 0 to 100, is the number of violating rows that a result shows. The option ``sql`` begins
+    on ``sql_line`` of the file. ``reads`` are the other joints that the check reads, filled in by the compiler.
     """
 
     kind: str
@@ -45,24 +45,24 @@ class Check:
 
 
 def parse_check(raw: Any, phase: str, origin: Origin, joint: str | None) -> tuple[Check | None, list[Diagnostic]]:
-    """The check that ``raw`` (a mapping with ``type``) declares, or what is wrong with it."""
-    found: list[Diagnostic] = []
+    """Return the check that ``raw`` (a mapping with ``type``) declares, or None, and the errors in it."""
+    errors: list[Diagnostic] = []
 
     def wrong(code: str, message: str, key: str | None = None) -> None:
-        found.append(origin.diagnostic(code, message, joint=joint, key=key))
+        errors.append(origin.diagnostic(code, message, joint=joint, key=key))
 
     if not isinstance(raw, Mapping):
         wrong("RVT-209", f"a check must be a mapping with `type`, not {convert.show(raw)}")
-        return None, found
+        return None, errors
     name = raw.get("type")
     try:
         kind = check_kind(name) if isinstance(name, str) else None
     except RivetError as error:
         wrong(error.code, error.diagnostics[0].message, "type")
-        return None, found
+        return None, errors
     if kind is None or not isinstance(name, str):
         wrong("RVT-209", f"no check is of kind {convert.show(name)}{nearest(str(name), plugins(CHECKS))}", "type")
-        return None, found
+        return None, errors
     converters = {**_COMMON, **kind.options}
     for key in raw:
         if key not in converters and key != "type":
@@ -84,19 +84,19 @@ def parse_check(raw: Any, phase: str, origin: Origin, joint: str | None) -> tupl
         rule = kind(**options) if options.keys() >= kind.options.keys() - kind.optional else None
     except convert.WrongKeyError as error:
         wrong("RVT-204", f"`{error.key}` {error}", error.key)
-    if found:
-        return None, found
+    if errors:
+        return None, errors
     assert rule is not None
     columns = rule.columns_named
     fields = {key: value for key, value in given.items() if key in _COMMON}
     fields.setdefault("name", default_name(name, phase, columns))
     fields["name"] = re.sub(r"[^A-Za-z0-9_]", "_", fields["name"])
     fields |= {"file": origin.file, "line": origin.line, "sql_line": origin.lines.get("sql")}
-    return Check(kind=name, phase=phase, columns=columns, options=options, **fields), found
+    return Check(kind=name, phase=phase, columns=columns, options=options, **fields), errors
 
 
 def default_name(kind: str, phase: str, columns: tuple[str, ...]) -> str:
-    """The name of a check that was given none.
+    """Return the name of a check that is declared without one.
 
     >>> default_name("unique", "audit", ("id", "day"))
     'audit_unique_id_day'
@@ -105,7 +105,7 @@ def default_name(kind: str, phase: str, columns: tuple[str, ...]) -> str:
 
 
 def with_distinct_names(checks: tuple[Check, ...]) -> tuple[Check, ...]:
-    """The same checks in order, a repeated name followed by ``_2``, ``_3``, ..."""
+    """Return the checks in the same order, with ``_2``, ``_3``, ... appended to repeated names."""
     taken: set[str] = set()
     result = []
     for check in checks:
@@ -127,4 +127,4 @@ _COMMON: dict[str, Any] = {
     "tags": convert.tags,
     "remediation": convert.text,
 }
-"""The options of every kind, with what converts their values."""
+"""The options that every kind of check has, with the converters of their values."""

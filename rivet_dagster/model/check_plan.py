@@ -1,6 +1,6 @@
-"""A check as a run needs it: its queries as texts, and what proves it, so that nothing is parsed while rows are judged.
+"""A compiled check: its queries as text and its proof, so that nothing is parsed while a run executes checks.
 
-The queries name the joint's rows by its name, as a relation of the engine's session.
+The queries refer to the joint's rows by the joint's name, as a relation of the engine's session.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class BoundQuery:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InOnePass:
-    """Violations that an aggregate over the rows counts: those of several checks fit in one query.
+    """Violations counted by an aggregate over the rows, so that one query counts those of several checks.
 
-    ``item`` stands in a SELECT and is called ``name``, by which no other check of the joint is called.
+    ``item`` is an item of the SELECT list, with the alias ``name``, which is unique among the checks of the joint.
     """
 
     by: Literal["aggregate"] = "aggregate"
@@ -36,7 +36,7 @@ class InOnePass:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ByQuery:
-    """Violations that a query of its own counts, in one row of the one column ``violations``."""
+    """Violations counted by a separate query, which returns one row with the one column ``violations``."""
 
     by: Literal["query"] = "query"
     query: BoundQuery
@@ -44,7 +44,7 @@ class ByQuery:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ByColumns:
-    """Violations are columns that differ from ``expected``, names with the engine's types; no row is read."""
+    """Violations are columns that differ from ``expected``, pairs of name and engine type; no row is read."""
 
     by: Literal["columns"] = "columns"
     expected: tuple[tuple[str, str], ...]
@@ -64,11 +64,11 @@ class Constraint:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckQueries:
-    """What a kind of check gives a run.
+    """The queries of a check in a run.
 
-    ``samples`` is the query of some violating rows, None where no row is one or none is wanted; ``shown`` is the query
-    as a person would run it; ``proof`` is what storage's statistics may prove, so that nothing is counted;
-    ``constraint`` is what holds of rows that pass.
+    ``samples`` is the query of some violating rows, None where violations are no single rows or samples are not wanted;
+    ``shown`` is the query for display; ``proof`` is a condition that statistics may prove, so that nothing is counted;
+    ``constraint`` holds of rows that pass.
     """
 
     counting: Counting
@@ -80,11 +80,11 @@ class CheckQueries:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompiledCheck:
-    """One check of a joint, resolved.
+    """A compiled check of a joint.
 
-    ``columns`` are those that it names, ``options`` what its kind was given, ``reads`` the joints besides its own that
-    its queries read; ``timeout`` is in seconds, ``samples`` how many violating rows are shown. ``sql`` of the options
-    begins on ``sql_line`` of the file.
+    ``columns`` are the columns that it names, ``options`` the options of its kind, ``reads`` the other joints that its
+    queries read; ``timeout`` is in seconds, ``samples`` the number of violating rows shown. The option ``sql`` begins
+    on ``sql_line`` of the file.
     """
 
     kind: str
@@ -106,12 +106,12 @@ class CompiledCheck:
 
     @property
     def blocking(self) -> bool:
-        """Whether its failure keeps the data from being published."""
+        """Whether a failure of the check prevents the rows from being published."""
         return self.severity == ERROR
 
 
 def one_pass(relation: str, aggregates: Iterable[InOnePass]) -> BoundQuery:
-    """Return the one query of several aggregates over ``relation``, a name in quotes: texts joined, nothing parsed.
+    """Return a single query of several aggregates over ``relation``, a quoted name, without parsing SQL.
 
     >>> one_pass("`orders`", [InOnePass(item="COUNT_IF(`id` IS NULL) AS `check_0`", name="check_0")]).sql
     'SELECT COUNT_IF(`id` IS NULL) AS `check_0` FROM `orders`'

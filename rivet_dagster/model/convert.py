@@ -1,4 +1,4 @@
-"""From what a user wrote to the values the model holds; each raises ValueError with a sentence for the user."""
+"""Conversion of users' values to the model's; each function raises ValueError with a sentence for the user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class WrongKeyError(ValueError):
-    """A problem of one ``key`` of a mapping."""
+    """An error at one ``key`` of a mapping."""
 
     def __init__(self, message: str, key: str) -> None:
         super().__init__(message)
@@ -26,14 +26,14 @@ class WrongKeyError(ValueError):
 
 
 def text(value: Any) -> str:
-    """A non-empty string."""
+    """Return a non-empty text."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"must be a text, not {show(value)}")
     return value
 
 
 def name(value: Any) -> str:
-    """The name of a joint, catalog, engine or profile."""
+    """Return the name of a joint, catalog, engine or profile."""
     if not isinstance(value, str) or not NAME.match(value):
         raise ValueError(f"{show(value)} is no name; names match ^[a-z][a-z0-9_]*$")
     if len(value) > LONGEST_NAME:
@@ -42,14 +42,14 @@ def name(value: Any) -> str:
 
 
 def boolean(value: Any) -> bool:
-    """True or false."""
+    """Return true or false."""
     if not isinstance(value, bool):
         raise ValueError(f"must be true or false, not {show(value)}")
     return value
 
 
 def whole(least: int, most: int | None = None) -> Callable[[Any], int]:
-    """A whole number of at least ``least``, and at most ``most`` where that is given."""
+    """Return a converter of integers of at least ``least``, and at most ``most`` if that is given."""
     allowed = f"of at least {least}" if most is None else f"from {least} to {most}"
 
     def convert(value: Any) -> int:
@@ -62,7 +62,7 @@ def whole(least: int, most: int | None = None) -> Callable[[Any], int]:
 
 
 def one_of(*allowed: str) -> Callable[[Any], str]:
-    """One of a few words."""
+    """Return a converter that allows a few words."""
 
     def convert(value: Any) -> str:
         if value not in allowed:
@@ -73,7 +73,7 @@ def one_of(*allowed: str) -> Callable[[Any], str]:
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """A list of texts; one text is a list of one."""
+    """Return a list of distinct texts as a tuple; a single text is a list of one."""
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, Sequence) or not all(isinstance(v, str) and v for v in value):
@@ -85,7 +85,7 @@ def texts(value: Any) -> tuple[str, ...]:
 
 
 def column_names(value: Any) -> tuple[str, ...]:
-    """A list of at least one column; one text is a list of one.
+    """Return at least one column name; a single text is a list of one.
 
     >>> column_names("id")
     ('id',)
@@ -97,14 +97,14 @@ def column_names(value: Any) -> tuple[str, ...]:
 
 
 def mapping(value: Any) -> dict[str, Any]:
-    """A mapping whose keys are texts."""
+    """Return a mapping whose keys are texts."""
     if not isinstance(value, Mapping) or not all(isinstance(k, str) for k in value):
         raise ValueError(f"must be a mapping, not {show(value)}")
     return dict(value)
 
 
 def tags(value: Any) -> dict[str, str]:
-    """Tags as a mapping; a list gives keys with empty values."""
+    """Return tags as a mapping; a list is converted to keys with empty values."""
     if isinstance(value, str | Sequence):
         return dict.fromkeys(texts(value), "")
     if not isinstance(value, Mapping):
@@ -113,7 +113,7 @@ def tags(value: Any) -> dict[str, str]:
 
 
 def columns(value: Any) -> tuple[tuple[str, str | None], ...]:
-    """Source columns in order, as (name, None) or (alias, expression)."""
+    """Return source columns in order, as (name, None) or (alias, expression)."""
     if isinstance(value, Mapping):
         value = [value]
     if isinstance(value, str) or not isinstance(value, Sequence):
@@ -136,7 +136,7 @@ def columns(value: Any) -> tuple[tuple[str, str | None], ...]:
 
 
 def seconds(value: Any) -> float:
-    """Seconds of a duration.
+    """Return the seconds of a duration.
 
     >>> seconds("15m")
     900.0
@@ -151,7 +151,7 @@ def seconds(value: Any) -> float:
 
 
 def timezone(value: Any) -> str:
-    """The name of a time zone."""
+    """Return the name of a time zone."""
     name = text(value)
     try:
         ZoneInfo(name)
@@ -161,7 +161,7 @@ def timezone(value: Any) -> str:
 
 
 def lookback(value: Any) -> str | int | float:
-    """How far a watermark goes back: a duration as written, or a number.
+    """Return the lookback of a watermark: a duration as written, or a number.
 
     >>> lookback("3d"), lookback(1000)
     ('3d', 1000)
@@ -176,7 +176,7 @@ def lookback(value: Any) -> str | int | float:
 
 
 def show(value: Any) -> str:
-    """A value in a message: short, and YAML's words for YAML's values."""
+    """Return a value for a message: short, and in the words of YAML."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -189,7 +189,7 @@ def show(value: Any) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """``text`` in at most so many characters.
+    """Return ``text`` shortened to at most ``most`` characters.
 
     >>> shortened("a long text", 8), shortened("a text", 8)
     ('a lon...', 'a text')

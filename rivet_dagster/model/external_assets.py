@@ -1,4 +1,4 @@
-"""External assets: other Dagster assets, whose rows are stored in the workspace under names that no joint can have."""
+"""External assets: other Dagster assets, whose rows are stored in the workspace in tables with reserved names."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Protocol
 from rivet_dagster.model.joint import SOURCE
 
 DAGSTER = "dagster"
-"""The catalog, built in, whose tables are these assets, each named by its key with slashes."""
+"""The built-in catalog whose tables are external assets, each named by its asset key joined with slashes."""
 
 KEPT = "_asset_"
-"""How the names of these tables begin."""
+"""The prefix of the names of their tables in the workspace."""
 
 _SHOWN = 40
 
 
 @dataclass(frozen=True)
 class Part:
-    """One partition of an asset; ``definition`` is a text that partitions definitions share which are the same."""
+    """One partition of an asset; ``definition`` is a text that is the same for equal partitions definitions."""
 
     key: str
     definition: str
@@ -42,12 +42,12 @@ class Stored(Protocol):
 
 
 def is_external(joint: Stored) -> bool:
-    """Whether a joint is a source that stands for another Dagster asset."""
+    """Return whether a joint is a source that stands for another Dagster asset."""
     return joint.type == SOURCE and joint.catalog == DAGSTER
 
 
 def key_path(table: str) -> tuple[str, ...]:
-    """The parts of an asset key that a source writes as its ``table``; raises ValueError.
+    """Return the parts of the asset key that a source has as its ``table``. Raise ValueError.
 
     >>> key_path("shop/raw/orders")
     ('shop', 'raw', 'orders')
@@ -59,9 +59,10 @@ def key_path(table: str) -> tuple[str, ...]:
 
 
 def external_table(path: Sequence[str], part: Part | None = None) -> str:
-    """The name of the table that holds an asset, or one partition of it.
+    """Return the name of the table that holds an asset, or one partition of it.
 
-    Joints' names begin with a letter. What a person reads in it is cut and simplified, what tells it apart is a hash.
+    It cannot be a joint's name, which begins with a letter. Its readable part is shortened and simplified; a hash makes
+    it unique.
 
     >>> external_table(["shop", "../Orders"])
     '_asset_shop_orders_829e4032cce1'
@@ -74,12 +75,12 @@ def external_table(path: Sequence[str], part: Part | None = None) -> str:
 
 
 def parts_of(path: Sequence[str], definition: str | None = None) -> str:
-    """How the names of the tables begin that hold partitions of an asset, of that definition if one is given."""
+    """Return the prefix of the names of tables that hold partitions of an asset, or those of one definition."""
     return f"{external_table(path)}_p_{f'{_hash(definition, 8)}_' if definition is not None else ''}"
 
 
 def ending(key: str) -> str:
-    """How the names of the tables end that hold a partition of that key, after what tells the definition."""
+    """Return the suffix, after the definition's hash, of the names of tables that hold a partition of that key."""
     return f"{_shown(key)}_{_hash(key, 12)}"
 
 

@@ -1,4 +1,4 @@
-"""What an examination found: one thing that is in order, doubtful or broken."""
+"""The findings of an examination: each is in order, doubtful or broken."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ OK, WARN, FAIL = "ok", "warn", "fail"
 
 @dataclass(frozen=True)
 class Finding:
-    """``subject`` is what was looked at, ``text`` how it is, ``remedy`` what to do about it unless that is OK.
+    """A finding: ``subject`` is what was examined, ``text`` its state, ``remedy`` what to do unless it is in order.
 
-    ``code`` is that of the error which a run would meet; whatever has the status FAIL has one. No secret stands in it.
+    ``code`` is the code of the error that a run would raise; a finding with the status FAIL has one. Texts are
+    redacted.
     """
 
     status: str
@@ -29,17 +30,17 @@ class Finding:
 
 
 def in_order(subject: str, text: str) -> Finding:
-    """What needs nothing."""
+    """Return a finding that needs no action."""
     return Finding(OK, subject, text)
 
 
 def doubtful(subject: str, text: str, remedy: str) -> Finding:
-    """What runs, and could go wrong."""
+    """Return a finding about something that works, but may cause errors."""
     return Finding(WARN, subject, text, remedy)
 
 
 def broken(subject: str, error: RivetError) -> tuple[Finding, ...]:
-    """What ends runs with ``error``, one finding for each thing that it tells.
+    """Return the findings of an error that would end a run, one for each of its diagnostics.
 
     >>> broken("profile", RivetError("RVT-106", "no profile 'prod'", file="profiles.yaml"))[0].text
     "profiles.yaml: no profile 'prod'"

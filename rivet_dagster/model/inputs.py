@@ -1,4 +1,4 @@
-"""The positions of a version's inputs: what of each joint and source was read for it."""
+"""The positions of a version's inputs: which data of each joint and source was read for it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, order=True)
 class LandedFile:
-    """A file that a source is read from.
+    """A file of a source.
 
-    One with the same path, seen from the catalog, size and time is the same file.
+    ``path`` is relative to the catalog. A file with the same path, size and modification time is the same file.
     """
 
     path: str
@@ -20,10 +20,10 @@ class LandedFile:
 
 @dataclass(frozen=True)
 class ConsumedFiles:
-    """The files of one landing zone that a version was made of.
+    """The files of one landing zone that a version has consumed.
 
-    ``files`` were read for it, ``earlier`` are those that versions before it had read and that are still there.
-    ``schema`` is that of the files, as the option ``schema`` takes it; None where the source declares its own.
+    ``files`` were read for this version; ``earlier`` were read for versions before it and still exist. ``schema`` is
+    the schema of the files, as the option ``schema`` takes it; None where the source declares its own.
     """
 
     files: tuple[LandedFile, ...] = ()
@@ -32,7 +32,7 @@ class ConsumedFiles:
 
     @property
     def known(self) -> frozenset[LandedFile]:
-        """All files that must not be read again."""
+        """All consumed files, which must not be read again."""
         return frozenset((*self.files, *self.earlier))
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class ConsumedFiles:
 
 @dataclass(frozen=True)
 class FilesPosition:
-    """The data of a source, told by the text that changes whenever it does."""
+    """The state of a source's files, identified by a data version that changes whenever they do."""
 
     data_version: str
 
@@ -51,7 +51,7 @@ class FilesPosition:
 
 @dataclass(frozen=True)
 class VersionPosition:
-    """Published versions of a catalog's tables, by table; several where partitions have a table each."""
+    """Published versions of a catalog's tables, by table; several where each partition has a table of its own."""
 
     catalog: str
     versions: Mapping[str, str]
@@ -64,7 +64,7 @@ class VersionPosition:
 
 @dataclass(frozen=True)
 class SnapshotPosition:
-    """A snapshot of a table, by the id that its format gives it."""
+    """A snapshot of a table, by the id in its table format."""
 
     catalog: str
     table: str
@@ -76,14 +76,14 @@ class SnapshotPosition:
 
 @dataclass(frozen=True)
 class UnknownPosition:
-    """A source that cannot tell the state of its data without reading it."""
+    """The unknown state of a source whose catalog cannot determine it without reading the data."""
 
     def __str__(self) -> str:
         return "unknown"
 
 
 Position = ConsumedFiles | FilesPosition | VersionPosition | SnapshotPosition | UnknownPosition
-"""Where one input stood when it was read."""
+"""The position of one input: its state when it was read."""
 
 Inputs = Mapping[str, Position]
-"""The positions by the name of the joint or source."""
+"""Positions by the name of the joint or source."""

@@ -1,4 +1,4 @@
-"""What catalogs tell of the sources' columns before anything runs."""
+"""The columns of sources, as catalogs return them before anything runs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rivet_dagster.model.schema import Schema
 
 @dataclass(frozen=True)
 class Introspection:
-    """The columns of the sources' tables by joint, without their inline transforms, and why some are missing.
+    """The columns of the sources' tables by joint, before their inline transforms, and warnings of missing ones.
 
-    Those of the joints in ``earlier`` are what a catalog told at another time: the tables may have changed since.
+    The columns of the joints in ``earlier`` are from an earlier introspection: the tables may have changed since.
     """
 
     tables: Mapping[str, Schema] = field(default_factory=dict)
     warnings: tuple[Diagnostic, ...] = ()
     earlier: frozenset[str] = frozenset()
 
-    def with_earlier(self, told: Introspection) -> Introspection:
-        """Add what catalogs told earlier of the joints of which they tell nothing now."""
-        left = {name: schema for name, schema in told.tables.items() if name not in self.tables}
-        return Introspection({**left, **self.tables}, self.warnings, frozenset(left))
+    def with_earlier(self, previous: Introspection) -> Introspection:
+        """Add the columns of an earlier introspection for joints without current ones."""
+        earlier = {name: schema for name, schema in previous.tables.items() if name not in self.tables}
+        return Introspection({**earlier, **self.tables}, self.warnings, frozenset(earlier))

@@ -1,4 +1,4 @@
-"""The joint: one declared step of a pipeline."""
+"""The joint: a declared step of a pipeline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEYS: dict[str, frozenset[str]] = {
     PYTHON: _ANY | {"function", "upstream", "eager", "retention", "partitions", "options"},
     SINK: _ANY | {"upstream", "catalog", "table", "write_strategy", "options", "on_error", "partitions"},
 }
-"""The keys with a meaning on each type of joint (``upstream`` of a source is read to be refused by name)."""
+"""The keys with a meaning on each type of joint (``upstream`` of a source is parsed, to be refused by name)."""
 
 REQUIRED: dict[str, tuple[str, ...]] = {
     SOURCE: ("catalog", "table"),
@@ -36,33 +36,33 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 }
 
 _WRONG = {"name": "RVT-201", "partitions": "RVT-213"}
-"""The codes of keys whose wrong values have one of their own."""
+"""The specific codes of wrong values of some keys."""
 
 _LATER: dict[str, Callable[[Any], bool]] = {
     "on_error": lambda value: value == "quarantine",
 }
-"""Options of the contract that this release refuses by name."""
+"""Documented options that this release refuses by name."""
 
 RESERVED = frozenset(keyword.kwlist) | frozenset(
     "context conf config meta arg_dict dict input_arg_dict output_arg_dict int str float bool input output type".split()
 )
-"""Names that Dagster keeps for itself (its ``definitions/utils.py``)."""
+"""Names that Dagster reserves (see its ``definitions/utils.py``)."""
 
 _TAG_KEY = re.compile(r"([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}")
 _TAG_VALUE = re.compile(r"[A-Za-z0-9_.-]{0,63}")
 _OWNER = re.compile(r"team:.+|[A-Za-z0-9_][A-Za-z0-9._%+-]*@[A-Za-z0-9.-]+\.[A-Za-z|]{1,6}[A-Za-z]", re.DOTALL)
-"""Dagster's own rule (its ``is_valid_email``), in which a letter may be a ``|``."""
+"""The rule of Dagster's ``is_valid_email``, in which a letter may be a ``|``."""
 _OWNERS = "An e-mail has ASCII letters, digits and . _ % + - before the @, and ends in 2 to 7 letters behind a dot."
 _ASSET_GROUP = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Joint:
-    """A declared joint; the same fields as in a file, the same checks, the same errors.
+    """A declared joint, with the same fields, validation and errors as in a file.
 
-    ``row_values`` says whether Dagster may keep values of its rows; None leaves that to the profile.
+    ``row_values`` says whether Dagster may store values of its rows; None leaves that to the profile.
 
-    Raises RivetError with everything that is wrong in the declaration.
+    Raises one RivetError with all errors in the declaration.
 
     >>> Joint(name="paid", type="sql", sql="SELECT * FROM orders WHERE paid", tags=["fresh"]).tags
     {'fresh': ''}
@@ -211,7 +211,7 @@ def _place(key: str, error: ValueError) -> str:
 
 
 def parse_quality(raw: Any, origin: Origin, joint: str | None) -> tuple[tuple[Check, ...], list[Diagnostic]]:
-    """The checks of a mapping with ``assertions`` and ``audits``, named apart, and what is wrong with it."""
+    """Return the checks of a mapping with ``assertions`` and ``audits``, with distinct names, and the errors in it."""
     checks: list[Check] = []
     found: list[Diagnostic] = []
     sections = {"assertions": ASSERTION, "audits": AUDIT}
@@ -234,7 +234,7 @@ def parse_quality(raw: Any, origin: Origin, joint: str | None) -> tuple[tuple[Ch
 
 
 def _origin_of(entry: Any, parent: Origin) -> Origin:
-    """A mapping read from YAML carries its own lines (project/yaml_text.py)."""
+    """Return the origin of a check; a mapping read from YAML has its own lines (project/yaml_text.py)."""
     lines = getattr(entry, "lines", None)
     return Origin(parent.file, entry.line, lines) if lines is not None else parent
 
@@ -275,7 +275,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys that say more than their default does, with their values; ``origin`` is none of them."""
+    """Return the values that differ from their defaults, by key, without ``origin``."""
     return {
         key: value
         for key, value in values.items()
@@ -290,4 +290,4 @@ _DEFAULTS: dict[str, Any] = {
     for item in fields(Joint)
     if item.name != "origin"
 }
-"""What the fields hold where nothing is given; MISSING for those that must be."""
+"""The defaults of the fields; MISSING for required ones."""

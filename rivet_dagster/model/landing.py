@@ -1,4 +1,4 @@
-"""Landing zones: sources whose readers each get the files that they have not read yet."""
+"""Landing zones: sources of which each run reads only the files that the reader has not consumed yet."""
 
 from __future__ import annotations
 
@@ -11,40 +11,42 @@ from rivet_dagster.model import convert
 LANDING_OPTIONS = ("landing", "archive")
 
 _SELECTING = ("pathglobfilter", "modifiedbefore", "modifiedafter")
-"""Reader options by which an engine passes over files that would be taken for read."""
+"""Reader options with which an engine would skip files, although these would count as consumed."""
 
 
 @dataclass(frozen=True)
 class Landing:
-    """That a source is a landing zone; with ``archive`` its files are moved away once every reader has read them."""
+    """The options of a landing zone; with ``archive`` its files are moved away once every reader has consumed them."""
 
     archive: bool = False
 
 
 def landing_options(options: Mapping[str, Any]) -> tuple[Landing | None, dict[str, Any]]:
-    """Whether a source is a landing zone, and its other options; raises ValueError.
+    """Return the landing options of a source, None if it is no landing zone, and its other options. Raise ValueError.
 
     >>> landing_options({"landing": True, "sep": ";"})
     (Landing(archive=False), {'sep': ';'})
     """
-    found = {key: _boolean(key, options[key]) for key in LANDING_OPTIONS if key in options}
+    given = {key: _boolean(key, options[key]) for key in LANDING_OPTIONS if key in options}
     others = {key: value for key, value in options.items() if key not in LANDING_OPTIONS}
-    return (Landing(found.get("archive", False)) if found.get("landing") else None), others
+    return (Landing(given.get("archive", False)) if given.get("landing") else None), others
 
 
 def wrong_landing(options: Mapping[str, Any], is_source: bool, limit: int | None) -> list[str]:
-    """What is wrong with the options of a landing zone, as sentences; raises ValueError."""
+    """Return what is wrong with the options of a landing zone, as sentences. Raise ValueError."""
     given = [key for key in LANDING_OPTIONS if key in options]
     if not is_source:
         return [f"the option `{key}` belongs to a source" for key in given]
     landing, others = landing_options(options)
     if landing is None:
         return ["the option `archive` needs `landing: true`"] if options.get("archive") else []
-    found = []
+    errors = []
     if limit is not None:
-        found.append("a landing zone has no `limit`: what it leaves out would never be read")
+        errors.append("a landing zone has no `limit`: what it leaves out would never be read")
     selecting = [key for key in others if key.lower() in _SELECTING]
-    return found + [f"a landing zone has no `{key}`: files that it leaves out would count as read" for key in selecting]
+    return errors + [
+        f"a landing zone has no `{key}`: files that it leaves out would count as read" for key in selecting
+    ]
 
 
 def _boolean(key: str, value: Any) -> bool:

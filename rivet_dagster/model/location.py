@@ -1,14 +1,14 @@
-"""Where tables lie, so that two names of one place are told from two places."""
+"""Locations of tables, by which two names of the same location are recognized."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 Location = tuple[str, ...]
-"""The parts of a path, from the storage inwards: what begins with another location lies within it.
+"""The parts of a path, from the storage inwards: a location that begins with another one is inside it.
 
-Of a table that is only read, parts may be patterns as of ``fnmatch``; what would be one by chance is escaped in all.
+For a table that is only read, parts may be ``fnmatch`` patterns; other wildcards are escaped in all locations.
 """
 
 Resolved = Mapping[tuple[str, str], tuple[Location, ...]]
-"""By the names of a catalog and of a table in it, locations that only this machine can tell: links, variables."""
+"""Locations known only on this machine (links, variables), by the names of a catalog and a table in it."""

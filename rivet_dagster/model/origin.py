@@ -1,4 +1,4 @@
-"""Where a declaration was written."""
+"""The position of a declaration in a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Origin:
     lines: Mapping[str, int] = field(default_factory=dict)
 
     def line_of(self, key: str | None) -> int | None:
-        """The line of ``key``, else that of the whole declaration.
+        """Return the line of ``key``, else that of the whole declaration.
 
         >>> Origin("a.yaml", 1, {"options": 3, "options.retries": 4}).line_of("options.timeout")
         3
@@ -39,5 +39,5 @@ class Origin:
         key: str | None = None,
         remediation: str | None = None,
     ) -> Diagnostic:
-        """A diagnostic that points at ``key`` of this declaration."""
+        """Return a diagnostic that points at ``key`` of this declaration."""
         return Diagnostic(code, message, joint, self.file, self.line_of(key), remediation)

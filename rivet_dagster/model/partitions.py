@@ -1,4 +1,4 @@
-"""Partitions: the parts that a joint's rows come in, and the window of them that one run covers."""
+"""Partitions of a joint's rows, and the window of partitions that one run covers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TYPES = (DAILY, HOURLY, WEEKLY, MONTHLY, STATIC)
 
 PARTITION_START, PARTITION_END, PARTITION_KEYS = "partition_start", "partition_end", "partition_keys"
 PARTITION_PARAMETERS = (PARTITION_START, PARTITION_END, PARTITION_KEYS)
-"""The parameters of an author's SQL: the window's bounds as TIMESTAMPs, and its keys as ARRAY<STRING>."""
+"""The parameters in users' SQL: the window's bounds as TIMESTAMPs, and its keys as ARRAY<STRING>."""
 
 _TIMES = frozenset({"timestamp", "timestamp_ntz"})
 _DAYS = _TIMES | {"date", "string"}
@@ -26,20 +26,20 @@ _COLUMN_TYPES = {
     MONTHLY: _DAYS,
     STATIC: frozenset({"string", "tinyint", "smallint", "int", "bigint", "boolean", "date"}),
 }
-"""Spark's types of a column that tells the partition of a row: neither a date nor a text tells an hour."""
+"""The Spark types that a partition column may have: a date or a text does not determine an hour."""
 
 _OF_TIME = frozenset({"type", "column", "start", "end", "timezone"})
 _OF_VALUES = frozenset({"type", "column", "values"})
-_UNTOLD = ("...", "\a", "\b", "\f", "\n", "\r", "\t", "\v", "\0")
-"""What Dagster refuses in a key."""
+_REFUSED = ("...", "\a", "\b", "\f", "\n", "\r", "\t", "\v", "\0")
+"""The parts of a key that Dagster refuses."""
 
 
 @dataclass(frozen=True)
 class Partitions:
-    """How a joint's rows are parted by the values of its ``column``.
+    """How a joint's rows are partitioned by the values of its ``column``.
 
-    Those of time begin at ``start``, written as ISO 8601 and meant in ``timezone``, and end before ``end`` (None: they
-    go on); weeks begin on Sunday. Those of type static have one key a value.
+    Time partitions begin at ``start``, in ISO 8601 in the time zone ``timezone``, and end before ``end`` (None: open);
+    weeks begin on Sunday. Static partitions have one key for each value.
     """
 
     type: str
@@ -61,11 +61,11 @@ class Partitions:
 
     @property
     def keys(self) -> tuple[str | tuple[str, ...] | None, ...]:
-        """What two joints have in common whose keys are the same, in whichever column each has them."""
+        """A value that is equal for two joints with the same keys, whichever columns they use."""
         return (self.type, self.start, self.end, self.timezone, self.values)
 
     def chosen_by(self, other: Partitions) -> bool:
-        """Whether a window of ``other`` says which of these partitions it is about.
+        """Return whether a window of ``other`` determines a selection of these partitions.
 
         >>> day, hour = Partitions("daily", "day", "2024-01-01"), Partitions("hourly", "at", "2024-01-01")
         >>> day.chosen_by(hour), day.chosen_by(Partitions("static", "region", values=("eu",)))
@@ -74,9 +74,9 @@ class Partitions:
         return (self.of_time and other.of_time) or self.keys == other.keys
 
     def type_in(self, columns: Iterable[tuple[str, str | None]]) -> str | None:
-        """The type of the partition column among ``columns`` (name, type), None where it is not known.
+        """Return the type of the partition column among ``columns`` (name, type), None where it is not known.
 
-        Raises ValueError where it is missing or does not tell the partition of a row.
+        Raise ValueError where it is missing or has a type that does not determine the partition of a row.
         """
         types = {name.lower(): kind for name, kind in columns}
         if self.column.lower() not in types:
@@ -96,9 +96,9 @@ class Partitions:
 class Window:
     """The ``keys`` of ``partitions`` that one run covers, in order.
 
-    Those of time follow one another without a gap: ``bounds`` are the instants, in UTC, at which each begins, and the
-    one at which the last ends. Static partitions have none. ``definition`` is a text that Dagster's partitions
-    definitions share which are the same.
+    Time partitions are contiguous: ``bounds`` are the instants, in UTC, at which each begins, and the one at which the
+    last ends. Static partitions have none. ``definition`` is a text that is the same for equal partitions definitions
+    of Dagster.
     """
 
     partitions: Partitions
@@ -108,12 +108,12 @@ class Window:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The values of the parameters of an author's SQL."""
-        found: dict[str, Any] = {PARTITION_KEYS: list(self.keys)}
-        return found | ({PARTITION_START: self.bounds[0], PARTITION_END: self.bounds[-1]} if self.bounds else {})
+        """The values of the partition parameters in users' SQL."""
+        values: dict[str, Any] = {PARTITION_KEYS: list(self.keys)}
+        return values | ({PARTITION_START: self.bounds[0], PARTITION_END: self.bounds[-1]} if self.bounds else {})
 
     def __str__(self) -> str:
-        """The same text for the same keys, and no other's.
+        """Return a text that is unique to these keys.
 
         >>> str(Window(Partitions("daily", "day", "2024-01-01"), ("2024-01-03", "2024-01-04", "2024-01-05")))
         '2024-01-03...2024-01-05'
@@ -124,7 +124,7 @@ class Window:
 
 
 def parse_partitions(value: Any) -> Partitions:
-    """From a mapping; raises ValueError.
+    """Parse partitions from a mapping. Raise ValueError.
 
     >>> parse_partitions({"type": "daily", "column": "day", "start": "2024-01-01", "timezone": "Europe/Berlin"})
     Partitions(type='daily', column='day', start='2024-01-01', end=None, timezone='Europe/Berlin', values=())
@@ -136,26 +136,26 @@ def parse_partitions(value: Any) -> Partitions:
     if kind not in TYPES:
         raise ValueError(f"needs a `type`, one of {', '.join(TYPES)}, not {convert.show(kind)}")
     known, needed = (_OF_VALUES, ("column", "values")) if kind == STATIC else (_OF_TIME, ("column", "start"))
-    found: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     for key, given in options.items():
         if key not in _CONVERTERS:
             raise convert.WrongKeyError(f"has no option `{key}`{nearest(key, known)}", key)
         if key not in known:
             raise convert.WrongKeyError(f"has no `{key}` where the type is {kind}", key)
         try:
-            found[key] = _CONVERTERS[key](given, kind)
+            converted[key] = _CONVERTERS[key](given, kind)
         except ValueError as error:
             raise convert.WrongKeyError(f"has a wrong `{key}`: it {error}", key) from None
     for key in needed:
-        if key not in found:
+        if key not in converted:
             raise ValueError(f"needs `{key}` where the type is {kind}")
-    if "end" in found and datetime.fromisoformat(found["end"]) <= datetime.fromisoformat(found["start"]):
-        raise ValueError(f"ends on {found['end']}, which is not after its start, {found['start']}")
-    return Partitions(**found)
+    if "end" in converted and datetime.fromisoformat(converted["end"]) <= datetime.fromisoformat(converted["start"]):
+        raise ValueError(f"ends on {converted['end']}, which is not after its start, {converted['start']}")
+    return Partitions(**converted)
 
 
 def _time(value: Any, kind: str) -> str:
-    """The text of a date, or of a whole hour where partitions are of hours."""
+    """Return the ISO text of a date, or of a whole hour where partitions are hourly."""
     text = value.isoformat() if isinstance(value, date) else value
     forms = (_iso_date, _iso_hour) if kind == HOURLY else (_iso_date,)
     for form in forms:
@@ -163,8 +163,8 @@ def _time(value: Any, kind: str) -> str:
             return form(text)
         except (TypeError, ValueError):
             continue
-    what = "a date or a whole hour like 2024-01-31T05:00" if kind == HOURLY else "a date like 2024-01-31"
-    raise ValueError(f"must be {what}, not {convert.show(value)}")
+    expected = "a date or a whole hour like 2024-01-31T05:00" if kind == HOURLY else "a date like 2024-01-31"
+    raise ValueError(f"must be {expected}, not {convert.show(value)}")
 
 
 def _iso_date(text: str) -> str:
@@ -174,10 +174,10 @@ def _iso_date(text: str) -> str:
 
 
 def _iso_hour(text: str) -> str:
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is not None or (found.minute, found.second, found.microsecond) != (0, 0, 0):
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is not None or (time.minute, time.second, time.microsecond) != (0, 0, 0):
         raise ValueError(text)
-    return found.isoformat(timespec="minutes")
+    return time.isoformat(timespec="minutes")
 
 
 def _values(value: Any) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ def _values(value: Any) -> tuple[str, ...]:
     if not values:
         raise ValueError("must hold at least one text")
     for text in values:
-        if any(part in text for part in _UNTOLD):
+        if any(part in text for part in _REFUSED):
             raise ValueError(f"holds {text!r}, which Dagster refuses: no '...', no line breaks, tabs and the like")
     return values
 
@@ -198,4 +198,4 @@ _CONVERTERS: dict[str, Callable[[Any, str], Any]] = {
     "timezone": lambda value, kind: convert.timezone(value),
     "values": lambda value, kind: _values(value),
 }
-"""By option, from its value and the type of the partitions."""
+"""The converter of each option, called with its value and the type of the partitions."""

@@ -1,4 +1,4 @@
-"""What the compiler needs to know of the installed catalogs and engines, as data."""
+"""The properties of installed catalogs and engines that the compiler needs, as data."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from rivet_dagster.model.location import Location
 from rivet_dagster.model.relations import ArrowRows, Files, Kinds
 
 SPARK = "databricks"
-"""sqlglot's name of the dialect that reads all of Spark's SQL that sqlglot knows, and a little more."""
+"""sqlglot's name of its Databricks dialect, which reads all of Spark's SQL that sqlglot supports, and a little more."""
 
 CheckOptions = Callable[[Mapping[str, Any]], Mapping[str, str]]
-"""Given the options of a declaration, what is wrong with their values: a sentence by key."""
+"""Takes the options of a declaration and returns what is wrong with their values: a sentence by key."""
 
 
 Refuses = Callable[[Mapping[str, Any], str], str | None]
-"""Given a catalog's options and a table, why that cannot be a landing zone, or listed; None where it can."""
+"""Takes a catalog's options and a table, and returns why it cannot be a landing zone, or listed; None if it can."""
 
 
 Places = Callable[[Mapping[str, Any], str], Iterable[Location]]
-"""Given a catalog's options and a table, where its rows lie."""
+"""Takes a catalog's options and a table, and returns the locations of its rows."""
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """A problem of a table, at a ``key`` of the joint that declares it."""
+    """An error of a table, at a ``key`` of the joint that declares it."""
 
     code: str
     key: str
@@ -35,7 +35,7 @@ class Wrong:
 
 
 CheckTable = Callable[[Mapping[str, Any], str, Mapping[str, Any], bool], Iterable[Wrong]]
-"""Given a catalog's options, a table, the joint's own options and whether the joint writes the table."""
+"""Takes a catalog's options, a table, the joint's own options and whether it writes the table; returns the errors."""
 
 
 def _nothing_wrong(_: Mapping[str, Any]) -> Mapping[str, str]:
@@ -60,7 +60,7 @@ def _nowhere(_: Mapping[str, Any], table: str) -> Iterable[Location]:
 
 @dataclass(frozen=True)
 class CatalogTraits:
-    """The write strategies a type of catalog can do, the keys of its declaration, and which tables are files."""
+    """The write strategies that a type of catalog supports, the keys of its declaration, and which tables are files."""
 
     strategies: frozenset[str] = frozenset()
     options: frozenset[str] = frozenset()
@@ -71,12 +71,12 @@ class CatalogTraits:
     read_places: Places = _nowhere
     check_table: CheckTable = _no_rules
     gives: Kinds = frozenset({Files})
-    """The kinds of relation that its tables are read as, and written as."""
+    """The kinds of relation as which its tables are read and written."""
 
 
 @dataclass(frozen=True)
 class EngineTraits:
-    """The keys of a type of engine's declaration, the kinds of relation that it reads and writes, and its SQL."""
+    """The keys of the declaration of a type of engine, the kinds of relation that it reads and writes, and its SQL."""
 
     options: frozenset[str]
     check: CheckOptions = _nothing_wrong
@@ -87,7 +87,7 @@ class EngineTraits:
 
 @dataclass(frozen=True)
 class Plugins:
-    """Traits by type."""
+    """The traits of catalogs and engines by type."""
 
     catalogs: Mapping[str, CatalogTraits] = field(default_factory=dict)
     engines: Mapping[str, EngineTraits] = field(default_factory=dict)

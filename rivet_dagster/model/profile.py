@@ -1,4 +1,4 @@
-"""What differs between environments: catalogs, engines, and which engine joints take by default."""
+"""A profile: the catalogs, engines and defaults that differ between environments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from rivet_dagster.model.origin import Origin
 
 WORKSPACE = "workspace"
-"""The name of the built-in catalog for stored intermediates, where the profile names none."""
+"""The name of the built-in catalog that stores intermediate joints, unless the profile names another."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class EngineSpec:
 
 @dataclass(frozen=True)
 class Profile:
-    """One environment of profiles.yaml; ``workspace`` is the catalog of the stored intermediates.
+    """One environment of profiles.yaml; ``workspace`` is the catalog that stores intermediate joints.
 
-    ``row_values`` says whether Dagster may keep values of rows, of joints that do not say so themselves.
-    ``catalog_origins`` and ``engine_origins`` say by name where each stands; the plan does not hold them.
+    ``row_values`` is the default for joints that do not say whether Dagster may store values of their rows.
+    ``catalog_origins`` and ``engine_origins`` are the declarations' locations by name, which are not part of the plan.
     """
 
     name: str
@@ -54,9 +54,9 @@ class Profile:
     engine_origins: Mapping[str, Origin] = field(default_factory=dict)
 
     def catalog(self, name: str) -> CatalogSpec | None:
-        """The catalog of that name."""
+        """Return the catalog of that name, None where there is none."""
         return next((c for c in self.catalogs if c.name == name), None)
 
     def engine(self, name: str) -> EngineSpec | None:
-        """The engine of that name."""
+        """Return the engine of that name, None where there is none."""
         return next((e for e in self.engines if e.name == name), None)

@@ -1,4 +1,4 @@
-"""Everything a user declared, read and validated file by file, not yet put together."""
+"""A project's declarations, read and validated file by file, before they are compiled."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.sensors import Sensors
 
 MANIFEST = "rivet.yaml"
-"""The file of a project that names all others."""
+"""The manifest: the file of a project that names all others."""
 
 
 @dataclass(frozen=True)
 class PythonFunction:
     """A Python joint's function, read from its file without importing it.
 
-    ``file`` is relative to the project. ``parameters`` are those a caller fills by position or name.
-    ``tree`` is a text of the function's syntax tree that changes exactly when its code does.
+    ``file`` is relative to the project. ``parameters`` can be passed by position or by name. ``tree`` is a text of the
+    function's syntax tree, which changes if and only if its code does.
     """
 
     file: str
@@ -52,10 +52,10 @@ class DagsterSettings:
 
 @dataclass(frozen=True)
 class Project:
-    """The declarations of one project under one profile, and all that is wrong with single files.
+    """The declarations of a project under one profile, and the errors in single files.
 
-    ``functions`` are the functions of Python joints by joint name; ``asset_groups`` each joint's top folder below
-    the manifest's path, absent where it has none.
+    ``functions`` are the functions of Python joints by joint name. ``asset_groups`` is each joint's top-level folder
+    below the manifest's path, by joint name; joints outside of folders are left out.
     """
 
     profile: Profile
@@ -67,5 +67,5 @@ class Project:
 
 
 def is_of_block(error: Diagnostic) -> bool:
-    """Whether an error is one of the ``dagster:`` block, on which no joint depends: all else in its file is raised."""
+    """Return whether an error is in the ``dagster:`` block, on which no joint depends; others are raised."""
     return error.joint is None and error.file == MANIFEST

@@ -1,7 +1,7 @@
-"""What storage's statistics prove of a check, as data, so that no row is read for it.
+"""Proofs: conditions of checks, as data, that a table's statistics may prove without reading rows.
 
-A proof is sound: it gives a number only where every engine would count that many violations. NULL breaks no condition
-but that of ``NoNulls``.
+A proof is sound: its number of violations is what every engine would count. A NULL violates no condition except
+``NoNulls``.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Constant:
 
     @classmethod
     def of(cls, value: str | int | float | bool) -> Constant:
-        """Return the constant of a scalar as YAML gives it."""
+        """Return the constant of a scalar that YAML can contain."""
         kind = "boolean" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
         return cls(kind, str(value))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowsBetween:
-    """The number of rows lies between two bounds, both included; None is no bound."""
+    """The number of rows is between two bounds, both inclusive; None is no bound."""
 
     proof: Literal["rows_between"] = "rows_between"
     least: int | None = None
@@ -53,7 +53,7 @@ class NoNulls:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compared:
-    """Each value of ``column`` compares with a constant; ``operator`` is one of ``> >= < <= = <>``."""
+    """Each value of ``column`` satisfies a comparison with a constant; ``operator`` is one of ``> >= < <= = <>``."""
 
     proof: Literal["compared"] = "compared"
     column: str
@@ -91,7 +91,7 @@ Proof = RowsBetween | NoNulls | Compared | OneOf | NewestWithin | Every
 
 
 def proven_violations(proof: Proof | None, statistics: Statistics) -> int | None:
-    """Return how many violations there are, None where only the rows tell.
+    """Return the number of violations, None where statistics are not enough to determine it.
 
     >>> known = Statistics(3, 0, values={"id": ColumnStatistics(0, 1, 7), "net": ColumnStatistics(2, 1, 7)})
     >>> [proven_violations(NoNulls(columns=names), known) for names in (("id",), ("net",), ("id", "x"))]
@@ -105,7 +105,7 @@ def proven_violations(proof: Proof | None, statistics: Statistics) -> int | None
         case NoNulls(columns=columns):
             return _nulls([_known(name, statistics).nulls for name in columns])
         case Every(of=conditions):
-            return 0 if all(proven_violations(one, statistics) == 0 for one in conditions) else None
+            return 0 if all(proven_violations(each, statistics) == 0 for each in conditions) else None
         case Compared(column=column, operator=operator, constant=constant):
             return 0 if _holds(column, statistics, lambda low, high: _compares(low, high, operator, constant)) else None
         case OneOf(column=column, constants=constants):
@@ -120,19 +120,19 @@ def _known(column: str, statistics: Statistics) -> ColumnStatistics:
 
 
 def _nulls(counts: list[int | None]) -> int | None:
-    """Rows with a NULL in any of the columns; where several columns have some, they may be the same rows."""
+    """Return the number of rows with a NULL in any column; None if several have NULLs, perhaps in the same rows."""
     if len(counts) == 1:
         return counts[0]
     return 0 if all(count == 0 for count in counts) else None
 
 
 def _holds(column: str, statistics: Statistics, holds: Callable[[Any, Any], bool]) -> bool:
-    """Whether a condition holds between the bounds of a column, or the column has no value but NULL."""
+    """Return whether a condition holds for the min and max of a column, or all of its values are NULL."""
     known = _known(column, statistics)
     if known.nulls == statistics.rows:
         return True
     type_ = next((kind for name, kind in statistics.columns if name.lower() == column.lower()), "")
-    if None in (known.min, known.max) or type_.startswith("interval"):  # whose bounds look like numbers
+    if None in (known.min, known.max) or type_.startswith("interval"):  # min and max of intervals look like numbers
         return False
     return holds(known.min, known.max)
 
@@ -141,7 +141,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {">": gt, ">=": ge, "<": lt,
 
 
 def _compares(least: Any, greatest: Any, operator: str, constant: Constant) -> bool:
-    """Order is exact for numbers and dates alone: of strings it depends on a collation."""
+    """Return whether the comparison holds for min and max; not for an order of strings: collations differ."""
     value = _as(constant, least)
     if value is None or (isinstance(value, str | bool) and operator != "="):
         return False
@@ -152,7 +152,7 @@ def _compares(least: Any, greatest: Any, operator: str, constant: Constant) -> b
 
 
 def _is_one_of(least: Any, greatest: Any, constants: Sequence[Constant]) -> bool:
-    """Whether the bounds leave no value but those: one value alone, or whole numbers and booleans without a gap."""
+    """Return whether all values from min to max are allowed: a single one, or integers or booleans without a gap."""
     allowed = {value for constant in constants if (value := _as(constant, least)) is not None}
     if least == greatest:
         return least in allowed
@@ -162,7 +162,7 @@ def _is_one_of(least: Any, greatest: Any, constants: Sequence[Constant]) -> bool
 
 
 def _as(constant: Constant, bound: Any) -> Decimal | date | str | bool | None:
-    """The constant as a value that compares with a bound of a column exactly as an engine does; None where none is."""
+    """Return the constant as a value that compares with a column's bound as in an engine, None where types differ."""
     if type(bound) in (int, Decimal) and constant.type == "number":
         number = Decimal(constant.text)
         return number if number.is_finite() else None
@@ -176,6 +176,6 @@ def _as(constant: Constant, bound: Any) -> Decimal | date | str | bool | None:
 
 
 def _is_within(newest: Any, max_age: float) -> bool:
-    if not isinstance(newest, datetime) or newest.tzinfo is None:  # without a zone it depends on the session's
+    if not isinstance(newest, datetime) or newest.tzinfo is None:  # otherwise it depends on the session's time zone
         return False
     return newest >= datetime.now(UTC) - timedelta(seconds=max_age)

@@ -1,4 +1,4 @@
-"""What an engine reads or writes in place: descriptions of data at rest, never handles on it, and rows in memory."""
+"""Relations that an engine reads or writes: descriptions of stored data, never open handles, and rows in memory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Files:
     """Files of one format that make up one table.
 
-    ``paths`` are absolute files, folders or globs; ``options`` are the engine's reader (or writer) options. The option
-    ``schema`` is DDL, or the JSON that Spark writes into its files. With it ``paths`` may be empty: no rows.
+    ``paths`` are absolute paths of files, folders or globs; ``options`` are the engine's reader (or writer) options.
+    The option ``schema`` is DDL, or the JSON that Spark writes into its files. With it ``paths`` may be empty: no rows.
     """
 
     format: str
@@ -24,16 +24,16 @@ class Files:
 
     @property
     def schema(self) -> str | None:
-        """The option ``schema``, in whichever letter case it is written."""
+        """The option ``schema``, whose key may be in any letter case."""
         return next((value for key, value in self.options.items() if key.lower() == "schema"), None)
 
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table of a catalog that the engine's session knows, as it is now or as it was.
+    """A table of a catalog in the engine's session, in its current or an earlier state.
 
-    ``identifier`` are the parts of its name: catalog, namespaces, table. At most one of ``branch``, ``snapshot`` (its
-    id) and ``timestamp`` (ISO 8601) says which state of it is meant.
+    ``identifier`` is the parts of its name: catalog, namespaces, table. At most one of ``branch``, ``snapshot`` (an id)
+    and ``timestamp`` (ISO 8601) selects the state.
     """
 
     identifier: tuple[str, ...]
@@ -44,7 +44,7 @@ class CatalogTable:
 
 @dataclass(frozen=True)
 class JdbcTable:
-    """A table of a database behind a JDBC driver; ``properties`` are the driver's, secrets among them."""
+    """A table of a database behind a JDBC driver; ``properties`` are passed to the driver and may hold secrets."""
 
     url: str
     table: str
@@ -53,9 +53,9 @@ class JdbcTable:
 
 @dataclass(frozen=True, eq=False)
 class ArrowRows:
-    """Rows that pass through this process, a few batches in memory at a time.
+    """Rows that pass through this process, with a few batches in memory at a time.
 
-    ``batches`` begins a new reading of the same rows each time it is called.
+    Each call of ``batches`` starts a new read of the same rows.
     """
 
     schema: pa.Schema
@@ -63,7 +63,7 @@ class ArrowRows:
 
 
 Relation = Files | CatalogTable | JdbcTable | ArrowRows
-"""Anything an engine may read in place; each says which of them it reads, and which it writes."""
+"""A relation that an engine may read directly; each engine declares which kinds it reads and which it writes."""
 
 Kinds = frozenset[type]
-"""Some of the kinds of relation."""
+"""A set of kinds of relation."""

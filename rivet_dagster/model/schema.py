@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 INTROSPECTED, INFERRED, PARTIAL, NONE = CONFIDENCES = "introspected", "inferred", "partial", "none"
-"""How sure a schema is, best first.
+"""The confidence of a schema, best first.
 
-- introspected: the catalog gave every name and type; for a sink, of one of its upstreams at least.
-- inferred: every name and type follows from declarations and queries; for a sink, of one of its upstreams at least.
-- partial: the names are known, but not every type; or there is a conflict, and the schema is None: two upstreams of a
-  sink, or the two texts of a template, have different columns or types.
+- introspected: the catalog returned every name and type; for a sink, of at least one of its upstreams.
+- inferred: every name and type follows from declarations and queries; for a sink, of at least one of its upstreams.
+- partial: the names are known, but not every type; or the schema is None because of a conflict: two upstreams of a
+  sink, or the two queries of a template, have different columns or types.
 - none: nothing is known, and the schema is None.
 """
 

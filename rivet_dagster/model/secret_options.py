@@ -1,4 +1,4 @@
-"""The secrets that stand in the options of catalogs and engines, written out instead of as ``${VAR}``."""
+"""Literal secrets in the options of catalogs and engines, which should be ``${VAR}`` references."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rivet_dagster.redaction import MASK, remember, secrets_in, without_shapes
 from rivet_dagster.secret_names import names_secret
 
 Path = tuple[str, ...]
-"""The keys that lead to a value, from the option's own on."""
+"""The keys that lead to a value, beginning with the option's."""
 
 
 def leaves(options: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
-    """Each value that is no mapping or list itself, with the keys that lead to it.
+    """Yield each value that is neither a mapping nor a list, with the keys that lead to it.
 
     >>> list(leaves({"config": {"a": 1}, "hosts": ["x", "y"]}))
     [(('config', 'a'), 1), (('hosts',), 'x'), (('hosts',), 'y')]
@@ -22,24 +22,24 @@ def leaves(options: Mapping[str, Any]) -> Iterator[tuple[Path, Any]]:
 
 
 def literal_secrets(options: Mapping[str, Any]) -> list[tuple[Path, frozenset[str]]]:
-    """The values that hold secrets as they are, each with the keys that lead to it and what of it is secret.
+    """Return the values that contain literal secrets: for each the keys that lead to it and its secret parts.
 
     >>> literal_secrets({"user": "ann", "password": "pw", "url": "${URL}", "remote": "sc://spark/;token=tk"})
     [(('password',), frozenset({'pw'})), (('remote',), frozenset({'tk'}))]
     """
-    found = ((path, _secrets(path, value)) for path, value in leaves(options))
-    return [(path, secrets) for path, secrets in found if secrets]
+    by_path = ((path, _secrets(path, value)) for path, value in leaves(options))
+    return [(path, secrets) for path, secrets in by_path if secrets]
 
 
 def remember_literals(options: Mapping[str, Any]) -> None:
-    """Have no text of this process show the literal secrets."""
+    """Redact the literal secrets of ``options`` in all texts of this process."""
     for _, secrets in literal_secrets(options):
         for secret in secrets:
             remember(secret)
 
 
 def masked(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options as they may be shown: what ``literal_secrets`` finds reads ``***``.
+    """Return the options for display, with ``***`` instead of their literal secrets.
 
     >>> masked({"user": "ann", "config": {"fs.s3a.secret.key": "pw", "x.password": "${PASSWORD}"}})
     {'user': 'ann', 'config': {'fs.s3a.secret.key': '***', 'x.password': '${PASSWORD}'}}

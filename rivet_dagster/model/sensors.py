@@ -1,4 +1,4 @@
-"""The sensors that the ``dagster:`` block of rivet.yaml asks for."""
+"""The sensors declared in the ``dagster:`` block of rivet.yaml."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rivet_dagster.model.automation import STOPPED
 from rivet_dagster.model.origin import Origin
 
 SWEEP_ENDS = ("failure", "canceled")
-"""How the runs end after which a sweep sensor sweeps: it is two sensors, whose names end so."""
+"""The run outcomes after which a sweep sensor sweeps: it becomes two sensors, with these suffixes in their names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sensor:
-    """What all sensors have; ``default_status`` is RUNNING or STOPPED."""
+    """The common attributes of sensors; ``default_status`` is RUNNING or STOPPED."""
 
     name: str
     default_status: str = STOPPED
@@ -24,28 +24,28 @@ class Sensor:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSensor(Sensor):
-    """What those have that make a ``target``."""
+    """The common attributes of sensors that materialize a ``target``."""
 
     target: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class FilesSensor(TargetSensor):
-    """Make ``target`` when files of ``source`` are new or have changed."""
+    """Materialize ``target`` when files of ``source`` are new or have changed."""
 
     source: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceChangedSensor(TargetSensor):
-    """Make ``target`` when the data version of one of ``sources`` has changed."""
+    """Materialize ``target`` when the data version of one of ``sources`` has changed."""
 
     sources: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class AfterSuccessSensor(TargetSensor):
-    """Make ``target`` when all that ``monitored`` selects has been materialized."""
+    """Materialize ``target`` when all joints that ``monitored`` selects have been materialized."""
 
     monitored: str
 

@@ -1,4 +1,4 @@
-"""What catalogs want of an engine's session before it starts."""
+"""Requirements of catalogs on an engine's session before it starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rivet_dagster.errors import RivetError
 
 @dataclass(frozen=True)
 class SessionNeeds:
-    """Maven coordinates, files of classes, and settings of an engine's session; ``config`` may hold secrets."""
+    """The Maven packages, jars and settings that an engine's session needs; ``config`` may hold secrets."""
 
     packages: tuple[str, ...] = ()
     jars: tuple[str, ...] = ()
@@ -18,9 +18,9 @@ class SessionNeeds:
 
 
 def merged(needs: Iterable[SessionNeeds], decided: Container[str] = ()) -> SessionNeeds:
-    """Return all ``needs`` as one, without what is ``decided``: keys of settings, and ``group:name`` of packages.
+    """Merge ``needs``, without those already ``decided``: keys of settings, and ``group:name`` of packages.
 
-    Raises RVT-126 where two of them want one setting, or the version of one package, to be two things.
+    Raise RVT-126 where two of them need different values of a setting, or different versions of a package.
 
     >>> iceberg = SessionNeeds(packages=("org:iceberg:1.12",), config={"io": "hadoop"})
     >>> merged([iceberg, SessionNeeds(packages=("org:postgresql:42",)), iceberg]).packages
@@ -50,9 +50,9 @@ def package_name(package: str) -> str:
     return ":".join(package.split(":")[:2])
 
 
-def _add(all_of_them: dict[str, str], more: Mapping[str, str], decided: Container[str]) -> None:
+def _add(merged: dict[str, str], more: Mapping[str, str], decided: Container[str]) -> None:
     for key, value in more.items():
         if key in decided:
             continue
-        if all_of_them.setdefault(key, value) != value:
+        if merged.setdefault(key, value) != value:
             raise RivetError("RVT-126", f"two catalogs of one engine want {key} to be different things")

@@ -1,4 +1,4 @@
-"""Those of a joint's ``options`` that concern the step which runs its group, not its storage."""
+"""Step options: those ``options`` of a joint that concern the step that runs its group, not its storage."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rivet_dagster.model import convert
 
 @dataclass(frozen=True)
 class StepOptions:
-    """How often a step that met a passing trouble is tried again, and after how many seconds.
+    """The retries of a step after a transient error, and the delay before each, in seconds.
 
-    ``timeout`` are the seconds that one try may take, ``pool`` is Dagster's pool of it in place of the engine's.
+    ``timeout`` is the limit of one attempt, in seconds; ``pool`` is the step's Dagster pool, instead of the engine's.
     """
 
     retries: int = 0
@@ -24,18 +24,18 @@ class StepOptions:
 
 
 def step_options(options: Mapping[str, Any]) -> tuple[StepOptions, dict[str, Any]]:
-    """The options of the step, and all others; raises ValueError.
+    """Return the step options and all other options. Raise ValueError.
 
     >>> step_options({"retries": 2, "retry_delay": "30s", "compression": "zstd"})
     (StepOptions(retries=2, retry_delay=30.0, timeout=None, pool=None), {'compression': 'zstd'})
     """
-    found = {}
+    converted = {}
     for key in STEP_OPTIONS.keys() & options.keys():
         try:
-            found[key] = STEP_OPTIONS[key](options[key])
+            converted[key] = STEP_OPTIONS[key](options[key])
         except ValueError as error:
             raise convert.WrongKeyError(f"has a wrong `{key}`: it {error}", key) from None
-    return StepOptions(**found), {key: value for key, value in options.items() if key not in STEP_OPTIONS}
+    return StepOptions(**converted), {key: value for key, value in options.items() if key not in STEP_OPTIONS}
 
 
 def _pool(value: Any) -> str:

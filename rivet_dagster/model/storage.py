@@ -1,4 +1,4 @@
-"""What a catalog tells an engine about data at rest: descriptions, never handles."""
+"""Descriptions of stored data that catalogs pass to engines, never open handles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Projection:
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """How many NULLs a column holds, and its least and greatest value, each None where that is not known."""
+    """The number of NULLs of a column, and its min and max, each None where it is not known."""
 
     nulls: int | None = None
     min: Any = None
@@ -33,9 +33,9 @@ class ColumnStatistics:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What storage knows without a scan; ``columns`` are (name, the engine's type) in order.
+    """Statistics known without a scan; ``columns`` are pairs of name and engine type, in order.
 
-    ``values`` tells more of some columns, by their names in lower case.
+    ``values`` holds the statistics of some columns, by name in lower case.
     """
 
     rows: int
@@ -44,16 +44,16 @@ class Statistics:
     values: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
     def tells_max(self, column: str) -> bool:
-        """Whether ``values`` tells the greatest value of a column, or that it has none."""
-        found = self.values.get(column.lower())
-        return found is not None and (found.max is not None or found.nulls == self.rows)
+        """Return whether ``values`` gives the max of a column, or shows that it has no value but NULL."""
+        known = self.values.get(column.lower())
+        return known is not None and (known.max is not None or known.nulls == self.rows)
 
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Rows at rest: how an engine reads them, and what storage tells of them.
+    """Stored rows: how an engine reads them, and their statistics.
 
-    ``partition_rows`` are those of each partition that the run covers, by key, where they have been counted.
+    ``partition_rows`` are the row counts of the partitions that the run covers, by key, where they have been counted.
     """
 
     relation: Relation
@@ -63,7 +63,7 @@ class StoredRows:
 
 @dataclass(frozen=True)
 class Base:
-    """The version that a new one builds upon; ``columns`` are (name, the engine's type) in order."""
+    """The version on which a new one builds; ``columns`` are pairs of name and engine type, in order."""
 
     relation: Relation
     columns: tuple[tuple[str, str], ...]
@@ -71,9 +71,9 @@ class Base:
 
 @dataclass(frozen=True)
 class Record:
-    """What a published version remembers of its write: how many rows were inserted, updated and deleted.
+    """The record of the write of a published version: how many rows were inserted, updated and deleted.
 
-    ``bytes`` are those that it wrote, None of a version whose catalog does not know.
+    ``bytes`` is the number of bytes written, None where the catalog does not know it.
     """
 
     inserted: int
@@ -84,10 +84,10 @@ class Record:
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a table that is there: the one readers see, an older one, or one that is withheld.
+    """A version of a table: the published one, an older one, or a withheld one.
 
-    ``published_at`` is a time in ISO 8601, None of a withheld version; so is ``rows`` where it is not known. ``inputs``
-    says what it was made from.
+    ``published_at`` is a time in ISO 8601, None for a withheld version; ``rows`` is None where it is not known.
+    ``inputs`` are the positions of the data that it was computed from.
     """
 
     name: str
@@ -103,10 +103,10 @@ CURRENT, OLDER, WITHHELD = "current", "older", "withheld"
 
 @dataclass(frozen=True)
 class Published:
-    """A version that readers see, how many rows it and the one before it hold, and the run and the write it is from.
+    """A published version: its rows and those of the version before it, and the run and the write that made it.
 
-    ``inputs`` says what it was made from. ``environment`` names the branch of the data that the table belongs to, None
-    the main one.
+    ``inputs`` are the positions of the data that it was computed from. ``environment`` names the branch of the data to
+    which the table belongs, None for the main one.
     """
 
     catalog: str
@@ -122,5 +122,5 @@ class Published:
 
     @property
     def landed(self) -> Mapping[str, ConsumedFiles]:
-        """The files that it was made from, by landing zone."""
+        """The files that it has consumed, by landing zone."""
         return {name: position for name, position in self.inputs.items() if isinstance(position, ConsumedFiles)}

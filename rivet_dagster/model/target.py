@@ -1,4 +1,4 @@
-"""Where the rows of a group go: a table of a catalog, and how they are written to it."""
+"""The target of a group's rows: a table of a catalog, and how it is written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
 
 @dataclass(frozen=True, slots=True)
 class WatermarkColumn:
-    """The column of a target whose greatest value says how far it has come; ``lookback`` goes back from there."""
+    """The watermark column of a target, whose max is the watermark; ``lookback`` is subtracted from it."""
 
     column: str
     lookback: str | float | None = None
@@ -20,13 +20,13 @@ class WatermarkColumn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """The table that a group's exit is published as.
+    """The table as which a group's exit is published.
 
-    ``options`` are those of the table's storage. ``partitions`` are those of the exit, so that a run may replace some
-    of them; ``on_empty`` says what becomes of an empty batch: ``write``, ``skip`` or ``fail``. ``retention`` is
-    ``latest``, or ``run`` where the rows go as soon as the last reader has succeeded. ``columns`` are those that the
-    batch must have for the write, each after the option of the write strategy that names it. ``environment`` names the
-    branch of the data that the table belongs to, None the main one.
+    ``options`` are the options of the table's storage. ``partitions`` are those of the exit, of which a run may replace
+    some; ``on_empty`` is what to do with an empty batch: ``write``, ``skip`` or ``fail``. ``retention`` is ``latest``,
+    or ``run`` to remove the rows as soon as the last reader has succeeded. ``columns`` are the columns that the write
+    needs in the batch, as pairs of the option that names it and its name. ``environment`` names the branch of the data
+    to which the table belongs, None for the main one.
     """
 
     catalog: str
@@ -42,10 +42,10 @@ class Target:
 
     @property
     def takes_whole_batches(self) -> bool:
-        """Whether every run gives it all of its rows, or all of those of the run's partitions."""
+        """Whether a run's batch replaces all rows, or all rows of the run's partitions."""
         return isinstance(self.write, ReplaceAll)
 
     @property
     def is_its_batch(self) -> bool:
-        """Whether the rows of a run are all rows of the table, so that what holds of the batch holds of the table."""
+        """Whether a run's batch is all rows of the table, so that what holds for the batch holds for the table."""
         return self.takes_whole_batches and self.partitions is None

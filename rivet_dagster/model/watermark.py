@@ -1,4 +1,4 @@
-"""The values that a watermark can have, by the type of its column: read from a text, written as one, moved back."""
+"""Watermark values by the type of their column: parsed from text, written as text, and moved back by a lookback."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _DAY = 86400
 
 @dataclass(frozen=True)
 class Override:
-    """What a person set in place of a table's watermark, as text; None is NULL: the next run reads everything."""
+    """A user's replacement of a table's watermark, as text; None is NULL, with which the next run reads everything."""
 
     value: str | None
 
 
 def is_watermark_type(type_: str) -> bool:
-    """Whether a column of a type, as Spark's SQL writes it, can be a watermark."""
+    """Return whether a column of that type, in Spark's SQL spelling, can be a watermark."""
     return type_ in _BITS or type_ in _READERS or _DECIMAL.fullmatch(type_) is not None
 
 
 def parse(text: str, type_: str) -> Value:
-    """The value of that type which ``text`` means; raises ValueError with a sentence.
+    """Parse ``text`` as a value of that type. Raise ValueError with a sentence.
 
     >>> parse("42", "bigint"), parse("2026-01-31", "date"), parse("1.50", "decimal(10,2)")
     (42, datetime.date(2026, 1, 31), Decimal('1.50'))
@@ -45,7 +45,7 @@ def parse(text: str, type_: str) -> Value:
 
 
 def as_text(value: Value) -> str:
-    """What ``parse`` reads.
+    """Return the text that ``parse`` reads.
 
     >>> as_text(datetime(2026, 1, 31, 12, 30)), as_text(Decimal("1E+3"))
     ('2026-01-31 12:30:00', '1000')
@@ -56,7 +56,7 @@ def as_text(value: Value) -> str:
 
 
 def earlier(value: Value, type_: str, lookback: str | int | float) -> Value:
-    """``value`` moved back by a duration or a number; raises ValueError where the column's type has none of that kind.
+    """Move ``value`` back by a duration or a number. Raise ValueError where the lookback does not fit the type.
 
     >>> earlier(date(2026, 3, 1), "date", "1d"), earlier(1000, "bigint", 100)
     (datetime.date(2026, 2, 28), 900)
@@ -74,10 +74,10 @@ def earlier(value: Value, type_: str, lookback: str | int | float) -> Value:
 def _duration(lookback: str | int | float, type_: str) -> timedelta:
     if not isinstance(lookback, str):
         raise ValueError(f"{type_} is moved back by a duration like 2h or 3d, not by {show(lookback)}")
-    found = seconds(lookback)
-    if type_ == "date" and found % _DAY:
+    duration = seconds(lookback)
+    if type_ == "date" and duration % _DAY:
         raise ValueError(f"date is moved back by whole days, not by {lookback}")
-    return timedelta(seconds=found)
+    return timedelta(seconds=duration)
 
 
 def _difference(value: int | float | Decimal, type_: str, lookback: str | int | float) -> Value:

@@ -1,8 +1,8 @@
-"""What a write does to a table, as data: the compiler makes it, a catalog carries it out in a transaction.
+"""What a write does to a table, as data: the compiler creates it, a catalog executes it in a transaction.
 
-The words: the batch is what the joint computed, the target the table's rows before, keys are compared null-safe and
-columns matched by name. ``schema_change`` says what becomes of a column that only the batch or only the target has:
-``fail``, ``add`` (NULL where it lacks) or ``ignore`` (the target's columns stay).
+The batch is the rows that the joint computed, the target the table's previous rows; keys are compared null-safe and
+columns matched by name. ``schema_change`` is what to do with a column that only the batch or only the target has:
+``fail``, ``add`` (its missing values are NULL) or ``ignore`` (the target's columns stay).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SchemaChange = str
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplaceAll:
-    """The target becomes the batch. With ``keeps_table`` its columns, properties and permissions stay."""
+    """The batch replaces the target. With ``keeps_table`` the table's columns, properties and permissions stay."""
 
     mode: Literal["replace"] = "replace"
     keeps_table: bool = False
@@ -24,7 +24,7 @@ class ReplaceAll:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Append:
-    """The batch is added."""
+    """The batch is appended."""
 
     mode: Literal["append"] = "append"
     schema_change: SchemaChange = "fail"
@@ -32,7 +32,7 @@ class Append:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AppendNewer:
-    """Those rows of the batch are added whose ``column`` is greater than the target's greatest."""
+    """The rows of the batch whose ``column`` is greater than its max in the target are appended."""
 
     mode: Literal["append_newer"] = "append_newer"
     column: str
@@ -41,9 +41,9 @@ class AppendNewer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Upsert:
-    """A row of the batch takes the place of the target's row of the same ``keys``, or is added.
+    """A row of the batch replaces the target's row with the same ``keys``, or is inserted.
 
-    Of rows of one key in the batch the one with the greatest ``order_by`` counts.
+    Rows of the batch with the same key are deduplicated: the row with the greatest ``order_by`` is used.
     """
 
     mode: Literal["upsert"] = "upsert"
@@ -54,7 +54,7 @@ class Upsert:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReplacePartitions:
-    """The target's rows go whose ``column`` has a value that occurs in the batch; the batch is added."""
+    """The target's rows whose value of ``column`` occurs in the batch are deleted; the batch is inserted."""
 
     mode: Literal["replace_partitions"] = "replace_partitions"
     column: str
@@ -63,9 +63,9 @@ class ReplacePartitions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeleteInsert:
-    """The target's rows go whose ``columns`` have a combination that occurs in the batch; the batch is added.
+    """The target's rows whose combination of ``columns`` occurs in the batch are deleted; the batch is inserted.
 
-    ``by_partition`` says that the columns part the table: a combination stands for many rows, as in partitions.
+    ``by_partition`` says that the columns partition the table: many rows share a combination.
     """
 
     mode: Literal["delete_insert"] = "delete_insert"
@@ -76,11 +76,12 @@ class DeleteInsert:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class History:
-    """The target holds the versions of each key (slowly changing dimension, type 2): half-open intervals of time.
+    """The target holds the history of each key (slowly changing dimension, type 2), as half-open intervals of time.
 
-    ``tracked`` are the columns whose change makes a new version, None all of them; ``effective_at`` names the column
-    that says since when a row holds, None the run's start; ``close_missing`` ends the versions of keys that the batch
-    lacks. The names of the columns that the write adds are ``valid_from``, ``valid_to`` and ``is_current``.
+    A change in the ``tracked`` columns makes a new version, None means all columns. ``effective_at`` is the column with
+    the time from which a row is valid, None means the run's start. ``close_missing`` ends the versions of keys that are
+    missing in the batch. ``valid_from``, ``valid_to`` and ``is_current`` are the names of the columns that the write
+    adds.
     """
 
     mode: Literal["history"] = "history"
@@ -96,4 +97,4 @@ class History:
 
 
 WritePlan = ReplaceAll | Append | AppendNewer | Upsert | ReplacePartitions | DeleteInsert | History
-"""One of them a mode; a catalog says by type which it can carry out."""
+"""The kinds of write, one for each mode; a catalog declares which types it can execute."""

@@ -1,4 +1,4 @@
-"""How a sink's batch becomes the target's rows."""
+"""Write strategies: how a sink's batch changes the target."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rivet_dagster.model import convert
 
 ALIASES = {"append_only": "append", "full_refresh": "replace", "incremental": "merge"}
 SPELLINGS = {"unique_key": "key_columns"}
-"""Options by another name."""
+"""Alternative names of options."""
 
 _SCHEMA = frozenset({"on_schema_change"})
 _WATERMARK = frozenset({"watermark_column", "lookback"})
@@ -28,7 +28,7 @@ COLUMNS = (
 """The options whose values are columns of the batch."""
 
 VALIDITY = ("valid_from", "valid_to", "is_current")
-"""The options that name the columns scd2 adds to those of the batch."""
+"""The options that name the columns that scd2 adds to those of the batch."""
 
 MODES: dict[str, tuple[tuple[tuple[str, ...], ...], frozenset[str]]] = {
     "append": ((), _SCHEMA | {"watermark_column"}),
@@ -45,17 +45,17 @@ MODES: dict[str, tuple[tuple[tuple[str, ...], ...], frozenset[str]]] = {
         | {"valid_from", "valid_to", "is_current"},
     ),
 }
-"""Each mode with the options it needs, one of each group, and those that it can do without besides ``on_empty``."""
+"""Each mode with its required options, exactly one of each group, and its optional ones besides ``on_empty``."""
 
 ALWAYS_WHOLE = frozenset({"replace", "truncate_insert"})
-"""The modes of which every run gives the target all of its rows."""
+"""The modes in which every run replaces all of the target's rows."""
 
 
 @dataclass(frozen=True)
 class WriteStrategy:
-    """A mode by its own name (never an alias), what to do with an empty batch, and the mode's further options.
+    """A mode (never an alias), what to do with an empty batch, and the mode's further options.
 
-    An option that is a list is a tuple, however it comes: JSON knows only one of the two.
+    Lists among the options are converted to tuples, so that options from JSON compare equal.
     """
 
     mode: str = "replace"
@@ -68,29 +68,29 @@ class WriteStrategy:
 
     @property
     def replaces_all(self) -> bool:
-        """Whether the batch is all that the table, or the run's partitions of it, then hold."""
+        """Whether the batch replaces all rows of the table, or of the run's partitions."""
         return self.mode in ("replace", "truncate_insert")
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The columns that tell a row of the target; none in modes without."""
+        """The columns that identify a row of the target; empty in modes without keys."""
         return tuple(self.options.get("key_columns", ()))
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """The columns whose values in the batch say what is replaced as a whole; none in modes without."""
-        one = self.options.get("partition_column")
-        return (one,) if one else tuple(self.options.get("partition_by", ()))
+        """The columns whose values in the batch select the rows to replace; empty in modes without partitions."""
+        column = self.options.get("partition_column")
+        return (column,) if column else tuple(self.options.get("partition_by", ()))
 
     @property
     def order_by(self) -> tuple[str, ...]:
-        """The columns whose greatest values decide between rows of one key."""
+        """The columns that deduplicate rows with the same key: the row with the greatest values is used."""
         watermark = self.options.get("watermark_column")
         return tuple(self.options.get("order_by", (watermark,) if watermark else ()))
 
     @property
     def watermark_column(self) -> str | None:
-        """The column whose greatest value in the target says how far it has come."""
+        """The watermark column: its max in the target is the watermark."""
         return self.options.get("watermark_column")
 
     @property
@@ -100,21 +100,21 @@ class WriteStrategy:
 
     @property
     def validity(self) -> tuple[tuple[str, str], ...]:
-        """What scd2 calls the columns that say when a version holds, as (option, column); none in other modes."""
+        """The columns with the validity of versions that scd2 adds, as (option, column); empty in other modes."""
         if self.mode != "scd2":
             return ()
         return tuple((option, str(self.options.get(option, option))) for option in VALIDITY)
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The columns by which an incoming row finds those of the target that it replaces; none in modes without."""
+        """The columns that match an incoming row with the target's rows that it replaces; empty in modes without."""
         if self.mode == "scd2":
             return (*self.key_columns, self.validity[0][1])
         return self.partition_columns or self.key_columns
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
-        """The columns of the batch that it names, as (option, column)."""
+        """The columns of the batch that the options name, as (option, column)."""
         named = []
         for option in COLUMNS:
             value = self.options.get(option, ())
@@ -123,7 +123,7 @@ class WriteStrategy:
 
 
 def parse_write_strategy(value: Any) -> WriteStrategy:
-    """From a mode's name or a mapping with ``mode``; raises ValueError.
+    """Parse a write strategy from a mode's name or a mapping with ``mode``. Raise ValueError.
 
     >>> parse_write_strategy({"mode": "incremental", "unique_key": "id"}).options
     {'key_columns': ('id',)}
@@ -138,27 +138,27 @@ def parse_write_strategy(value: Any) -> WriteStrategy:
         raise convert.WrongKeyError(message, "mode")
     needed, optional = MODES[mode]
     known = sorted({"on_empty", *optional, *(name for group in needed for name in group)})
-    found: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     for key, given in options.items():
         name = SPELLINGS.get(key, key)
         if name not in known:
             raise convert.WrongKeyError(f"has no option `{key}` in mode {mode}{nearest(key, known)}", key)
-        if name in found:
+        if name in converted:
             raise convert.WrongKeyError(f"gives `{name}` twice, under both of its names", key)
         try:
-            found[name] = _CONVERTERS[name](given)
+            converted[name] = _CONVERTERS[name](given)
         except ValueError as error:
             raise convert.WrongKeyError(f"has a wrong `{key}`: it {error}", key) from None
     for group in needed:
-        given_of_group = [name for name in group if name in found]
+        given_of_group = [name for name in group if name in converted]
         if not given_of_group:
             raise ValueError(f"needs `{'` or `'.join(group)}` in mode {mode}")
         if len(given_of_group) > 1:
             message = f"has both `{'` and `'.join(group)}`: mode {mode} goes by one of them"
             raise convert.WrongKeyError(message, given_of_group[1])
-    if "lookback" in found and "watermark_column" not in found:
+    if "lookback" in converted and "watermark_column" not in converted:
         raise convert.WrongKeyError("needs `watermark_column` where it has a `lookback`", "lookback")
-    return WriteStrategy(mode, found.pop("on_empty", "write"), found)
+    return WriteStrategy(mode, converted.pop("on_empty", "write"), converted)
 
 
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {

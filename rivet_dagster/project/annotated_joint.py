@@ -1,4 +1,4 @@
-"""What SQL and Python files have in common: a joint whose keys stand in annotations."""
+"""The common part of SQL and Python files: a joint whose keys are annotations."""
 
 from __future__ import annotations
 
@@ -17,24 +17,28 @@ from rivet_dagster.project.yaml_text import YamlError, plain
 
 
 def annotated_joint(
-    found: AnnotatedText, file: str, defaults: Mapping[str, Any], refused: Mapping[str, str], lines: Mapping[str, int]
+    annotated: AnnotatedText,
+    file: str,
+    defaults: Mapping[str, Any],
+    refused: Mapping[str, str],
+    lines: Mapping[str, int],
 ) -> Draft:
-    """The draft of an annotated file.
+    """Return the draft of an annotated file.
 
-    ``defaults`` are the values of keys without an annotation, ``lines`` those of what no annotation gives, and
-    ``refused`` the keys that an annotation must not give, each with the reason.
+    ``defaults`` are the values of keys without an annotation, ``lines`` the lines of values that are not annotations,
+    and ``refused`` the keys that an annotation must not have, each with the reason.
     """
-    reader = _Reader(found, file, lines)
-    for annotation in found.annotations:
+    reader = _Reader(annotated, file, lines)
+    for annotation in annotated.annotations:
         if annotation.key in refused:
             reader.wrong("RVT-206", refused[annotation.key], annotation.line)
         elif annotation.key in CHECKS:
             reader.check(annotation)
         else:
             reader.key(annotation)
-    for error in found.errors:
+    for error in annotated.errors:
         reader.wrong("RVT-208", error.message, error.line)
-    for line in found.stray:
+    for line in annotated.stray:
         reader.wrong("RVT-208", "an annotation stands below the beginning of the file's own text", line)
     checks, wrong = inline_checks(reader.fields.pop("quality", None), reader.origin, reader.name)
     fields = {**defaults, "name": reader.name} | {k: v for k, v in reader.fields.items() if v is not None}
@@ -42,12 +46,12 @@ def annotated_joint(
 
 
 class _Reader:
-    """Reads one annotation after another; the joint's name first, since every message names it."""
+    """Reads one annotation after another; first the joint's name, which is part of every message."""
 
-    def __init__(self, found: AnnotatedText, file: str, lines: Mapping[str, int]) -> None:
-        keys = {annotation.key: annotation.line for annotation in reversed(found.annotations)}
+    def __init__(self, annotated: AnnotatedText, file: str, lines: Mapping[str, int]) -> None:
+        keys = {annotation.key: annotation.line for annotation in reversed(annotated.annotations)}
         self.origin = Origin(file, 1, keys | dict(lines))
-        self.name = declared_name(_name(found), file)
+        self.name = declared_name(_name(annotated), file)
         self.fields: dict[str, Any] = {}
         self.checks: list[Check] = []
         self.errors: list[Diagnostic] = []
@@ -83,8 +87,8 @@ class _Reader:
             self.errors += errors
 
 
-def _name(found: AnnotatedText) -> Any:
-    for annotation in found.annotations:
+def _name(annotated: AnnotatedText) -> Any:
+    for annotation in annotated.annotations:
         if annotation.key == "name":
             with suppress(ValueError):
                 return annotation_value(annotation.text, annotation.line)

@@ -13,9 +13,9 @@ _BLOCK = re.compile(r"[|>][-+0-9]*")
 
 
 def annotation_value(text: str, line: int, *, comments: bool = True) -> Any:
-    """The value; a bare word is a text, and so are several, with colons too. Raises ValueError.
+    """Parse the value; one or several bare words, even with colons, are a text. Raise ValueError.
 
-    ``comments`` says whether `` #`` begins one in a bare text, as it does in YAML.
+    ``comments`` says whether `` #`` begins a comment in a bare text, as it does in YAML.
 
     >>> [annotation_value(text, 1) for text in ("12", "Note: see below", "[a, b]", "{a: 1}", "'12'", "true # yes")]
     [12, 'Note: see below', ['a', 'b'], {'a': 1}, '12', True]

@@ -1,4 +1,4 @@
-"""The block of ``-- rivet:key: value`` (or ``# rivet:key: value``) lines that a file begins with."""
+"""The block of ``-- rivet:key: value`` (or ``# rivet:key: value``) lines at the beginning of a file."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ CHECKS = {"assert": ASSERTION, "audit": AUDIT}
 KEYS = (*JOINT_KEYS, *CHECKS)
 
 _ANNOTATION = re.compile(r"rivet:\s*([A-Za-z_]\w*)\s*:(?:\s+(.*))?", re.DOTALL)
-# What is meant as an annotation, right or wrong; a missed check would be no gate.
+# Matches lines meant as annotations, right or wrong: a check that is missed would not guard anything.
 _MEANT = re.compile(rf"rivet:|(?i:rivet\s*:\s*\w+\s*:|@?rivet[\s.@-]+(?:{'|'.join(KEYS)})\s*:)")
 
 
 @dataclass(frozen=True)
 class Annotation:
-    """One key with the text of its value, on a line counted from 1."""
+    """A key with the text of its value, and its line, counted from 1."""
 
     key: str
     text: str
@@ -28,9 +28,10 @@ class Annotation:
 
 @dataclass(frozen=True)
 class AnnotatedText:
-    """A file in two: its annotations, and from ``body_line`` on the text after the last of them, blank lines stripped.
+    """A file's annotations, and the text after the last of them from ``body_line`` on, without blank lines around it.
 
-    A ``body`` of nothing but comments counts as empty. ``stray`` are annotations that stand too late to count.
+    A ``body`` of nothing but comments is empty. ``stray`` are the lines of annotations below the block, which is an
+    error.
     """
 
     annotations: tuple[Annotation, ...]
@@ -41,14 +42,14 @@ class AnnotatedText:
 
 
 def read_annotations(text: str, marker: str) -> AnnotatedText:
-    """The annotations of a file whose comments begin with ``marker``; blank lines and other comments may stand between.
+    """Read the annotations of a file whose comments begin with ``marker``; blank lines and comments may be between.
 
-    >>> found = read_annotations("-- rivet:eager: true\\n\\n-- by day\\nSELECT 1\\n", "--")
-    >>> found.annotations, found.body, found.body_line
+    >>> annotated = read_annotations("-- rivet:eager: true\\n\\n-- by day\\nSELECT 1\\n", "--")
+    >>> annotated.annotations, annotated.body, annotated.body_line
     ((Annotation(key='eager', text='true', line=1),), '-- by day\\nSELECT 1', 3)
     """
     lines = split_lines(text)
-    found: list[Annotation] = []
+    annotations: list[Annotation] = []
     errors: list[TextError] = []
     block = _leading_comments(lines, marker)
     after = 0
@@ -56,7 +57,7 @@ def read_annotations(text: str, marker: str) -> AnnotatedText:
         comment = _comment(line, marker)
         match = _ANNOTATION.fullmatch(comment)
         if match:
-            found.append(Annotation(match[1], (match[2] or "").strip(), number))
+            annotations.append(Annotation(match[1], (match[2] or "").strip(), number))
         elif _MEANT.match(comment):
             errors.append(TextError(f"an annotation is written `{marker} rivet:key: value`", number))
         else:
@@ -67,11 +68,11 @@ def read_annotations(text: str, marker: str) -> AnnotatedText:
     body = "".join(lines[after:]).rstrip() if block < len(lines) else ""
     below = enumerate(lines[block:], block + 1)
     stray = tuple(number for number, line in below if _MEANT.match(_comment(line, marker)))
-    return AnnotatedText(tuple(found), body, after + 1, stray, tuple(errors))
+    return AnnotatedText(tuple(annotations), body, after + 1, stray, tuple(errors))
 
 
 def _comment(line: str, marker: str) -> str:
-    """The text of a line that is a comment, else nothing."""
+    """Return the text of a line that is a comment, else an empty text."""
     line = line.strip()
     return line.removeprefix(marker).strip() if line.startswith(marker) else ""
 

@@ -1,4 +1,4 @@
-"""``automation`` and ``freshness`` of the ``dagster:`` block."""
+"""Parsing of ``automation`` and ``freshness`` in the ``dagster:`` block."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rivet_dagster.model.convert import seconds, timezone
 from rivet_dagster.project.settings_file import Section, text
 
 _LEAST = 60
-"""Seconds: Dagster looks no more often."""
+"""The least window in seconds: Dagster evaluates freshness no more often."""
 
 
 def read_automation(dagster: Section) -> tuple[AutomationRule, ...]:
-    """The rules, the wrong ones left out."""
-    found = []
+    """Return the valid rules; errors in others are collected."""
+    rules = []
     for section in dagster.entries("automation", "automation rule"):
         section.only(("target", "condition", "cron_schedule", "timezone"))
         target, condition = section.need("target", text), section.need("condition", _condition)
@@ -32,17 +32,17 @@ def read_automation(dagster: Section) -> tuple[AutomationRule, ...]:
             if condition is not None and condition != ON_CRON and key in section.value:
                 section.wrong("RVT-103", f"`{key}` has no meaning where the condition is {condition}", key)
         if target is not None and condition is not None and (cron is not None or condition != ON_CRON):
-            found.append(
+            rules.append(
                 AutomationRule(
                     target=target, condition=condition, cron_schedule=cron, timezone=zone, origin=section.origin
                 )
             )
-    return tuple(found)
+    return tuple(rules)
 
 
 def read_freshness(dagster: Section) -> tuple[FreshnessRule, ...]:
-    """The rules, the wrong ones left out."""
-    found = []
+    """Return the valid rules; errors in others are collected."""
+    rules = []
     for section in dagster.entries("freshness", "freshness rule"):
         section.only(("target", "time_window", "cron"))
         target = section.need("target", text)
@@ -52,8 +52,8 @@ def read_freshness(dagster: Section) -> tuple[FreshnessRule, ...]:
             code, problem = ("RVT-104", "only one") if given else ("RVT-105", "one")
             section.wrong(code, f"needs {problem} of `time_window` and `cron`", "cron")
         elif target is not None and (window is not None or deadline is not None):
-            found.append(FreshnessRule(target=target, time_window=window, cron=deadline, origin=section.origin))
-    return tuple(found)
+            rules.append(FreshnessRule(target=target, time_window=window, cron=deadline, origin=section.origin))
+    return tuple(rules)
 
 
 def _time_window(rule: Section) -> TimeWindow | None:
@@ -90,7 +90,7 @@ def _condition(value: Any) -> str:
 
 
 def _window(value: Any) -> float:
-    found = seconds(value)
-    if found < _LEAST:
+    length = seconds(value)
+    if length < _LEAST:
         raise ValueError("must be at least 1m")
-    return found
+    return length

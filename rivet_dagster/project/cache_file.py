@@ -1,4 +1,4 @@
-"""Where a CompileCache lies between two compilations: one file of the project that may be deleted at any time."""
+"""The file that stores a CompileCache between compilations; it may be deleted at any time."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rivet_dagster.cache import CompileCache
 from rivet_dagster.project.own_folder import make_own_folder
 
 FILE = ".rivet/cache/compile.json"
-"""One line that says by what the rest was made, and its hash; then a line for each value, its key and its JSON."""
+"""A line with the code and versions that made the rest, and its hash; then a line for each value: its key and JSON."""
 
 _UNFINISHED = "compile-"
 
 
 def read_cache(root: Path) -> CompileCache:
-    """The cache of the project in ``root``; an empty one where there is none, or it is damaged or another version's."""
+    """Return the cache of the project in ``root``; an empty one where it is missing, damaged or of another version."""
     try:
         head, _, body = (root / FILE).read_bytes().partition(b"\n")
     except OSError:
@@ -33,9 +33,9 @@ def read_cache(root: Path) -> CompileCache:
 
 
 def write_cache(root: Path, cache: CompileCache) -> None:
-    """Put down what this compilation used, where that is news; in a folder that cannot be written nothing happens.
+    """Store the values that this compilation used, if they have changed; do nothing if the folder is not writable.
 
-    Whoever reads meanwhile sees the old file or the new one; of several that write, the last one stays.
+    A concurrent reader sees the old or the new file; of concurrent writers the last one wins.
     """
     used = cache.used
     if used.keys() == cache.known.keys():
@@ -45,24 +45,24 @@ def write_cache(root: Path, cache: CompileCache) -> None:
     try:
         make_own_folder(file.parent)
         _remove_abandoned(file.parent)
-        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=_UNFINISHED, delete=False) as written:
+        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=_UNFINISHED, delete=False) as unfinished:
             try:
-                written.write(_head(body) + b"\n" + body)
-                written.close()
-                os.replace(written.name, file)
+                unfinished.write(_head(body) + b"\n" + body)
+                unfinished.close()
+                os.replace(unfinished.name, file)
             except BaseException:
-                os.unlink(written.name)
+                os.unlink(unfinished.name)
                 raise
     except OSError:
         return
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove what processes that were killed while they wrote have left: nobody writes for an hour."""
-    for left in folder.glob(f"{_UNFINISHED}*"):
+    """Remove the unfinished files of killed processes: those older than an hour, as no write takes that long."""
+    for abandoned in folder.glob(f"{_UNFINISHED}*"):
         with suppress(FileNotFoundError):
-            if time.time() - left.stat().st_mtime > 3600:
-                left.unlink()
+            if time.time() - abandoned.stat().st_mtime > 3600:
+                abandoned.unlink()
 
 
 def _head(body: bytes) -> bytes:
@@ -71,7 +71,7 @@ def _head(body: bytes) -> bytes:
 
 @cache
 def _maker() -> str:
-    """What decides about the values: this package's own code, sqlglot's version and Python's."""
+    """Return what determines the values: this package's code, and the versions of sqlglot and Python."""
     package = Path(__file__).parents[1]
     code = hashlib.sha256()
     for file in sorted((*package.glob("*.py"), *(f for room in _ROOMS for f in (package / room).rglob("*.*")))):

@@ -1,4 +1,4 @@
-"""The short form of a check, as annotations write it: ``kind`` or ``kind(arguments)``."""
+"""The short form of a check in annotations: ``kind`` or ``kind(arguments)``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 def check_text(text: str, line: int) -> Any:
-    """The check as the mapping that YAML would hold; raises ValueError.
+    """Parse a check into the mapping that it would be in YAML. Raise ValueError.
 
     >>> check_text("not_null(a, b, severity=warn)", 1)
     {'type': 'not_null', 'severity': 'warn', 'columns': ['a', 'b']}
@@ -59,7 +59,7 @@ def _add_positional(check: Located, name: str, values: list[Any]) -> None:
 
 
 def _kind(name: str) -> Any:
-    """The class of a kind of checks; None where there is none, which is told when the check is parsed."""
+    """Return the class of a kind of check; None for an unknown one, which is reported when the check is parsed."""
     try:
         return check_kind(name)
     except RivetError:
@@ -67,9 +67,9 @@ def _kind(name: str) -> Any:
 
 
 def _arguments(text: str) -> Iterator[str]:
-    """The arguments between the parentheses that ``text`` begins with; quotes and brackets hide commas."""
+    """Yield the arguments in the parentheses with which ``text`` begins; commas in quotes and brackets don't count."""
     begin, open_brackets, quote, skip = 1, "", "", False
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         if skip:
             skip = False
         elif quote:
@@ -84,9 +84,9 @@ def _arguments(text: str) -> Iterator[str]:
                 raise ValueError(f"'{character}' closes no bracket")
             open_brackets = open_brackets[:-1]
         if not quote and (not open_brackets or (character == "," and open_brackets == "(")):
-            argument = text[begin:place].strip()
-            begin = place + 1
-            if argument or open_brackets or text[1:place].strip():
+            argument = text[begin:index].strip()
+            begin = index + 1
+            if argument or open_brackets or text[1:index].strip():
                 yield _filled(argument)
         if not open_brackets:
             break

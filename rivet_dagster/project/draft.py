@@ -1,4 +1,4 @@
-"""A joint's declaration as one file gives it, before the joint is made and validated."""
+"""A draft: a joint's declaration as read from one file, before the joint is created and validated."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ JOINT_KEYS = tuple(item.name for item in fields(Joint) if item.name != "origin")
 
 @dataclass(frozen=True)
 class Draft:
-    """``fields`` are keys of a joint as the user wrote them, without ``quality``; ``checks`` come from there.
+    """A declaration: a joint's keys as the user wrote them, except ``quality``, whose checks are ``checks``.
 
-    A draft without ``type`` makes no joint: its ``errors`` say why.
+    A draft without ``type`` cannot become a joint: its ``errors`` say why.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Draft:
     errors: tuple[Diagnostic, ...] = ()
 
     def joint(self, more_checks: Iterable[Check] = ()) -> tuple[Joint | None, tuple[Diagnostic, ...]]:
-        """The joint with further checks from other files, or None; and all that is wrong with the declaration."""
+        """Return the joint, or None, with further checks from other files, and all errors in the declaration."""
         if "type" not in self.fields:
             return None, self.errors
         try:
@@ -42,13 +42,13 @@ class Draft:
 
 
 def broken_draft(file: str, code: str, error: TextError, remediation: str | None = None) -> Draft:
-    """The draft of a file that cannot be read at all."""
+    """Return the draft of a file that cannot be read."""
     name = file_stem(file)
     return Draft(name, Origin(file), errors=(Diagnostic(code, error.message, name, file, error.line, remediation),))
 
 
 def inline_checks(quality: Any, origin: Origin, joint: str) -> tuple[tuple[Check, ...], list[Diagnostic]]:
-    """The checks of the key ``quality`` of a joint, and what is wrong with them."""
+    """Return the checks of a joint's key ``quality``, and the errors in them."""
     if quality is None:
         return (), []
     if isinstance(quality, Located):
@@ -57,12 +57,12 @@ def inline_checks(quality: Any, origin: Origin, joint: str) -> tuple[tuple[Check
 
 
 def declared_name(value: Any, file: str) -> str:
-    """The name under which messages speak of a joint: the one it declares, else the file's."""
+    """Return the name of a joint in messages: its declared one, else the file's."""
     return value if isinstance(value, str) and value else file_stem(file)
 
 
 def file_stem(file: str) -> str:
-    """The file's name without folder and extension.
+    """Return the file's name without folder and extension.
 
     >>> file_stem("joints/marts/orders.sql")
     'orders'

@@ -1,6 +1,6 @@
-"""References to environment variables, ``${NAME}``; ``$${`` stands for a literal ``${``.
+"""References to environment variables, ``${NAME}``; ``$${`` is a literal ``${``.
 
-The compiled plan keeps them as written; only the process that runs expands them, and keeps the values out of its texts.
+The compiled plan holds them unexpanded; only the process of a run expands them, and redacts the values in its texts.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from rivet_dagster.redaction import remember, secrets_in
 from rivet_dagster.secret_names import names_secret
 
 _PLACES = ("path", "dir")
-"""The ends of options whose variables say where something lies, which a person must be able to read."""
+"""The suffixes of options whose variables are part of a path, which must stay readable in messages."""
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 
 
 class MalformedReferenceError(ValueError):
-    """A ``${`` that is no reference; the message shows nothing of the text around it."""
+    """A ``${`` that begins no reference; the message shows nothing of the surrounding text."""
 
 
 def references(text: str) -> tuple[str, ...]:
-    """The variables that a text refers to, in order; raises MalformedReferenceError.
+    """Return the variables to which a text refers, in order. Raise MalformedReferenceError.
 
     >>> references("jdbc://${HOST}:${PORT}/$${literal}")
     ('HOST', 'PORT')
     """
-    found = []
+    names = []
     for match in _REFERENCE.finditer(text):
         if match[0] == "${":
             raise MalformedReferenceError("holds a '${' that is no ${NAME}; write a literal one as '$${'")
         if match[1]:
-            found.append(match[1])
-    return tuple(found)
+            names.append(match[1])
+    return tuple(names)
 
 
 def variables_in(value: Any) -> list[str]:
-    """The variables that texts of ``value`` refer to, in lists and mappings too, sorted.
+    """Return the variables to which texts in ``value`` refer, also inside lists and mappings, sorted.
 
     >>> variables_in({"url": "jdbc://${HOST}:${PORT}", "hosts": ["${HOST}"]})
     ['HOST', 'PORT']
@@ -49,11 +49,11 @@ def variables_in(value: Any) -> list[str]:
 
 
 def expand(value: Any, environ: Mapping[str, str]) -> Any:
-    """``value`` with every reference in its texts replaced, in lists and mappings too; mapping keys stay.
+    """Return ``value`` with every reference in its texts replaced, also inside lists and mappings, except mapping keys.
 
-    From now on no text of this process shows the values, nor what literal secrets ``value`` holds; but for variables
-    of a ``path`` that neither are called as secrets are nor look like one. Raises RVT-107 with every variable that is
-    not set.
+    From now on the values of the variables and the literal secrets in ``value`` are redacted in all texts of this
+    process, except variables of a ``path`` which neither have the name of a secret nor look like one. Raise RVT-107
+    with all variables that are not set.
 
     >>> expand({"url": "jdbc://${HOST}", "literal": "$${HOST}"}, {"HOST": "db"})
     {'url': 'jdbc://db', 'literal': '${HOST}'}
@@ -61,19 +61,19 @@ def expand(value: Any, environ: Mapping[str, str]) -> Any:
     missing = [name for name in variables_in(value) if name not in environ]
     if missing:
         raise RivetError("RVT-107", f"the environment variable {', '.join(missing)} is not set")
-    _keep_secret(value if isinstance(value, Mapping) else {"": value}, environ)
+    _redact(value if isinstance(value, Mapping) else {"": value}, environ)
     return _expanded(value, environ)
 
 
-def _keep_secret(options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-    """Have no text of this process show the literal secrets of ``options``, and what their variables hold."""
+def _redact(options: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+    """Redact the literal secrets of ``options`` and the values of their variables in all texts of this process."""
     remember_literals(options)
     for path, text in leaves(options):
         names = references(text) if isinstance(text, str) else ()
         secrets = secrets_in(_expanded(text, environ)) if names else ()
-        is_place = path[-1].endswith(_PLACES) and not secrets
+        is_path = path[-1].endswith(_PLACES) and not secrets
         for name in names:
-            if not is_place or names_secret(name):
+            if not is_path or names_secret(name):
                 remember(environ[name], f"${{{name}}}")
         for secret in secrets:
             remember(secret)

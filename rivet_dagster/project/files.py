@@ -1,4 +1,4 @@
-"""Which files below a folder are read: neither hidden nor beginning with ``_``, in a fixed order."""
+"""The files below a folder that are read: neither hidden nor with a leading ``_``, in a fixed order."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from rivet_dagster.errors import RivetError
 
 
 def files(root: Path, folder: str, extensions: tuple[str, ...], without: Collection[str] = ()) -> list[str]:
-    """The files of some extensions below ``folder``, relative to ``root``, sorted folder by folder.
+    """Return the files with some extensions below ``folder``, relative to ``root``, sorted folder by folder.
 
-    Folders in ``without`` are left out. Links are followed, but no folder is read twice, nor one that the link lies in.
+    Folders in ``without`` are left out. Links are followed, but no folder is read twice, nor one that contains the
+    link.
     """
-    found: list[str] = []
+    paths: list[str] = []
     seen: set[str] = set()
-    waiting, linked = [folder], list[str]()  # folders themselves come before links to them
+    waiting, linked = [folder], list[str]()  # real folders are read before links to them
     while waiting or linked:
         current = waiting.pop() if waiting else linked.pop()
         real = os.path.realpath(root / current)
@@ -32,8 +33,8 @@ def files(root: Path, folder: str, extensions: tuple[str, ...], without: Collect
             if os.path.isdir(entry.path) if is_link else entry.is_dir():
                 (linked if is_link else waiting).append(path)
             elif entry.name.lower().endswith(extensions) and (is_link or entry.is_file()):
-                found.append(path)
-    return sorted(found, key=lambda path: path.split("/"))
+                paths.append(path)
+    return sorted(paths, key=lambda path: path.split("/"))
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

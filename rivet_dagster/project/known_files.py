@@ -1,4 +1,4 @@
-"""Files that an earlier compilation read already; what is wrong is never kept."""
+"""Drafts and checks of files, cached by the files' text; files with errors are not cached."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from rivet_dagster.model.origin import Origin
 from rivet_dagster.project.draft import Draft
 
 Checks = tuple[tuple[Check, ...], list[Diagnostic]]
-"""The checks of a file, and what is wrong with it."""
+"""The checks of a file, and the errors in it."""
 
 
 def known_draft(read: Callable[[str, str], Draft], text: str, file: str, cache: CompileCache) -> Draft:
-    """What ``read`` makes of the text of the joint's ``file``."""
-    place = f"{file}\n{text}"
-    found = cache.get("draft", place)
-    if found is not None:
-        name, line, lines, fields, checks = found
+    """Return ``read``'s draft of the joint's ``file``, from the cache if its text is the same."""
+    key = f"{file}\n{text}"
+    cached = cache.get("draft", key)
+    if cached is not None:
+        name, line, lines, fields, checks = cached
         return Draft(name, Origin(file, line, lines), fields, _checks(checks))
     draft = read(text, file)
     if not draft.errors and _are_own(draft.checks):
         checks = _plain(draft.checks)
-        cache.put("draft", place, (draft.name, draft.origin.line, dict(draft.origin.lines), dict(draft.fields), checks))
+        cache.put("draft", key, (draft.name, draft.origin.line, dict(draft.origin.lines), dict(draft.fields), checks))
     return draft
 
 
 def known_checks(read: Callable[[], Checks], text: str, file: str, cache: CompileCache) -> Checks:
-    """What ``read`` makes of the text of the quality ``file``."""
-    place = f"{file}\n{text}"
-    found = cache.get("quality", place)
-    if found is not None:
-        return _checks(found), []
+    """Return ``read``'s checks of the quality ``file``, from the cache if its text is the same."""
+    key = f"{file}\n{text}"
+    cached = cache.get("quality", key)
+    if cached is not None:
+        return _checks(cached), []
     checks, errors = read()
     if not errors and _are_own(checks):
-        cache.put("quality", place, _plain(checks))
+        cache.put("quality", key, _plain(checks))
     return checks, errors
 
 
 def _are_own(checks: Iterable[Check]) -> bool:
-    """What a plugin makes of its checks may be another thing tomorrow."""
+    """Return whether all checks are built in: a plugin may be replaced by a version that parses them differently."""
     return all(is_own_kind(check.kind) for check in checks)
 
 
@@ -60,7 +60,7 @@ def _check(fields: dict[str, Any]) -> Check:
 
 
 def _tuples(value: Any) -> Any:
-    """``value`` as JSON gives it, with tuples in place of lists."""
+    """Return ``value`` with its lists, which come from JSON, as tuples."""
     if isinstance(value, dict):
         return {name: _tuples(item) for name, item in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list) else value

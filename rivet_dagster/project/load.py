@@ -1,4 +1,4 @@
-"""From a project's folder to its declarations."""
+"""Reading of a project's folder into its declarations."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def load_project(
     joints: Sequence[Joint] = (),
     cache: CompileCache | None = None,
 ) -> Project:
-    """Everything declared in the folder ``root`` under one profile, with ``joints`` declared in Python.
+    """Return everything declared in the folder ``root`` under one profile, with ``joints`` declared in Python.
 
-    What is wrong with single joints stands in ``Project.errors``; what is wrong with rivet.yaml or the profiles is
-    raised, all of it in one RivetError. Nothing is executed: no module of the user is imported. ``cache`` saves reading
-    closely what an earlier call has read.
+    Errors in single joints are in ``Project.errors``; errors in rivet.yaml or the profiles are raised, all of them in
+    one RivetError. Nothing is executed: no module of the user is imported. ``cache`` holds the parsed files of earlier
+    calls.
     """
     project = read_project(root, profile, environ, joints, cache)
     if in_block := [error for error in project.errors if is_of_block(error)]:
@@ -59,7 +59,7 @@ def read_project(
     joints: Sequence[Joint] = (),
     cache: CompileCache | None = None,
 ) -> Project:
-    """Read a project as ``load_project`` does; problems of the ``dagster:`` block stand in ``Project.errors``, too."""
+    """Read a project as ``load_project`` does, but with the errors of the ``dagster:`` block in ``Project.errors``."""
     root = Path(root)
     cache = CompileCache() if cache is None else cache
     manifest, chosen = _settings(root, profile, os.environ if environ is None else environ)
@@ -68,21 +68,21 @@ def read_project(
     drafts = [_draft(str(root), path, cache) for path in paths if path not in beside]
     folder = quality_folder(root, manifest.quality)
     checks, errors = _checks(root, (*beside.values(), *folder), _folders(drafts, joints), cache)
-    made: list[Joint] = []
+    declared: list[Joint] = []
     asset_groups: dict[str, str] = {}
     group_of = functools.cache(functools.partial(_asset_group, folders=manifest.joint_folders))
     for draft in drafts:
         joint, wrong = draft.joint(checks.get(draft.name, ()))
         errors += wrong
         if joint is not None:
-            made.append(joint)
+            declared.append(joint)
             group = group_of(posixpath.dirname(str(draft.origin.file)))
             asset_groups |= {joint.name: group} if group else {}
-    made += [replace(j, quality=(*j.quality, *checks[j.name])) if j.name in checks else j for j in joints]
-    functions, wrong_functions = _functions(PythonSources(root, cache), made)
+    declared += [replace(j, quality=(*j.quality, *checks[j.name])) if j.name in checks else j for j in joints]
+    functions, wrong_functions = _functions(PythonSources(root, cache), declared)
     return Project(
         chosen,
-        tuple(made),
+        tuple(declared),
         functions,
         asset_groups,
         manifest.dagster,
@@ -91,7 +91,7 @@ def read_project(
 
 
 def _settings(root: Path, profile: str | None, environ: Mapping[str, str]) -> tuple[Manifest, Profile]:
-    """Manifest and profile, or one RivetError with all that is wrong in both."""
+    """Return the manifest and the profile. Raise one RivetError with all errors in both."""
     manifest, errors = read_manifest(root)
     chosen = None
     if manifest.profiles is not None:
@@ -120,7 +120,7 @@ def _draft(root: str, path: str, cache: CompileCache) -> Draft:
 
 
 def _folders(drafts: Iterable[Draft], joints: Iterable[Joint]) -> dict[str, set[str]]:
-    """The folders of each joint's files; a joint declared in Python has none."""
+    """Return the folders of each joint's files; a joint declared in Python has none."""
     folders: dict[str, set[str]] = {joint.name: set() for joint in joints}
     for draft in drafts:
         folders.setdefault(draft.name, set()).add(posixpath.dirname(str(draft.origin.file)))
@@ -130,23 +130,23 @@ def _folders(drafts: Iterable[Draft], joints: Iterable[Joint]) -> dict[str, set[
 def _checks(
     root: Path, quality_files: Iterable[QualityFile], folders: Mapping[str, set[str]], cache: CompileCache
 ) -> tuple[dict[str, list[Check]], list[Diagnostic]]:
-    """The checks of the quality files by the joint they judge."""
+    """Return the checks of the quality files by joint, and the errors in them."""
     checks: dict[str, list[Check]] = {}
     errors: list[Diagnostic] = []
     near = NearNames(folders)
-    for quality in quality_files:
-        wrong = wrong_joint(quality, folders, near)
-        if wrong is not None:
-            errors.append(wrong)
+    for quality_file in quality_files:
+        error = wrong_joint(quality_file, folders, near)
+        if error is not None:
+            errors.append(error)
             continue
-        found, wrong_checks = read_quality(root, quality, cache)
-        checks.setdefault(quality.joint, []).extend(found)
-        errors += wrong_checks
+        file_checks, file_errors = read_quality(root, quality_file, cache)
+        checks.setdefault(quality_file.joint, []).extend(file_checks)
+        errors += file_errors
     return checks, errors
 
 
 def _asset_group(folder: str, folders: Iterable[str]) -> str | None:
-    """The top folder between a manifest's path and a folder in it, as Dagster allows it."""
+    """Return the top-level folder between a manifest's path and a folder in it, with characters that Dagster allows."""
     below = max((path for path in folders if f"{folder}/".startswith(f"{path}/")), key=len)
     top = folder[len(below) + 1 :].partition("/")[0]
     return re.sub(r"[^A-Za-z0-9_]", "_", top) if top else None

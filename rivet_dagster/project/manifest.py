@@ -1,4 +1,4 @@
-"""rivet.yaml: where the project's files lie, and the settings of its Dagster definitions."""
+"""rivet.yaml: the paths of the project's files, and the settings of its Dagster definitions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEY_PART = re.compile(r"[A-Za-z0-9_.-]+")
 
 @dataclass(frozen=True)
 class Manifest:
-    """The paths of a project, relative to it; None where there is none, or it is wrong."""
+    """The paths of a project, relative to it; None where one is missing or wrong."""
 
     profiles: str | None
     sources: str | None
@@ -34,18 +34,18 @@ class Manifest:
     tests: str | None
     dagster: DagsterSettings
     dagster_errors: tuple[Diagnostic, ...] = ()
-    """Problems of the ``dagster:`` block; all else can be read without it."""
+    """Errors in the ``dagster:`` block; everything else can be read without it."""
 
     @property
     def joint_folders(self) -> tuple[str, ...]:
-        """The folders that hold joints, each once."""
+        """The distinct folders of joints."""
         return tuple(dict.fromkeys(path for path in (self.sources, self.joints, self.sinks) if path is not None))
 
 
 def read_manifest(root: Path) -> tuple[Manifest, list[Diagnostic]]:
-    """The manifest of the project in ``root``, and what is wrong with it; raises RVT-101 and RVT-102.
+    """Return the manifest of the project in ``root``, and the errors in it. Raise RVT-101 or RVT-102.
 
-    The folders ``quality`` and ``tests`` count where they exist, whether named or not.
+    The folders ``quality`` and ``tests`` are used if they exist, even if the manifest does not name them.
     """
     if not (root / MANIFEST).is_file():
         raise RivetError("RVT-101", f"there is no {MANIFEST} in {root}{_neighbour(root / MANIFEST)}")
@@ -78,13 +78,13 @@ def _exists(section: Section, key: str, path: Path) -> bool:
 
 
 def _neighbour(path: Path) -> str:
-    """A closing hint at what stands beside a missing ``path`` under nearly its name."""
+    """Return a hint, the end of a message, at a file or folder with a name similar to the missing ``path``'s."""
     names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
     return nearest(path.name, [name for name in names if name != path.name], listed=False, cutoff=0.8)
 
 
 def _dagster(manifest: Section, errors: list[Diagnostic]) -> DagsterSettings:
-    """The block, and in ``errors`` what is wrong with it."""
+    """Return the settings of the block; add its errors to ``errors``."""
     section = Section(manifest.value, "", MANIFEST, errors).section("dagster", "`dagster`")
     if section is None:
         return DagsterSettings()

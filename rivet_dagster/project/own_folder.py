@@ -1,4 +1,4 @@
-"""The folders in which the product keeps its own files: ``.rivet``, in a project and in a catalog's directory."""
+"""The folders for the package's own files: ``.rivet``, in a project and in a catalog's directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NAME = ".rivet"
 
 
 def make_own_folder(folder: Path) -> None:
-    """Make ``folder``, which is a ``.rivet`` or lies below one, and keep all of these out of git. Raises OSError.
+    """Create ``folder``, which is or is inside a ``.rivet``, and have git ignore every such folder. Raise OSError.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as project:
@@ -25,12 +25,12 @@ def make_own_folder(folder: Path) -> None:
 
 
 def keep_out_of_git(folder: Path) -> None:
-    """Have git ignore all that is in ``folder``. A ``.gitignore`` that is there, and not empty, stays as it is.
+    """Have git ignore everything in ``folder``. A ``.gitignore`` that exists and is not empty stays unchanged.
 
-    The folder serves without one, so nothing happens where it cannot be written.
+    The folder can be used without one, so a failure to write it is ignored.
     """
     ignore = folder / ".gitignore"
     with suppress(OSError):
-        # An empty one is that of a process that was killed before it had written its line.
+        # An empty one was left by a process that was killed before it wrote the line.
         if not os.path.lexists(ignore) or ignore.stat().st_size == 0:
             ignore.write_text("*\n", "utf-8")

@@ -1,4 +1,4 @@
-"""profiles.yaml: for each environment its catalogs, its engines, and which engine and workspace are the default."""
+"""profiles.yaml: for each environment its catalogs and engines, the default engine and the workspace."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _BUILT_IN_WORKSPACE = CatalogSpec(WORKSPACE, "filesystem", {"path": ".rivet/work
 
 
 def read_profile(root: Path, file: str, name: str | None, environ: Mapping[str, str]) -> Profile:
-    """The profile ``name`` (else RIVET_PROFILE, else ``default``) of the file, every text as written.
+    """Return the profile ``name`` (else RIVET_PROFILE, else ``default``) of the file, with unexpanded texts.
 
     All profiles of the file are checked, but only the chosen one needs its environment variables.
-    Raises RVT-102 to RVT-107 and RVT-501, all of them together.
+    Raise one RivetError with all errors: RVT-102 to RVT-107 and RVT-501.
     """
     errors: list[Diagnostic] = []
     whole = Section(read_settings(root / file, file), "", file, errors)
@@ -49,7 +49,7 @@ def read_profile(root: Path, file: str, name: str | None, environ: Mapping[str, 
 
 
 def chosen_profile(name: str | None, environ: Mapping[str, str]) -> str:
-    """The name of the profile that is meant: ``name``, else RIVET_PROFILE, else ``default``.
+    """Return the name of the profile to use: ``name``, else RIVET_PROFILE, else ``default``.
 
     >>> chosen_profile(None, {"RIVET_PROFILE": "production"})
     'production'
@@ -102,7 +102,7 @@ def _catalog(name: str, section: Section) -> CatalogSpec:
 
 
 def _engine_sections(profile: Section) -> Iterator[tuple[str | None, Section]]:
-    """The engines with their names, whether a list of mappings with ``name`` or a mapping from name to the rest."""
+    """Yield the engines with their names, from a list of mappings with ``name`` or a mapping by name."""
     value = profile.value.get("engines")
     if value is None:
         profile.wrong("RVT-105", "`engines` is missing", "engines")
@@ -160,17 +160,17 @@ def _engine(name: str | None, section: Section, catalogs: tuple[str, ...]) -> En
 
 
 def _need(section: Section, key: str) -> str | None:
-    """A text that must be there; no other key tells of one that is misspelt, since its type may know it."""
+    """Return a required text; a similar key in its place is named in the error, as unknown keys may be options."""
     if section.value.get(key) is None and key not in section.value:
-        meant = [other for other in section.value if nearest(other, [key], listed=False)]
-        if meant:
-            section.wrong("RVT-105", f"`{key}` is missing; is it meant by `{meant[0]}`?", meant[0])
+        similar = [other for other in section.value if nearest(other, [key], listed=False)]
+        if similar:
+            section.wrong("RVT-105", f"`{key}` is missing; is it meant by `{similar[0]}`?", similar[0])
             return None
     return section.need(key, text)
 
 
 def _engine_origin(section: Section) -> Origin:
-    """Where the engine stands, with the lines of its own keys and of those under ``options``."""
+    """Return the engine's position in the file, with the lines of its own keys and of those under ``options``."""
     options = section.value.get("options")
     lines = options.lines if isinstance(options, Located) else {}
     return replace(section.origin, lines={**section.origin.lines, **lines})
@@ -196,20 +196,20 @@ def _options(section: Section, own: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _check_references(profile: Section, environ: Mapping[str, str]) -> None:
-    """Every variable of the profile must be set; each missing one is told once."""
-    told: set[str] = set()
+    """Report each variable of the profile that is not set, once, and malformed references."""
+    reported: set[str] = set()
     for path, value, line in _texts(profile.value, (), profile.value.line):
-        place = ".".join(path)
+        key = ".".join(path)
         try:
-            missing = [variable for variable in references(value) if variable not in environ and variable not in told]
+            missing = [name for name in references(value) if name not in environ and name not in reported]
         except MalformedReferenceError as error:
-            message = f"{profile.place}: `{place}` {error}"
+            message = f"{profile.place}: `{key}` {error}"
             profile.errors.append(Diagnostic("RVT-104", message, None, profile.origin.file, line))
             continue
         for variable in dict.fromkeys(missing):
-            message = f"{profile.place}: `{place}` needs the environment variable {variable}, which is not set"
+            message = f"{profile.place}: `{key}` needs the environment variable {variable}, which is not set"
             profile.errors.append(Diagnostic("RVT-107", message, None, profile.origin.file, line))
-        told.update(missing)
+        reported.update(missing)
 
 
 def _texts(value: Any, path: tuple[str, ...], line: int) -> Iterator[tuple[tuple[str, ...], str, int]]:

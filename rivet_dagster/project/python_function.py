@@ -1,4 +1,4 @@
-"""The function of a Python joint, found in the source: no module of the user is imported."""
+"""The function of a Python joint, located in its source file: no module of the user is imported."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rivet_dagster.model.project import PythonFunction
 from rivet_dagster.project.text_file import TextError, UnreadableError, read_text
 
 _FUNCTION = re.compile(r"(\w+(?:\.\w+)*):([^\W\d]\w*)")
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 _Def = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class FunctionError(TextError):
-    """Why a joint has no function; ``file`` is None where the joint's own declaration is to blame."""
+    """The reason for which a joint has no function; ``file`` is None for an error in the joint's own declaration."""
 
     def __init__(self, message: str, file: str | None = None, line: int | None = None) -> None:
         super().__init__(message, line)
@@ -30,7 +30,7 @@ class FunctionError(TextError):
 
 
 class PythonSources:
-    """The Python files below the project's root, each parsed once at most."""
+    """The Python files below the project's root, each parsed at most once."""
 
     def __init__(self, root: Path, cache: CompileCache) -> None:
         self._root = root
@@ -39,7 +39,7 @@ class PythonSources:
         self._modules: dict[str, ast.Module | FunctionError] = {}
 
     def find(self, function: str, file: str | None = None) -> PythonFunction:
-        """The function ``module:name``, in ``file`` where that is known; raises FunctionError."""
+        """Return the function ``module:name``, in ``file`` if that is given. Raise FunctionError."""
         if file is None:
             match = _FUNCTION.fullmatch(function)
             if match is None:
@@ -47,12 +47,12 @@ class PythonSources:
             file = self._file_of(match[1])
         name = function.rpartition(":")[2]
         text = _or_raise(self._text(file))
-        found = self._cache.get("function", f"{name}\n{text}")
-        if found is None:
+        facts = self._cache.get("function", f"{name}\n{text}")
+        if facts is None:
             definition = _definition(_or_raise(self._module(file, text)), name, file)
-            found = definition.lineno, _parameters(definition, file), _digest(definition)
-            self._cache.put("function", f"{name}\n{text}", found)
-        line, parameters, digest = found
+            facts = definition.lineno, _parameters(definition, file), _digest(definition)
+            self._cache.put("function", f"{name}\n{text}", facts)
+        line, parameters, digest = facts
         return PythonFunction(file, name, line, tuple(parameters), digest)
 
     def _file_of(self, module: str) -> str:
@@ -76,10 +76,10 @@ class PythonSources:
         return self._modules[file]
 
 
-def _or_raise(found: _Found | FunctionError) -> _Found:
-    if isinstance(found, FunctionError):
-        raise found
-    return found
+def _or_raise(result: _Result | FunctionError) -> _Result:
+    if isinstance(result, FunctionError):
+        raise result
+    return result
 
 
 def _parsed(text: str, file: str) -> ast.Module | FunctionError:
@@ -98,18 +98,20 @@ def _definition(module: ast.Module, name: str, file: str) -> ast.FunctionDef:
     if name not in definitions:
         message = f"{file} defines no function '{name}' at its top level{nearest(name, definitions)}"
         raise FunctionError(message)
-    found = definitions[name]
-    if isinstance(found, ast.AsyncFunctionDef):
-        raise FunctionError(f"the function '{name}' is async; a joint's function returns its rows", file, found.lineno)
-    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _own_nodes(found)):
+    definition = definitions[name]
+    if isinstance(definition, ast.AsyncFunctionDef):
         raise FunctionError(
-            f"the function '{name}' is a generator; a joint's function returns its rows", file, found.lineno
+            f"the function '{name}' is async; a joint's function returns its rows", file, definition.lineno
         )
-    return found
+    if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _own_nodes(definition)):
+        raise FunctionError(
+            f"the function '{name}' is a generator; a joint's function returns its rows", file, definition.lineno
+        )
+    return definition
 
 
 def _own_nodes(definition: ast.FunctionDef) -> Iterator[ast.AST]:
-    """The nodes of the function's body that are not those of a function or class inside it."""
+    """Yield the nodes of the function's body, except those of functions and classes inside it."""
     nodes: list[ast.AST] = [*definition.body]
     while nodes:
         node = nodes.pop()
@@ -119,20 +121,20 @@ def _own_nodes(definition: ast.FunctionDef) -> Iterator[ast.AST]:
 
 
 def _parameters(definition: ast.FunctionDef, file: str) -> tuple[str, ...]:
-    """The parameters without a default; each is an upstream joint."""
+    """Return the parameters without a default; each is an upstream joint."""
     arguments = definition.args
     for extra, stars in ((arguments.vararg, "*"), (arguments.kwarg, "**")):
         if extra is not None:
             message = f"the function '{definition.name}' takes {stars}{extra.arg}; name each upstream joint instead"
             raise FunctionError(message, file, definition.lineno)
-    by_place = [*arguments.posonlyargs, *arguments.args]
-    by_place = by_place[: len(by_place) - len(arguments.defaults)]
+    by_position = [*arguments.posonlyargs, *arguments.args]
+    by_position = by_position[: len(by_position) - len(arguments.defaults)]
     by_name = [arg for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None]
-    return tuple(argument.arg for argument in (*by_place, *by_name))
+    return tuple(argument.arg for argument in (*by_position, *by_name))
 
 
 def _digest(definition: ast.FunctionDef) -> str:
-    """A hash of the syntax tree, the same for every version of Python: no positions, docstrings or empty fields."""
+    """Return a hash of the syntax tree, equal in all versions of Python: no positions, docstrings or empty fields."""
     parts: list[str] = []
     waiting: list[object] = [definition]
     while waiting:
@@ -152,7 +154,7 @@ def _digest(definition: ast.FunctionDef) -> str:
 
 
 class _Mark(str):
-    """A piece of the digested text itself."""
+    """A literal piece of the text that is hashed."""
 
 
 def _without_docstring(node: ast.AST, name: str, value: object) -> object:

@@ -15,15 +15,15 @@ FUNCTION = "transform"
 
 
 def python_joint(text: str, file: str) -> Draft:
-    """The joint that ``text`` declares; its function is ``transform`` of this file unless it says another.
+    """Return the joint that ``text`` declares; its function is ``transform`` of this file unless it names another.
 
     >>> python_joint("# rivet:tags: [daily]\\ndef transform(orders): ...", "joints/scores.py").fields
     {'type': 'python', 'function': 'joints.scores:transform', 'name': 'scores', 'tags': ['daily']}
     """
-    found = read_annotations(text, "#")
-    found = replace(found, stray=_comments(text, found)) if found.stray else found
+    annotated = read_annotations(text, "#")
+    annotated = replace(annotated, stray=_comments(text, annotated)) if annotated.stray else annotated
     defaults = {"type": "python", "function": f"{module_of(file)}:{FUNCTION}"}
-    draft = annotated_joint(found, file, defaults, {}, {})
+    draft = annotated_joint(annotated, file, defaults, {}, {})
     if draft.fields["type"] == "python":
         return draft
     message = "`type` of a Python file can only be python"
@@ -32,7 +32,7 @@ def python_joint(text: str, file: str) -> Draft:
 
 
 def module_of(file: str) -> str:
-    """The dotted path of a Python file of the project.
+    """Return the dotted module path of a Python file of the project.
 
     >>> module_of("joints/marts/scores.py")
     'joints.marts.scores'
@@ -40,11 +40,11 @@ def module_of(file: str) -> str:
     return posixpath.splitext(file)[0].replace("/", ".")
 
 
-def _comments(text: str, found: AnnotatedText) -> tuple[int, ...]:
-    """The stray annotations that are comments, not lines of some text in quotes."""
+def _comments(text: str, annotated: AnnotatedText) -> tuple[int, ...]:
+    """Return the lines of stray annotations that are comments, not lines of a string."""
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     except (tokenize.TokenError, SyntaxError):
-        return found.stray
+        return annotated.stray
     lines = {token.start[0] for token in tokens if token.type == tokenize.COMMENT}
-    return tuple(line for line in found.stray if line in lines)
+    return tuple(line for line in annotated.stray if line in lines)

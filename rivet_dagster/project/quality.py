@@ -1,4 +1,4 @@
-"""Checks that stand in files of their own: beside the joint's file, and in the quality folder."""
+"""Checks in files of their own: beside the joint's file, and in the quality folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BESIDE = re.compile(r"\.quality\.ya?ml$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class QualityFile:
-    """A file of checks and the name of the joint they judge; with ``beside`` it must lie beside that joint's file."""
+    """A file of checks and the name of their joint; with ``beside`` it must be in the folder of that joint's file."""
 
     file: str
     joint: str
@@ -34,7 +34,7 @@ class QualityFile:
 
 
 def beside_joint(file: str) -> QualityFile | None:
-    """The quality file that a file among the joints is, by its name.
+    """Return the quality file if the name of a file among the joints is that of one, else None.
 
     >>> beside_joint("joints/marts/orders.quality.yaml")
     QualityFile(file='joints/marts/orders.quality.yaml', joint='orders', beside=True)
@@ -44,7 +44,7 @@ def beside_joint(file: str) -> QualityFile | None:
 
 
 def quality_folder(root: Path, folder: str | None) -> list[QualityFile]:
-    """The quality files of the folder, at any depth: a YAML file is named after its joint, a SQL file's folder is."""
+    """Return the quality files in the folder, at any depth; a YAML file or a SQL file's folder has its joint's name."""
     if folder is None:
         return []
     return [
@@ -54,7 +54,7 @@ def quality_folder(root: Path, folder: str | None) -> list[QualityFile]:
 
 
 def wrong_joint(quality: QualityFile, folders: Mapping[str, set[str]], near: NearNames) -> Diagnostic | None:
-    """Why there is no joint for a quality file; ``folders`` are those of each joint's files, ``near`` all joints."""
+    """Return the error of a quality file without a joint; ``folders`` are those of each joint's files."""
     if quality.joint not in folders:
         message = f"there is no joint '{quality.joint}' for this file to judge{near.hint(quality.joint)}"
     elif quality.beside and posixpath.dirname(quality.file) not in folders[quality.joint]:
@@ -65,7 +65,7 @@ def wrong_joint(quality: QualityFile, folders: Mapping[str, set[str]], near: Nea
 
 
 def read_quality(root: Path, quality: QualityFile, cache: CompileCache) -> tuple[tuple[Check, ...], list[Diagnostic]]:
-    """The checks of one file, and what is wrong with it."""
+    """Return the checks of one file, and the errors in it."""
     try:
         text = read_text(root / quality.file)
     except UnreadableError as error:

@@ -1,4 +1,4 @@
-"""A check in a SQL file of its own, ``quality/<joint>/<check>.sql``: the rows of its query are violations."""
+"""A check in a SQL file, ``quality/<joint>/<check>.sql``: the rows of its query are violations."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ HEADERS = ("severity", "phase", "description", "tags", "remediation")
 _EMPTY = "Write a query whose rows are violations, or remove the file."
 _PLACE = "Write headers as `-- @severity: warn` before anything else."
 _HEADER = re.compile(r"--\s*@(\w+)\s*:\s*(.*)")
-# What is meant as a header, right or wrong: a missed one makes another check of it.
+# Matches lines meant as headers, right or wrong: without a missed one the check would be another.
 _MEANT = re.compile(rf"--\s*@({'|'.join(HEADERS)})\b", re.IGNORECASE)
 
 
 def quality_sql(text: str, file: str, joint: str) -> tuple[Check | None, list[Diagnostic]]:
-    """The check of a file, named after it, and what is wrong with it.
+    """Return the check of a file, which has the file's name, and the errors in it.
 
     It begins with any of ``-- @severity: warn``, ``-- @phase: audit``, ``-- @description:``, ``-- @tags: a, b`` and
     ``-- @remediation:``. Without a phase it is an assertion.
@@ -45,8 +45,8 @@ def quality_sql(text: str, file: str, joint: str) -> tuple[Check | None, list[Di
 
 
 def _headers(text: str, file: str, joint: str) -> tuple[dict[str, tuple[str, int]], list[Diagnostic]]:
-    """The headers by key, each with its line, and what is wrong with them."""
-    found: dict[str, tuple[str, int]] = {}
+    """Return the headers by key, each with its line, and the errors in them."""
+    headers: dict[str, tuple[str, int]] = {}
     errors: list[Diagnostic] = []
     in_query = False
     for number, line in enumerate(split_lines(text), 1):
@@ -63,13 +63,13 @@ def _headers(text: str, file: str, joint: str) -> tuple[dict[str, tuple[str, int
         elif match[1] not in HEADERS:
             unknown = f"unknown header '@{match[1]}'{nearest(match[1], HEADERS)}"
             errors.append(Diagnostic("RVT-203", unknown, joint, file, number))
-        elif match[1] in found:
+        elif match[1] in headers:
             message = f"'@{match[1]}' stands here twice"
         else:
-            found[match[1]] = match[2].strip(), number
+            headers[match[1]] = match[2].strip(), number
         if message is not None:
             errors.append(Diagnostic("RVT-208", message, joint, file, number, _PLACE))
-    return found, errors
+    return headers, errors
 
 
 _phase = convert.one_of(ASSERTION, AUDIT)

@@ -1,4 +1,4 @@
-"""``schedules`` and ``observe`` of the ``dagster:`` block."""
+"""Parsing of ``schedules`` and ``observe`` in the ``dagster:`` block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIMES = ("cron_schedule", "execution_timezone", "default_status")
 
 
 def read_schedules(dagster: Section) -> tuple[tuple[TargetSchedule, ...], tuple[SweepSchedule, ...]]:
-    """The schedules of targets and those of sweeps, the wrong ones left out."""
+    """Return the valid schedules of targets and those of sweeps; errors in others are collected."""
     targets, sweeps = [], []
     for name, section in dagster.sections("schedules", "schedule").items():
         if not is_named(section, name):
@@ -35,20 +35,20 @@ def read_schedules(dagster: Section) -> tuple[tuple[TargetSchedule, ...], tuple[
 
 
 def read_observations(dagster: Section) -> tuple[ObservationSchedule, ...]:
-    """The schedules of observations, the wrong ones left out."""
-    found = []
+    """Return the valid schedules of observations; errors in others are collected."""
+    schedules = []
     for name, section in dagster.sections("observe", "observation").items():
         if not is_named(section, name):
             continue
         section.only(("sources", *_TIMES))
         sources, times = section.need("sources", _some), _times(section)
         if sources is not None and times is not None:
-            found.append(ObservationSchedule(name=name, sources=sources, **times))
-    return tuple(found)
+            schedules.append(ObservationSchedule(name=name, sources=sources, **times))
+    return tuple(schedules)
 
 
 def is_named(section: Section, name: str) -> bool:
-    """Whether Dagster takes the name; that it does not is collected as an error."""
+    """Return whether Dagster allows the name; otherwise an error is collected."""
     if not _NAME.fullmatch(name):
         section.wrong("RVT-104", "Dagster's names are letters, digits and '_'")
         return False
@@ -56,14 +56,14 @@ def is_named(section: Section, name: str) -> bool:
 
 
 def status(value: Any) -> str:
-    """RUNNING or STOPPED."""
+    """Return RUNNING or STOPPED. Raise ValueError for any other value."""
     if value not in (RUNNING, STOPPED):
         raise ValueError(f"must be {RUNNING} or {STOPPED}")
     return str(value)
 
 
 def _times(section: Section) -> dict[str, Any] | None:
-    """What all schedules have in common; None where the times are missing."""
+    """Return the common attributes of schedules; None where the cron schedule is missing."""
     cron = section.need("cron_schedule", text)
     times = {
         "cron_schedule": cron,

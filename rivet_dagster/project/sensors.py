@@ -1,4 +1,4 @@
-"""``sensors`` of the ``dagster:`` block."""
+"""Parsing of ``sensors`` in the ``dagster:`` block."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _KINDS: dict[str, tuple[type[Sensor], dict[str, Callable[[Any], object]]]] = {
     "after_success": (AfterSuccessSensor, {"monitored": text, "target": text}),
     "sweep": (SweepSensor, {}),
 }
-"""The class of each type, and the keys of its own, all of which it needs."""
+"""The class of each type of sensor, and its own keys, all of them required."""
 
 
 def read_sensors(dagster: Section) -> Sensors:
-    """The sensors, those that are wrong left out."""
-    found: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
+    """Return the valid sensors; errors in others are collected."""
+    by_kind: dict[str, list[Any]] = {kind: [] for kind in _KINDS}
     for name, section in dagster.sections("sensors", "sensor").items():
         kind = section.need("type", text)
         if kind is None or not is_named(section, name):
@@ -48,12 +48,12 @@ def read_sensors(dagster: Section) -> Sensors:
             continue
         sensor = _sensor(kind, name, section)
         if sensor is not None:
-            found[kind].append(sensor)
-    return Sensors(**{kind: tuple(sensors) for kind, sensors in found.items()})
+            by_kind[kind].append(sensor)
+    return Sensors(**{kind: tuple(sensors) for kind, sensors in by_kind.items()})
 
 
 def _sensor(kind: str, name: str, section: Section) -> Sensor | None:
-    made, needed = _KINDS[kind]
+    sensor_class, needed = _KINDS[kind]
     section.only(("type", *needed, "default_status", "minimum_interval_seconds"))
     own = {key: section.need(key, convert) for key, convert in needed.items()}
     common = {
@@ -62,4 +62,4 @@ def _sensor(kind: str, name: str, section: Section) -> Sensor | None:
     }
     if None in own.values():
         return None
-    return made(name=name, origin=section.origin, **common, **own)  # type: ignore[arg-type]
+    return sensor_class(name=name, origin=section.origin, **common, **own)  # type: ignore[arg-type]

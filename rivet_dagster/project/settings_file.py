@@ -1,4 +1,4 @@
-"""What rivet.yaml and profiles.yaml have in common: a mapping whose errors are collected, none with a value in it."""
+"""The common part of rivet.yaml and profiles.yaml: sections that collect errors, whose messages show no values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _IN_FLOW = "Correct the YAML; within { } and [ ] a text with ${...} needs quotes
 
 
 def read_settings(path: Path, file: str) -> Located:
-    """The mapping in a YAML file; raises RVT-102."""
+    """Return the mapping in a YAML file. Raise RVT-102."""
     text = ""
     try:
         text = read_text(path)
@@ -35,7 +35,7 @@ def read_settings(path: Path, file: str) -> Located:
 
 
 class Section:
-    """One mapping of such a file, asked for its keys; what is wrong goes to ``errors``, shared by all sections.
+    """A mapping in such a file, read key by key; errors are added to ``errors``, which all sections share.
 
     ``place`` names the section in messages, like ``engine 'spark'``; it is empty for the whole file.
     """
@@ -47,19 +47,19 @@ class Section:
         self.errors = errors
 
     def wrong(self, code: str, message: str, key: str | None = None, remediation: str | None = None) -> None:
-        """Collect one error at the line of ``key``."""
+        """Add an error at the line of ``key``."""
         text = f"{self.place}: {message}" if self.place else message
         self.errors.append(self.origin.diagnostic(code, text, key=key, remediation=remediation))
 
     def only(self, known: Iterable[str]) -> None:
-        """Every other key is an error."""
+        """Add an error for every other key."""
         known = tuple(known)
         for key in self.value:
             if key not in known:
                 self.wrong("RVT-103", f"unknown key '{key}'{nearest(key, known)}", key)
 
     def get(self, key: str, convert: Callable[[Any], T], code: str = "RVT-104") -> T | None:
-        """The converted value of ``key``, None where it is absent, empty or wrong."""
+        """Return the converted value of ``key``, None where it is absent, empty or wrong."""
         if self.value.get(key) is None:
             return None
         try:
@@ -69,44 +69,44 @@ class Section:
             return None
 
     def need(self, key: str, convert: Callable[[Any], T]) -> T | None:
-        """Like ``get``, but an absent or empty key is an error."""
+        """Return the same as ``get``, but add an error for an absent or empty key."""
         if self.value.get(key) is None:
             self.wrong("RVT-105", f"`{key}` is missing", key)
         return self.get(key, convert)
 
     def section(self, key: str, place: str) -> Section | None:
-        """The mapping below ``key``."""
+        """Return the mapping below ``key``, None where there is none."""
         value = self.get(key, located)
         return None if value is None else Section(value, place, str(self.origin.file), self.errors)
 
     def sections(self, key: str, kind: str) -> dict[str, Section]:
-        """The mappings below ``key``, a mapping itself, by name; ``kind`` says what each is."""
+        """Return the mappings in the mapping below ``key``, by name; ``kind`` describes them in messages."""
         entries: Mapping[str, Any] = self.get(key, located) or {}
-        found = {}
+        sections = {}
         for name, entry in entries.items():
             if isinstance(entry, Located):
-                found[name] = Section(entry, f"{kind} '{name}'", str(self.origin.file), self.errors)
+                sections[name] = Section(entry, f"{kind} '{name}'", str(self.origin.file), self.errors)
             else:
                 line = self.value[key].lines[name]
                 message = f"{kind} '{name}': must be a mapping, not {what(entry)}"
                 self.errors.append(Diagnostic("RVT-104", message, None, self.origin.file, line))
-        return found
+        return sections
 
     def entries(self, key: str, kind: str) -> list[Section]:
-        """The mappings of the list below ``key``; ``kind`` says what each is, and its number which."""
-        found = []
+        """Return the mappings in the list below ``key``; messages call them by ``kind`` and number."""
+        sections = []
         for number, entry in enumerate(self.get(key, _listed) or [], start=1):
             place = f"{kind} {number}"
             if isinstance(entry, Located):
-                found.append(Section(entry, place, str(self.origin.file), self.errors))
+                sections.append(Section(entry, place, str(self.origin.file), self.errors))
             else:
                 message = f"{place}: must be a mapping, not {what(entry)}"
                 self.errors.append(self.origin.diagnostic("RVT-104", message, key=key))
-        return found
+        return sections
 
 
 def what(value: Any) -> str:
-    """The kind of a value, for a message that must not show the value."""
+    """Return the kind of a value, for a message that must not show the value."""
     if value is None:
         return "nothing"
     for kind, words in ((bool, "true or false"), (int | float, "a number"), (str, "a text"), (Mapping, "a mapping")):
@@ -116,21 +116,21 @@ def what(value: Any) -> str:
 
 
 def text(value: Any) -> str:
-    """A non-empty text."""
+    """Return a non-empty text. Raise ValueError for any other value."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"must be a text, not {'an empty one' if isinstance(value, str) else what(value)}")
     return value
 
 
 def boolean(value: Any) -> bool:
-    """True or false."""
+    """Return true or false. Raise ValueError for any other value."""
     if not isinstance(value, bool):
         raise ValueError(f"must be true or false, not {what(value)}")
     return value
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """A list of texts without repetition; one text is a list of one."""
+    """Return a list of distinct texts as a tuple; a single text is a list of one. Raise ValueError."""
     entries = [value] if isinstance(value, str) else value
     if not isinstance(entries, list):
         raise ValueError(f"must be a list of texts, not {what(value)}")
@@ -148,7 +148,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def located(value: Any) -> Located:
-    """A mapping."""
+    """Return a mapping. Raise ValueError for any other value."""
     if not isinstance(value, Located):
         raise ValueError(f"must be a mapping, not {what(value)}")
     return value

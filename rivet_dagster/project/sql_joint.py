@@ -11,16 +11,16 @@ from rivet_dagster.project.draft import Draft
 
 
 def sql_joint(text: str, file: str) -> Draft:
-    """The joint that ``text`` declares: its annotations, then its query as written.
+    """Return the joint that ``text`` declares: its annotations, followed by its query, unchanged.
 
     >>> sql_joint("-- rivet:tags: [daily]\\nSELECT 1 AS one;\\n", "joints/one.sql").fields
     {'type': 'sql', 'sql': 'SELECT 1 AS one;', 'name': 'one', 'tags': ['daily']}
     """
-    found = read_annotations(text, "--")
-    defaults = {"type": "sql"} | ({"sql": found.body} if found.body else {})
+    annotated = read_annotations(text, "--")
+    defaults = {"type": "sql"} | ({"sql": annotated.body} if annotated.body else {})
     refused = {"sql": "`sql` is the file's own text, below the annotations"}
-    draft = annotated_joint(found, file, defaults, refused, {"sql": found.body_line})
-    if found.body or draft.fields["type"] != SQL:
+    draft = annotated_joint(annotated, file, defaults, refused, {"sql": annotated.body_line})
+    if annotated.body or draft.fields["type"] != SQL:
         return draft
     wrong = draft.origin.diagnostic("RVT-207", "the file holds no query", joint=draft.name)
     fields = {key: value for key, value in draft.fields.items() if key != "type"}

@@ -1,7 +1,7 @@
 """Templates in the SQL of joints: conditions and values in Jinja's syntax.
 
-Jinja's parser reads them; nothing of a template is ever executed. What one may hold is listed here, and all else is an
-error, so no template can loop, import, or reach an attribute of anything.
+Jinja parses them, but no template is ever executed. Everything that a template may contain is listed here, and anything
+else is an error, so that no template can loop, import, or access an attribute.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REF, LANDING_ZONE = "ref", "landing_zone"
 CONDITIONS = (IS_INCREMENTAL, IS_SCD2)
 OF_A_JOINT = (REF, LANDING_ZONE)
 OF_A_SINK = (*CONDITIONS, WATERMARK, THIS)
-"""The words that speak of a sink, which their argument may name."""
+"""The words that refer to a sink, which their argument may name."""
 
 _WORDS = (*OF_A_SINK, RUN_STARTED_AT, *OF_A_JOINT)
 _MARKED = re.compile(r"\{[{%#]")
@@ -43,7 +43,7 @@ _REFUSED = {
 
 @dataclass(frozen=True)
 class Word:
-    """A word of the templates' language on a line, and the name in parentheses behind it."""
+    """A word of the template language, its argument in parentheses, and its line."""
 
     name: str
     argument: str | None
@@ -54,7 +54,7 @@ class Word:
 
 
 Decide = Callable[[Word], bool]
-"""Whether a condition holds."""
+"""Returns whether a condition holds."""
 
 _Condition = Callable[[Decide], bool]
 _DEEPEST = 50
@@ -68,7 +68,7 @@ class _Text:
 
 @dataclass(frozen=True)
 class _Choice:
-    """The first branch whose condition holds."""
+    """The first branch whose condition is true."""
 
     branches: Sequence[tuple[_Condition, Sequence[_Part]]]
 
@@ -78,27 +78,27 @@ _Part = _Text | Word | _Choice
 
 @dataclass(frozen=True)
 class Template:
-    """A template that has been read: its words in order, and all that is wrong with it."""
+    """A parsed template: its words in order, and all errors in it."""
 
     words: tuple[Word, ...]
     wrong: tuple[TextError, ...]
     _parts: tuple[_Part, ...] = ()
 
     def render(self, decide: Decide, write: Callable[[Word], str]) -> str:
-        """The text in which the conditions are as ``decide`` says and each value is what ``write`` gives.
+        """Return the text, with conditions as ``decide`` says and each value as ``write`` returns it.
 
-        Whatever stays of the template stands on the line that it has there.
+        The text that remains is on the same line as in the template.
         """
         return "".join(_rendered(self._parts, decide, write, 1)[0])
 
 
 def is_template(sql: str) -> bool:
-    """Whether ``sql`` holds a mark of Jinja's: all else is no template, and is left as it is."""
+    """Return whether ``sql`` contains a Jinja delimiter; any other SQL is not a template and stays unchanged."""
     return _MARKED.search(sql) is not None
 
 
 def read_template(sql: str) -> Template:
-    r"""What a text with marks means.
+    r"""Parse a text that contains Jinja delimiters.
 
     >>> text = "SELECT *\nFROM t{% if is_incremental() %}\nWHERE n > {{ watermark_value }}{% endif %}"
     >>> template = read_template(text)
@@ -123,7 +123,7 @@ def read_template(sql: str) -> Template:
 
 
 class _Reader:
-    """From Jinja's tree to the parts of a template."""
+    """Converts Jinja's tree into the parts of a template."""
 
     def __init__(self) -> None:
         self.words: list[Word] = []
@@ -132,16 +132,16 @@ class _Reader:
     def parts(self, body: Sequence[nodes.Node]) -> tuple[_Part, ...]:
         from jinja2 import nodes
 
-        found: list[_Part] = []
+        parts: list[_Part] = []
         for node in body:
             if isinstance(node, nodes.Output):
-                found += [part for item in node.nodes if (part := self._output(item)) is not None]
+                parts += [part for item in node.nodes if (part := self._output(item)) is not None]
             elif isinstance(node, nodes.If):
-                branches = [(self._condition(one.test), self.parts(one.body)) for one in (node, *node.elif_)]
-                found.append(_Choice((*branches, (_always, self.parts(node.else_)))))
+                branches = [(self._condition(case.test), self.parts(case.body)) for case in (node, *node.elif_)]
+                parts.append(_Choice((*branches, (_always, self.parts(node.else_)))))
             else:
                 self._refuse(node)
-        return tuple(found)
+        return tuple(parts)
 
     def _output(self, node: nodes.Node) -> _Part | None:
         from jinja2 import nodes
@@ -151,7 +151,7 @@ class _Reader:
         if isinstance(node, nodes.Const) and isinstance(node.value, str):
             return _Text(node.value, node.lineno)
         if isinstance(node, nodes.CondExpr):
-            then, otherwise = (self._output(one) if one is not None else None for one in (node.expr1, node.expr2))
+            then, otherwise = (self._output(case) if case is not None else None for case in (node.expr1, node.expr2))
             branches = [(self._condition(node.test), then), (_always, otherwise)]
             return _Choice([(holds, () if part is None else (part,)) for holds, part in branches])
         word = self._word(node)
@@ -199,7 +199,7 @@ class _Reader:
             return None
         positional = called.args if called is not None else []
         others = [*called.kwargs, called.dyn_args, called.dyn_kwargs] if called is not None else []
-        texts = [one.value for one in positional if isinstance(one, nodes.Const) and isinstance(one.value, str)]
+        texts = [arg.value for arg in positional if isinstance(arg, nodes.Const) and isinstance(arg.value, str)]
         least, most = int(name in OF_A_JOINT), int(name != RUN_STARTED_AT)
         if any(others) or len(texts) < len(positional) or not least <= len(texts) <= most:
             takes = f"one name in quotes: {name}('name')" if most else "nothing in parentheses"
@@ -210,8 +210,8 @@ class _Reader:
         return word
 
     def _refuse(self, node: nodes.Node) -> None:
-        what = _REFUSED.get(type(node).__name__, "something else")
-        self._wrong(f"holds {what}; it can hold {{% if %}} and {{{{ }}}} with {', '.join(_WORDS)}", node.lineno)
+        construct = _REFUSED.get(type(node).__name__, "something else")
+        self._wrong(f"holds {construct}; it can hold {{% if %}} and {{{{ }}}} with {', '.join(_WORDS)}", node.lineno)
 
     def _wrong(self, message: str, line: int) -> None:
         self.wrong.append(TextError(message, line))
@@ -222,17 +222,17 @@ def _always(_: Decide) -> bool:
 
 
 def _rendered(parts: Sequence[_Part], decide: Decide, write: Callable[[Word], str], line: int) -> tuple[list[str], int]:
-    """The texts of ``parts``, of which the first begins on ``line`` of the result, and the line behind them."""
-    found: list[str] = []
+    """Return the texts of ``parts``, of which the first begins on ``line`` of the result, and the line after them."""
+    rendered: list[str] = []
     for part in parts:
         if isinstance(part, _Choice):
             chosen = next((then for holds, then in part.branches if holds(decide)), ())
             texts, line = _rendered(chosen, decide, write, line)
-            found += texts
+            rendered += texts
             continue
         text = part.text if isinstance(part, _Text) else write(part)
-        # What was left out before it had lines, too.
+        # Omitted parts before it had lines, too.
         text = "\n" * (part.line - line) + text
         line += text.count("\n")
-        found.append(text)
-    return found, line
+        rendered.append(text)
+    return rendered, line

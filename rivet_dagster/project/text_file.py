@@ -1,4 +1,4 @@
-"""Text as users save it: UTF-8, any line endings, each error with its line."""
+"""Reading of text files: UTF-8, with any line endings, and errors with their line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 
 
 class TextError(ValueError):
-    """Something wrong at one line of a text; the message is a sentence without the place."""
+    """An error at a line of a text; the message is a sentence without the position."""
 
     def __init__(self, message: str, line: int | None) -> None:
         super().__init__(message)
@@ -19,13 +19,13 @@ class TextError(ValueError):
 
 
 class UnreadableError(TextError):
-    """The file cannot be read, or is not UTF-8 text."""
+    """A file that cannot be read, or is not UTF-8 text."""
 
     remediation = "Save the file as UTF-8 text."
 
 
 def read_text(path: str | Path) -> str:
-    """The file's text, without a byte order mark, its line endings as they are; raises UnreadableError."""
+    """Return the file's text without a byte order mark, with its line endings. Raise UnreadableError."""
     try:
         with open(path, "rb", buffering=0) as file:
             content = file.read()
@@ -41,7 +41,7 @@ def read_text(path: str | Path) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    r"""The lines of a text, each with its line ending; only \n, \r\n and \r end a line.
+    r"""Return the lines of a text, each with its line ending; only \n, \r\n and \r end a line.
 
     >>> split_lines("a\r\nb\x0cc\rd")
     ['a\r\n', 'b\x0cc\r', 'd']

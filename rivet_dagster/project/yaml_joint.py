@@ -9,7 +9,7 @@ from rivet_dagster.project.yaml_text import Located, YamlError, nested_lines, pl
 
 
 def yaml_joint(text: str, file: str) -> Draft:
-    """The joint that ``text`` declares; ``name`` is the file's unless it says another.
+    """Return the joint that ``text`` declares; its name is the file's unless it declares another.
 
     >>> yaml_joint("type: sql\\nsql: SELECT 1 AS one", "joints/one.yaml").fields
     {'name': 'one', 'type': 'sql', 'sql': 'SELECT 1 AS one'}

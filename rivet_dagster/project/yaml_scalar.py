@@ -1,4 +1,4 @@
-"""What a plain YAML scalar means, by the core schema of YAML 1.2."""
+"""The values of plain YAML scalars, by the core schema of YAML 1.2."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_DIGITS = 1000
 
 
 def yaml_scalar(text: str) -> Scalar:
-    """The value of an unquoted scalar; raises ValueError for a number of absurd length.
+    """Return the value of an unquoted scalar. Raise ValueError for a number with too many digits.
 
     >>> [yaml_scalar(text) for text in ("012", "0o14", "1e3", "NO", "on", "12:30", "2024-01-01", "true", "~")]
     [12, 12, 1000.0, 'NO', 'on', '12:30', '2024-01-01', True, None]

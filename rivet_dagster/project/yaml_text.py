@@ -1,7 +1,6 @@
-"""YAML as the contract reads it: one document, the core schema of YAML 1.2, every mapping with its lines.
+"""YAML as documented: one document, the core schema of YAML 1.2, with the lines of every mapping's keys.
 
-PyYAML gives the events of the syntax; what they mean is decided here. No message quotes a value, since a value may be
-a secret.
+PyYAML provides the syntax events, whose meaning is decided here. No message quotes a value, as it may be a secret.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _MOST_ALIASED = 10_000
 
 
 class YamlError(TextError):
-    """What is wrong with a YAML text, and what to do where that can be said."""
+    """An error in a YAML text, with a remediation if there is a specific one."""
 
     def __init__(self, message: str, line: int | None, remediation: str | None = None) -> None:
         super().__init__(message, line)
@@ -33,9 +32,9 @@ class YamlError(TextError):
 
 
 class Located(dict[str, Any]):
-    """A mapping that knows where it was written, in lines counted from 1.
+    """A mapping with its position in the text, in lines counted from 1.
 
-    ``lines`` are those of its keys, ``starts`` those where its values' own text begins.
+    ``lines`` are the lines of its keys, ``starts`` the lines on which the text of its values begins.
     """
 
     __slots__ = ("line", "lines", "starts")
@@ -51,7 +50,7 @@ class Located(dict[str, Any]):
 
 
 def read_yaml(text: str, first_line: int = 1) -> Any:
-    """The value of the one document in ``text``, None where there is none; raises YamlError.
+    """Return the value of the one document in ``text``, None where there is none. Raise YamlError.
 
     ``first_line`` is the line of a larger file on which ``text`` begins.
 
@@ -78,21 +77,21 @@ def read_yaml(text: str, first_line: int = 1) -> Any:
 
 
 def nested_lines(value: Located) -> dict[str, int]:
-    """The lines of the keys of mappings under the keys of ``value``, and in lists there.
+    """Return the lines of keys in mappings below the keys of ``value``, also of mappings in lists there.
 
     >>> nested_lines(read_yaml("options:\\n  retries: 3"))
     {'options.retries': 2}
     """
-    found: dict[str, int] = {}
+    lines_by_path: dict[str, int] = {}
     for key, item in value.items():
         for entry in item if isinstance(item, list) else [item]:
             if isinstance(entry, Located):
-                found |= {f"{key}.{name}": line for name, line in entry.lines.items()}
-    return found
+                lines_by_path |= {f"{key}.{name}": line for name, line in entry.lines.items()}
+    return lines_by_path
 
 
 def plain(value: Any) -> Any:
-    """The same value in plain dicts and lists."""
+    """Return the value with plain dicts and lists."""
     if isinstance(value, Mapping):
         return {k: plain(v) for k, v in value.items()}
     return [plain(v) for v in value] if isinstance(value, list) else value
@@ -102,8 +101,8 @@ class _Document:
     def __init__(self, events: Iterator[Any], first_line: int) -> None:
         self._events = events
         self._first_line = first_line
-        self._anchors: dict[str, tuple[Any, int] | None] = {}  # None: still being read
-        self._nodes = 0  # every alias counted as often as what it stands for
+        self._anchors: dict[str, tuple[Any, int] | None] = {}  # None while the anchored value is being read
+        self._nodes = 0  # an alias counts as many nodes as its value
         self._aliased = 0
 
     def read(self) -> Any:

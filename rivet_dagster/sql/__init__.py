@@ -1,1 +1,1 @@
-"""The only home of sqlglot: what a query reads and promises, and the text that fuses queries into one."""
+"""All use of sqlglot: what a query reads and returns, and the SQL that fuses queries into one."""

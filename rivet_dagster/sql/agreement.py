@@ -1,4 +1,4 @@
-"""Whether sqlglot takes the same parts of a text for quotes as Spark does."""
+"""A check that sqlglot and Spark agree on the quoted parts of a text."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rivet_dagster.sql.lexer import pieces
 
 
 def same_quotes(code: str, tokens: Iterable[Token]) -> bool:
-    """Whether each of ``tokens``, those of sqlglot for ``code``, is in quotes exactly where Spark's lexer is.
+    """Return whether each of ``tokens``, sqlglot's for ``code``, is quoted if and only if it is for Spark's lexer.
 
-    What only Spark's lexer takes for code, or for a text, would be missing in what is said of the query.
+    Otherwise conclusions drawn from sqlglot's tree would miss parts that Spark reads as code, or as quoted text.
     """
     quotes = [(piece.start, piece.end) for piece in pieces(code) if piece.kind == "quoted"]
     starts = [start for start, _ in quotes]
@@ -22,9 +22,9 @@ def same_quotes(code: str, tokens: Iterable[Token]) -> bool:
         if token.token_type == TokenType.HINT:  # one token in sqlglot, whatever it holds
             continue
         quoted = code[token.end] in "'\"`"
-        prefix = int(quoted and code[token.start] in "xXnN")  # a word of its own in Spark
-        place = bisect_right(starts, token.end) - 1
-        before, until = quotes[place] if place >= 0 else (0, 0)
+        prefix = int(quoted and code[token.start] in "xXnN")  # a token of its own in Spark
+        index = bisect_right(starts, token.end) - 1
+        before, until = quotes[index] if index >= 0 else (0, 0)
         inside = before <= token.start + prefix and token.end < until
         apart = until <= token.start
         if not (inside if quoted else apart):

@@ -1,4 +1,4 @@
-"""Texts of users that stand within a query of ours, and never leave their place in it."""
+"""SQL texts of users that are embedded in a generated query, and must not affect the text around them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rivet_dagster.sql.lexer import line_of, pieces, without_comments
 
 _CLOSED_BY = {"(": ")", "[": "]", "{": "}", "/*+": "*/"}
 _DEEPEST = 1000
-"""Far more than Spark's own parser takes."""
+"""Far deeper than Spark's own parser accepts."""
 
 
 def refuse_unbalanced(sql: str) -> None:
-    """Raise SqlError where a bracket, a quote or a comment of ``sql`` is not closed, or where a ``;`` ends it.
+    """Raise SqlError if a bracket, quote or comment of ``sql`` is not closed, or if it contains a ``;``.
 
-    In the middle of another query such a text would take something of it away, or add something to it.
+    Embedded in another query, such a text would take in a part of that query, or add a part to it.
 
     >>> refuse_unbalanced("id > 100 AND (note <> ')' OR true) -- )")
     >>> refuse_unbalanced("id > 100) AND (id < 0")
@@ -40,33 +40,33 @@ def refuse_unbalanced(sql: str) -> None:
 
 
 def the_statement(sql: str) -> str:
-    """The one statement of ``sql``, with its comments, without a closing ``;``. Raises SqlError for none and several.
+    """Return the one statement of ``sql``, with comments, without a closing ``;``. Raise SqlError for none or several.
 
     >>> the_statement("SELECT ';' -- ; one\\n; ;")
     "SELECT ';' -- ; one"
     """
     code = without_comments(sql)
     end = next((piece.start for piece in pieces(code) if piece.text == ";"), len(sql))
-    more = re.search(r"[^\s;]", code[end:])
-    if more is not None:
-        raise SqlError("holds more than one statement", line_of(sql, end + more.start()))
+    second = re.search(r"[^\s;]", code[end:])
+    if second is not None:
+        raise SqlError("holds more than one statement", line_of(sql, end + second.start()))
     if not code[:end].strip():
         raise SqlError("holds no query")
     return sql[:end].rstrip()
 
 
 def on_lines_of_its_own(sql: str) -> str:
-    r"""The text between two line breaks, so that what stands behind it is no part of a comment at its end.
+    r"""Return the text between two line breaks, so that a comment at its end does not reach into what follows.
 
     >>> on_lines_of_its_own("SELECT 1 -- one")
     '\nSELECT 1 -- one\n'
     """
-    # Spark goes on with a comment on the next line where a backslash ends the one before.
+    # In Spark, a comment whose line ends with a backslash continues on the next line.
     return f"\n{sql} \n" if sql.endswith("\\") else f"\n{sql}\n"
 
 
 def in_parentheses(sql: str) -> str:
-    r"""The text in parentheses, on lines of its own.
+    r"""Return the text in parentheses, on lines of its own.
 
     >>> in_parentheses("SELECT 1 -- one")
     '(\nSELECT 1 -- one\n)'

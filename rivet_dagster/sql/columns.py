@@ -1,4 +1,4 @@
-"""A query's output columns: their names, types and origins, as far as they are certain without asking the engine."""
+"""The output columns of a query: names, types and origins, as far as they are certain without asking the engine."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rivet_dagster.sql.scope import ABSENT, NAMELESS, Column, Relation, Scope, r
 from rivet_dagster.sql.unnamed import spark_name
 
 Visit = Callable[[exp.Select, Scope, Callable[[exp.Query], Columns]], None]
-"""Sees a SELECT, the scope of its names, and what looks into a query that stands in one of its expressions."""
+"""Called with a SELECT, the scope of its names, and a function that analyzes a query within its expressions."""
 
 
 def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None], visit: Visit | None = None) -> Columns:
-    """The columns in order, given those of the joints it reads; None where a name cannot be told.
+    """Return the columns in order, given those of the joints that are read; None where a name is not certain.
 
-    One walk of the tree, on which ``visit`` sees each SELECT that is understood, those in its FROM before itself. What
-    is not certain is None: a type, or the origins of a column. Raises Unreadable for a tree that it cannot walk.
+    The tree is walked once; ``visit`` is called for each SELECT that is understood, first for those in its FROM. A type
+    or the origins of a column are None where they are not certain. Raise Unreadable for a tree that cannot be walked.
 
     >>> from rivet_dagster.model.schema import Field
     >>> from rivet_dagster.sql.dialect import read_query
@@ -39,7 +39,7 @@ def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None], visit: V
 
 
 def passes_on(tree: exp.Expr, tables: Mapping[str, Schema | None]) -> str | None:
-    """The one joint whose columns, whatever they are, the query gives unchanged; None where it is not so simple.
+    """Return the one joint whose columns the query returns unchanged, known or not; None for any other query.
 
     >>> from rivet_dagster.sql.dialect import read_query
     >>> passes_on(read_query("SELECT * FROM T WHERE a > 1").tree, {"t": None})
@@ -80,29 +80,29 @@ class _Reader:
         declared = tree.args.get("with_")
         if declared is None:
             return visible
-        found = dict(visible)
+        relations = dict(visible)
         for cte in declared.expressions:
             name = cte.alias.lower()
             recursive = declared.recursive and any(t.name.lower() == name for t in cte.this.find_all(exp.Table))
-            made_by_parser = name.startswith("__tmp")  # of a pipe, whose steps sqlglot does not give as Spark does
-            relation = Relation(None if recursive or made_by_parser else self.query(cte.this, found, outer))
+            made_by_parser = name.startswith("__tmp")  # of a pipe, whose steps sqlglot represents unlike Spark
+            relation = Relation(None if recursive or made_by_parser else self.query(cte.this, relations, outer))
             names = [column.name for column in cte.args["alias"].args.get("columns") or ()]
-            found[name] = relation.renamed(names) if names else relation
-        return found
+            relations[name] = relation.renamed(names) if names else relation
+        return relations
 
     def _set_operation(self, tree: exp.SetOperation, visible: Visible, outer: Scope | None) -> Columns:
-        """The names of the first arm; a type where all arms have it.
+        """Return the names of the first arm, and each type where all arms agree on it.
 
-        What is only taken away or compared is no origin.
+        Arms whose rows are only subtracted or compared contribute no origins.
         """
         arms: list[tuple[bool, exp.Expr]] = []
-        left: exp.Expr = tree
-        while isinstance(left, exp.SetOperation) and (left is tree or left.args.get("with_") is None):
-            if left.args.get("by_name"):
+        leftmost: exp.Expr = tree
+        while isinstance(leftmost, exp.SetOperation) and (leftmost is tree or leftmost.args.get("with_") is None):
+            if leftmost.args.get("by_name"):
                 return None
-            arms.append((isinstance(left, exp.Union), left.expression))
-            left = left.this
-        result = self.query(left, visible, outer)
+            arms.append((isinstance(leftmost, exp.Union), leftmost.expression))
+            leftmost = leftmost.this
+        result = self.query(leftmost, visible, outer)
         for adds_rows, arm in reversed(arms):
             columns = self.query(arm, visible, outer)
             if result is None or columns is None or len(columns) != len(result):
@@ -122,10 +122,10 @@ class _Reader:
     def _items(self, select: exp.Select, visible: Visible, scope: Scope) -> Columns:
         columns: list[Column] = []
         for item in select.expressions:
-            found = self._item(item, visible, scope)
-            if found is None:
+            item_columns = self._item(item, visible, scope)
+            if item_columns is None:
                 return None
-            columns += found
+            columns += item_columns
         return tuple(columns)
 
     def _item(self, item: exp.Expr, visible: Visible, scope: Scope) -> list[Column] | None:
@@ -151,15 +151,15 @@ class _Reader:
         return expression(item, scope, lambda query: self.query(query, visible, scope))
 
 
-def _either(one: Column, other: Column, adds_rows: bool) -> Column:
-    origins = one.origins
+def _either(column: Column, other: Column, adds_rows: bool) -> Column:
+    origins = column.origins
     if adds_rows:
-        origins = None if one.origins is None or other.origins is None else one.origins | other.origins
-    return Column(one.name, one.type if one.type == other.type else None, origins)
+        origins = None if column.origins is None or other.origins is None else column.origins | other.origins
+    return Column(column.name, column.type if column.type == other.type else None, origins)
 
 
 def may_be_several(item: exp.Expr) -> bool:
-    """Whether an item without an alias may be a generator, which makes several columns, or end in a star."""
+    """Return whether an item without an alias may be a generator with several columns, or end in a star."""
     return isinstance(item, exp.Anonymous | exp.UDTF | exp.Dot)
 
 

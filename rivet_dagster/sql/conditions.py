@@ -1,4 +1,4 @@
-"""Conditions that the bounds of columns may prove: comparisons of a column with a constant, and what AND joins."""
+"""Conditions that the min and max of columns may prove: comparisons with constants, joined by AND."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rivet_dagster.model.proof import Compared, Constant, Every, NoNulls, OneOf,
 from rivet_dagster.sql.dialect import guarded
 
 _NUMBER = re.compile(r"\d{1,18}|(?=[\d.]{2,19}\Z)\d*\.\d+|(?=[\d.]{2,19}\Z)\d+\.")
-"""Literals that an engine compares exactly with whole numbers and decimals: no exponent, at most 18 digits."""
+"""Literals that engines compare exactly with integers and decimals: no exponent, at most 18 digits."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _OPERATORS: dict[type[exp.Expr], str] = {
@@ -21,7 +21,7 @@ _TURNED = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "=", "<>": "<>"}
 
 
 def provable(condition: exp.Expr) -> Proof | None:
-    """Return what statistics of columns must show so that no row breaks the condition; None where they cannot.
+    """Return what column statistics must show so that no row violates the condition; None where they cannot.
 
     >>> from rivet_dagster.sql.dialect import parse_expression
     >>> provable(parse_expression("0 < net"))
@@ -30,10 +30,10 @@ def provable(condition: exp.Expr) -> Proof | None:
     """
     with guarded():
         parts = [_part(part) for part in _joined_by_and(condition)]
-    found = [proof for part in parts for proof in part or ()]
+    proofs = [proof for part in parts for proof in part or ()]
     if None in parts:
         return None
-    return found[0] if len(found) == 1 else Every(of=tuple(found))
+    return proofs[0] if len(proofs) == 1 else Every(of=tuple(proofs))
 
 
 def _joined_by_and(condition: exp.Expr) -> list[exp.Expr]:
@@ -45,7 +45,7 @@ def _joined_by_and(condition: exp.Expr) -> list[exp.Expr]:
 
 
 def _part(condition: exp.Expr) -> tuple[Compared | OneOf | NoNulls, ...] | None:
-    """What one condition without AND comes to; None where that is no such proof."""
+    """Return the proofs of one condition without AND; None where there is no such proof."""
     if isinstance(condition, exp.Between):
         low = _compared(">=", condition.this, condition.args["low"])
         high = _compared("<=", condition.this, condition.args["high"])
@@ -59,8 +59,8 @@ def _part(condition: exp.Expr) -> tuple[Compared | OneOf | NoNulls, ...] | None:
     if operator is None:
         return None
     left, right = condition.this, condition.args["expression"]
-    found = _compared(operator, left, right) or _compared(_TURNED[operator], right, left)
-    return (found,) if found is not None else None
+    compared = _compared(operator, left, right) or _compared(_TURNED[operator], right, left)
+    return (compared,) if compared is not None else None
 
 
 def _one_of(condition: exp.In) -> tuple[OneOf] | None:
@@ -68,7 +68,7 @@ def _one_of(condition: exp.In) -> tuple[OneOf] | None:
     if name is None or not constants or condition.args.get("query") is not None:
         return None
     known = [constant for constant in constants if constant is not None]
-    # NULL in the list would make the rest unknown, never false, but it is no constant here.
+    # A NULL in the list makes the comparison unknown, never false, but it is not a Constant.
     return (OneOf(column=name, constants=tuple(known)),) if len(known) == len(constants) else None
 
 
@@ -98,7 +98,7 @@ def _constant(tree: exp.Expr) -> Constant | None:
 
 
 def _date(tree: exp.Expr) -> Constant | None:
-    """A date written whole, as ``DATE '2026-01-31'``."""
+    """Return the constant of a complete date literal, as in ``DATE '2026-01-31'``."""
     if not isinstance(tree, exp.Literal) or not tree.is_string or not _DATE.fullmatch(tree.name):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Whether a query gives the same rows each time it is evaluated over the same tables."""
+"""Determinism: whether a query returns the same rows each time it is evaluated over the same tables."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ NON_DETERMINISTIC = frozenset(
     percentile_approx approx_percentile reflect try_reflect java_method
     """.split()
 )
-"""Spark's functions whose result depends on time, chance, or the order in which rows happen to come."""
+"""Spark's functions whose result depends on time, on chance, or on the order in which rows are processed."""
 
 _WITHOUT_PARENTHESES = frozenset({"current_timestamp", "current_date", "current_time", "localtimestamp"})
 
 
 def is_deterministic(query: Query) -> bool:
-    """False where the query uses such a function, an unknown one, LIMIT without ORDER BY or TABLESAMPLE.
+    """Return False if the query uses such a function, an unknown one, LIMIT without ORDER BY, or TABLESAMPLE.
 
-    Doubt counts as non-deterministic: the price is a stored table, never a wrong row.
+    A query in doubt counts as non-deterministic: this costs a stored table, but never returns a wrong row.
     """
     if query.tree is None or _calls_non_deterministic(query) or _limits_unordered_pipe(query):
         return False
@@ -46,25 +46,25 @@ def is_deterministic(query: Query) -> bool:
 
 @cache
 def spark_functions() -> frozenset[str]:
-    """The names of Spark 4.1's built-in functions, as its SHOW FUNCTIONS lists them."""
+    """Return the names of Spark 4.1's built-in functions, as listed by SHOW FUNCTIONS."""
     return frozenset((files("rivet_dagster.sql") / "spark_functions.txt").read_text("utf-8").split())
 
 
 def _calls_non_deterministic(query: Query) -> bool:
-    for place, token in enumerate(query.tokens, 1):
+    for following, token in enumerate(query.tokens, 1):
         word = token.text.lower()
         if word in NON_DETERMINISTIC and token.token_type != TokenType.STRING:
-            after = query.tokens[place].token_type if place < len(query.tokens) else None
+            after = query.tokens[following].token_type if following < len(query.tokens) else None
             if word in _WITHOUT_PARENTHESES or after == TokenType.L_PAREN:
                 return True
     return False
 
 
 def _limits_unordered_pipe(query: Query) -> bool:
-    """Whether a ``|> LIMIT`` is not right behind a ``|> ORDER BY``: the tree does not tell their order."""
+    """Return whether a ``|> LIMIT`` does not directly follow a ``|> ORDER BY``; the tree does not show their order."""
     if "|>" not in query.text:
         return False
-    operators: list[TokenType | None] = [None]  # the last one of each open parenthesis
+    operators: list[TokenType | None] = [None]  # the last operator at each level of parentheses
     for token, after in pairwise(query.tokens):
         if token.token_type == TokenType.L_PAREN:
             operators.append(None)

@@ -1,4 +1,4 @@
-"""One way into sqlglot: the dialect of Databricks reads all of Spark's SQL that sqlglot knows, and a little more."""
+"""The only access to sqlglot, with its Databricks dialect, which reads all of Spark's SQL that sqlglot supports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DIALECT = Dialect.get_or_raise(SPARK)
 
 @dataclass(frozen=True)
 class Query:
-    """One query: the author's ``text`` without a closing ``;``, its tokens, and its tree where sqlglot reads it."""
+    """A query: the user's ``text`` without a closing ``;``, its tokens, and its tree if sqlglot can parse it."""
 
     text: str
     tokens: tuple[Token, ...]
@@ -36,17 +36,17 @@ class Query:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Turn whatever sqlglot raises, or the reading of one of its trees does, into an Unreadable.
+    """Turn any exception raised by sqlglot, or by reading one of its trees, into an Unreadable.
 
-    It raises much beside its own errors: IndexError, ValueError, AttributeError... for texts that it does not expect.
-    Each call of it for a user's text stands in here.
+    For texts that it does not expect, sqlglot raises not only its own errors but also IndexError, ValueError,
+    AttributeError... Every call of it with a user's text is made within this context manager.
 
     >>> with guarded():
     ...     _DIALECT.parse("SELECT map('a', 1, 'b')")
     Traceback (most recent call last):
     rivet_dagster.sql.error.Unreadable: could not be read (IndexError: list index out of range)
     """
-    # What sqlglot takes for a mere command it also puts on its log, for us an error that we tell ourselves.
+    # What sqlglot parses as a mere command it also logs; for us that is an error that we report ourselves.
     logger = logging.getLogger("sqlglot")
     was_disabled, logger.disabled = logger.disabled, True
     try:
@@ -60,10 +60,10 @@ def guarded() -> Iterator[None]:
 
 
 def tokenize(sql: str) -> list[Token]:
-    """The tokens of ``sql``, its comments left out; raises SqlError.
+    """Return the tokens of ``sql`` without its comments. Raise SqlError.
 
-    What is a comment is for Spark to say: in sqlglot's eyes it ends with its line even behind a backslash, and makes
-    two words of the one that GROUP and BY are.
+    Comments are determined by Spark's rules: for sqlglot a comment ends with its line even after a backslash, and a
+    comment between GROUP and BY, which are one token, splits them.
     """
     code = without_comments(sql)
     with guarded():
@@ -71,10 +71,12 @@ def tokenize(sql: str) -> list[Token]:
 
 
 def read_query(sql: str) -> Query:
-    """Read one query. Raises SqlError for no query, several statements, a statement that is no query, a template, and
-    for one whose brackets, quotes or comments are not closed.
+    """Parse one query.
 
-    A query that sqlglot cannot parse is returned without a tree: Spark may still read it.
+    Raise SqlError for no query, several statements, a statement that is no query, a template, and text whose brackets,
+    quotes or comments are not closed.
+
+    A query that sqlglot cannot parse is returned without a tree, as Spark may be able to read it.
 
     >>> read_query("SELECT 1; -- done").text
     'SELECT 1'
@@ -98,7 +100,7 @@ def read_query(sql: str) -> Query:
 
 
 def quoted(name: str) -> str:
-    """``name`` as a query may write it: with backquotes where it is one of SQL's own words.
+    """Return ``name`` as an identifier, in backquotes where it is a keyword of SQL or not a plain name.
 
     >>> quoted("orders"), quoted("select"), quoted("Net total")
     ('orders', '`select`', '`Net total`')
@@ -108,7 +110,7 @@ def quoted(name: str) -> str:
 
 
 def parse_expression(sql: str) -> exp.Expr:
-    """One scalar expression, as in a WHERE; raises SqlError, Unreadable where it is at least balanced."""
+    """Parse one scalar expression, as in a WHERE. Raise SqlError, or Unreadable if its brackets are balanced."""
     refuse_unbalanced(sql)
     select = f"SELECT 1 WHERE {in_parentheses(sql)}"
     tokens = tokenize(select)
@@ -136,7 +138,7 @@ def _parse(tokens: list[Token], text: str) -> exp.Expr | None:
 
 
 def _with_names(tree: exp.Expr, tokens: list[Token], text: str) -> exp.Expr:
-    """The tree with the names that IDENTIFIER clauses stand for; raises Unreadable where it is another query."""
+    """Replace IDENTIFIER clauses by the names in them. Raise Unreadable if Spark reads the query differently."""
     if not same_quotes(without_comments(text), tokens):
         raise Unreadable(_OTHER_QUOTES)
     clause = named_at_run_time(tokens)
@@ -152,23 +154,23 @@ _SET_OPERATIONS = frozenset({"UNION", "EXCEPT", "MINUS", "INTERSECT"})
 
 
 def _tables_as_selects(tokens: list[Token]) -> list[Token]:
-    """The tokens with each ``TABLE name``, which sqlglot takes for a table called TABLE, as ``SELECT * FROM name``."""
-    found: list[Token] = []
+    """Replace each ``TABLE name`` by ``SELECT * FROM name``: sqlglot parses it as a table called TABLE."""
+    replaced: list[Token] = []
     words = ["", "(", *[t.text.upper() for t in tokens]]
     for position, token in enumerate(tokens):
         if token.token_type == TokenType.TABLE and _is_query_of_a_table(
             words[position : position + 2], tokens, position
         ):
-            place = (token.line, token.col, token.start, token.end)
+            position_in_text = (token.line, token.col, token.start, token.end)
             spelled_out = {TokenType.SELECT: "SELECT", TokenType.STAR: "*", TokenType.FROM: "FROM"}
-            found += [Token(kind, text, *place) for kind, text in spelled_out.items()]
+            replaced += [Token(kind, text, *position_in_text) for kind, text in spelled_out.items()]
         else:
-            found.append(token)
-    return found
+            replaced.append(token)
+    return replaced
 
 
 def _is_query_of_a_table(before: list[str], tokens: list[Token], position: int) -> bool:
-    """Whether the word TABLE stands where a query begins (``before`` it two words), with a name behind it."""
+    """Return whether the word TABLE begins a query, given the two words ``before`` it, and a name follows it."""
     begins = before[1] in {"(", *_SET_OPERATIONS} or (before[1] in ("ALL", "DISTINCT") and before[0] in _SET_OPERATIONS)
     if not begins or position + 1 == len(tokens):
         return False

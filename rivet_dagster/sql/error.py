@@ -1,10 +1,10 @@
-"""Errors of texts of SQL."""
+"""Errors in SQL text."""
 
 from __future__ import annotations
 
 
 class SqlError(ValueError):
-    """A text that cannot be used as it stands; ``line`` counts from 1 within it, None where it is not known."""
+    """SQL that cannot be used; ``line`` counts from 1 within it, None where it is not known."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -12,4 +12,4 @@ class SqlError(ValueError):
 
 
 class Unreadable(SqlError):
-    """A text that the parser here cannot read; the engine may."""
+    """SQL that this package's parser cannot read, although the engine may."""

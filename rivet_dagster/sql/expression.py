@@ -1,4 +1,4 @@
-"""One expression: its type, and the columns of joints that its value is made from."""
+"""Analysis of one expression: its type, and the columns of joints from which its value is computed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _UNKNOWN = Column("")
 
 
 def expression(root: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Columns]) -> Column:
-    """A nameless column for ``root``; ``of_query`` tells the columns of a query inside it.
+    """Return a nameless column for ``root``; ``of_query`` returns the columns of a query inside it.
 
-    One walk, without recursion: an expression may be thousands of operators deep.
+    The walk is not recursive: an expression may be thousands of operators deep.
 
     >>> from rivet_dagster.sql.dialect import parse_expression
     >>> from rivet_dagster.sql.scope import Relation
@@ -35,7 +35,7 @@ def expression(root: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Col
         return types.get(id(below))
 
     certain = True
-    for node in reversed(nodes):  # what lies below a node comes after it in the walk
+    for node in reversed(nodes):  # the walk visits a node before its children
         leaf = _leaf(node, scope, of_query)
         if leaf is None:
             types[id(node)] = type_of(node, known)
@@ -52,12 +52,12 @@ _LEAVES = (exp.Column, exp.Query, exp.DataType)
 
 
 def _leaf(node: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Columns]) -> Column | None:
-    """What a node without looking below it stands for; None where it is made of what lies below."""
+    """Return the column of a node that is not analyzed further; None where it is computed from its children."""
     if isinstance(node, exp.Column):
         return _UNKNOWN if isinstance(node.this, exp.Star) else _column(node, scope)
     if isinstance(node, exp.Query):
         if isinstance(node.parent, exp.Exists):
-            return _UNKNOWN  # whether rows exist is made from what its filter reads
+            return _UNKNOWN  # whether rows exist depends on the columns that the filter reads
         columns = of_query(node)
         return columns[0] if columns is not None and len(columns) == 1 else _UNKNOWN
     if isinstance(node, exp.Star):
@@ -66,5 +66,5 @@ def _leaf(node: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Columns]
 
 
 def _column(node: exp.Column, scope: Scope) -> Column:
-    found = scope.resolve([part.name for part in node.parts])
-    return _UNKNOWN if found is None or found is ABSENT else found
+    column = scope.resolve([part.name for part in node.parts])
+    return _UNKNOWN if column is None or column is ABSENT else column

@@ -1,4 +1,4 @@
-"""A text that changes exactly when a query's logic does."""
+"""A fingerprint of a query, which changes if and only if its logic does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _VERBATIM = {TokenType.STRING, TokenType.IDENTIFIER}
 
 
 def fingerprint(query: Query) -> str:
-    """A hash of its tokens without comments and white space; words but for literals and quoted names in lower case.
+    """Return a hash of the tokens without comments and white space, in lower case except literals and quoted names.
 
     >>> from rivet_dagster.sql.dialect import read_query
     >>> fingerprint(read_query("select A  from t -- note")) == fingerprint(read_query("SELECT a FROM T"))

@@ -1,4 +1,4 @@
-"""The FROM of a SELECT as a scope: tables, subqueries, VALUES, joins and lateral views."""
+"""The scope of a SELECT's FROM clause: tables, subqueries, VALUES, joins and lateral views."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlglot import exp
 from rivet_dagster.sql.scope import Column, Relation, Scope
 
 Visible = Mapping[str, Relation]
-"""Joints and CTEs by lower-case name."""
+"""Joints and CTEs by name in lower case."""
 
 Columns = tuple[Column, ...] | None
 OfQuery = Callable[[exp.Expr, Visible, Scope | None], Columns]
@@ -19,7 +19,7 @@ OfExpression = Callable[[exp.Expr, Visible, Scope], Column]
 def scope_of(
     select: exp.Select, visible: Visible, outer: Scope | None, of_query: OfQuery, of_expression: OfExpression
 ) -> Scope:
-    """What the names in ``select`` mean; ``of_query`` and ``of_expression`` look into what stands in its FROM."""
+    """Return the scope of the names in ``select``; ``of_query`` and ``of_expression`` analyze the parts of its FROM."""
     scope = Scope(outer)
 
     def relation(item: exp.Expr) -> Relation:
@@ -36,7 +36,7 @@ def scope_of(
 
 
 def values(item: exp.Values, of_expression: OfExpression) -> Columns:
-    """The columns of a VALUES: named ``col1``, ``col2``..., typed where all rows agree.
+    """Return the columns of a VALUES clause, named ``col1``, ``col2``..., with a type where all rows agree.
 
     >>> from rivet_dagster.sql.dialect import read_query
     >>> [c.name for c in values(read_query("VALUES (1, 'a'), (2, 'b')").tree, lambda *_: Column(""))]
@@ -45,12 +45,12 @@ def values(item: exp.Values, of_expression: OfExpression) -> Columns:
     rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in item.expressions]
     if len({len(row) for row in rows}) != 1:
         return None
-    nothing = Scope()
+    empty = Scope()
     columns = []
     for position, cells in enumerate(zip(*rows, strict=True), 1):
-        found = [of_expression(cell, {}, nothing) for cell in cells]
-        kinds = {cell.type for cell in found}
-        columns.append(Column(f"col{position}", kinds.pop() if len(kinds) == 1 else None, _all(found)))
+        cell_columns = [of_expression(cell, {}, empty) for cell in cells]
+        kinds = {cell.type for cell in cell_columns}
+        columns.append(Column(f"col{position}", kinds.pop() if len(kinds) == 1 else None, _all(cell_columns)))
     return tuple(columns)
 
 
@@ -89,15 +89,15 @@ def _relation(
 def _lateral(
     item: exp.Lateral, visible: Visible, scope: Scope, of_query: OfQuery, of_expression: OfExpression
 ) -> Relation:
-    """A subquery that sees the items before it, or the columns that a generator makes of theirs."""
+    """Return the relation of a subquery that sees the preceding items, or of a generator over their columns."""
     if isinstance(item.this, exp.Subquery):
         return Relation(of_query(item.this, visible, scope))
     names = _alias_columns(item)
     if not names:
         return Relation(None)
-    made = of_expression(item.this, visible, scope)
+    generated = of_expression(item.this, visible, scope)
     element = _element_type(item.this, visible, scope, of_expression) if len(names) == 1 else None
-    return Relation(tuple(Column(name, element, made.origins) for name in names))
+    return Relation(tuple(Column(name, element, generated.origins) for name in names))
 
 
 def _element_type(generator: exp.Expr, visible: Visible, scope: Scope, of_expression: OfExpression) -> str | None:
@@ -124,9 +124,9 @@ def _alias_columns(item: exp.Expr) -> Sequence[str]:
 
 
 def _all(columns: Sequence[Column]) -> frozenset[tuple[str, str]] | None:
-    found: frozenset[tuple[str, str]] = frozenset()
+    origins: frozenset[tuple[str, str]] = frozenset()
     for column in columns:
         if column.origins is None:
             return None
-        found |= column.origins
-    return found
+        origins |= column.origins
+    return origins

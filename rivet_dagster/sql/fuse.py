@@ -1,4 +1,4 @@
-"""Several queries as one: each the author's own text, nested whole in a WITH."""
+"""Fusion of several queries into one, in which each user's text is a CTE."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rivet_dagster.sql.dialect import quoted
 
 
 def fuse(ctes: Sequence[tuple[str, str]], result: str) -> str:
-    """One query that gives the rows of ``result``, with each of ``ctes`` (name, text) a CTE in order.
+    """Return one query for the rows of ``result``, with each of ``ctes`` (name, text) as a CTE, in order.
 
-    A text may hold its own WITH, comments and set operations: it stands in parentheses on lines of its own, and a
-    name inside it hides the same name outside.
+    A text may have its own WITH, comments and set operations: it is put in parentheses on lines of its own, and a name
+    inside it hides the same name outside.
 
     >>> print(fuse([("paid", "SELECT * FROM orders -- all"), ("total", "SELECT sum(x) FROM paid")], "total"))
     WITH paid AS (
@@ -30,12 +30,12 @@ def fuse(ctes: Sequence[tuple[str, str]], result: str) -> str:
 
 
 def locate(ctes: Sequence[tuple[str, str]], line: int) -> tuple[str, int] | None:
-    """Which of ``ctes`` a line of their fused query belongs to, and the line in its own text; lines count from 1.
+    """Return the CTE of a line of the fused query, and the line in the CTE's own text; lines count from 1.
 
     >>> locate([("paid", "SELECT *\\nFROM orders"), ("total", "SELECT sum(x) FROM paid")], 6)
     ('total', 1)
     """
-    first = 2  # each text has the line of its name before it and that of its closing parenthesis behind it
+    first = 2  # a line with the name precedes each text, a line with the closing parenthesis follows it
     for name, text in ctes:
         lines = text.count("\n") + 1
         if first <= line < first + lines:
@@ -45,5 +45,5 @@ def locate(ctes: Sequence[tuple[str, str]], line: int) -> tuple[str, int] | None
 
 
 def union_by_name(queries: Sequence[str]) -> str:
-    """How a union of queries by column names reads to a person (Spark has no such clause; its engine call has)."""
+    """Return a union by column names for display (Spark's SQL has no such clause; its DataFrames have a method)."""
     return "\nUNION ALL BY NAME\n".join(queries)

@@ -1,4 +1,4 @@
-"""``IDENTIFIER('name')`` as the name that it stands for."""
+"""Resolution of ``IDENTIFIER('name')`` clauses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sqlglot.tokens import Token
 
 
 def named_at_run_time(tokens: Sequence[Token]) -> Token | None:
-    """The first IDENTIFIER clause whose name is no plain text, or that names a function; None where there is none."""
+    """Return the first IDENTIFIER clause that has no plain literal or names a function; None where there is none."""
     for position, token in enumerate(tokens):
         if token.text.upper() != "IDENTIFIER" or token.token_type == TokenType.IDENTIFIER:
             continue
@@ -21,7 +21,7 @@ def named_at_run_time(tokens: Sequence[Token]) -> Token | None:
 
 
 def with_names(tree: exp.Expr, dialect: exp.DialectType) -> exp.Expr:
-    """The tree with a table or column in place of each IDENTIFIER clause of a plain text.
+    """Return the tree with each IDENTIFIER clause of a literal replaced by the table or column that it names.
 
     >>> from sqlglot import parse_one
     >>> with_names(parse_one("SELECT IDENTIFIER('t.x') FROM IDENTIFIER('s.t') AS t"), "databricks").sql()

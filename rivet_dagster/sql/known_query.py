@@ -1,4 +1,4 @@
-"""What the compiler asks about one query: facts that are worked out once for a text, however often it is compiled."""
+"""Facts about a query that the compiler needs, computed once for each text and cached."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rivet_dagster.sql.reads import cte_count, reads
 
 @dataclass(frozen=True)
 class KnownQuery:
-    """One query: its ``text`` without a closing ``;``, and what follows from that alone.
+    """A query: its ``text`` without a closing ``;``, and the facts that follow from it.
 
-    ``reads`` says how often it evaluates each table that is not its own, ``ctes`` how many CTEs it declares. One that
-    sqlglot cannot read is ``unreadable``: it reads nothing known, counts as one CTE and as not deterministic.
+    ``reads`` is how often it evaluates each table that is not one of its CTEs, ``ctes`` is the number of its CTEs. If
+    sqlglot cannot read it, it is ``unreadable``: it has no known reads, counts as one CTE and as not deterministic.
     """
 
     text: str
@@ -34,20 +34,20 @@ class KnownQuery:
 
     @cached_property
     def tree(self) -> exp.Expr | None:
-        """The query's tree, None where it is unreadable; parsed when first asked for."""
+        """The query's tree, None where it is unreadable; parsed on first access."""
         return (self._fresh or read_query(self.text)).tree
 
 
 def know_query(sql: str, cache: CompileCache) -> KnownQuery:
-    """The facts of ``sql``; raises SqlError as ``read_query`` does. What is wrong or unreadable is never kept.
+    """Return the facts of ``sql``. Raise SqlError as ``read_query`` does. Wrong or unreadable SQL is not cached.
 
     >>> query = know_query("SELECT * FROM orders JOIN items USING (id);", CompileCache())
     >>> query.text, dict(query.reads), query.deterministic
     ('SELECT * FROM orders JOIN items USING (id)', {'orders': 1, 'items': 1}, True)
     """
-    found = cache.get("query", sql)
-    if found is not None:
-        return _known(sql, *found)
+    facts_in_cache = cache.get("query", sql)
+    if facts_in_cache is not None:
+        return _known(sql, *facts_in_cache)
     query = read_query(sql)
     if query.tree is None:
         return _unreadable(query, query.unreadable)

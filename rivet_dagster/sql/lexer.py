@@ -1,4 +1,4 @@
-"""Where quotes and comments begin and end in a text, by the rules of Spark's own lexer."""
+"""Positions of quotes and comments in SQL text, by the rules of Spark's lexer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _IN_COMMENT = re.compile(r"/\*(?!\+)|\*/")
 
 
 class Piece(NamedTuple):
-    """A ``comment``, something ``quoted`` (a text or a name), or a ``mark``: a bracket, a part of a hint or ``;``."""
+    """A ``comment``, a ``quoted`` string or name, or a ``mark``: a bracket, the start or end of a hint, or ``;``."""
 
     kind: str
     text: str
@@ -43,9 +43,9 @@ class Piece(NamedTuple):
     end: int
 
 
-@lru_cache(maxsize=8)  # the same text is asked about several times in a row
+@lru_cache(maxsize=8)  # the same text is analyzed several times in a row
 def pieces(sql: str) -> tuple[Piece, ...]:
-    """The comments, quotes and marks of ``sql`` in order. Raises SqlError for what begins and never ends.
+    """Return the comments, quotes and marks of ``sql`` in order. Raise SqlError where one is not closed.
 
     >>> [(piece.kind, piece.text) for piece in pieces("f('it''s (') -- )")]
     [('mark', '('), ('quoted', "'it''s ('"), ('mark', ')'), ('comment', '-- )')]
@@ -71,7 +71,7 @@ def _pieces(sql: str) -> Iterator[Piece]:
 
 
 def without_comments(sql: str) -> str:
-    r"""The text with blanks in place of its comments; line breaks stay. Raises SqlError as ``pieces`` does.
+    r"""Return the text with comments replaced by blanks, line breaks kept. Raise SqlError as ``pieces`` does.
 
     >>> without_comments("SELECT 1 -- one\n/* two */ + 2")
     'SELECT 1       \n          + 2'
@@ -85,7 +85,7 @@ def without_comments(sql: str) -> str:
 
 
 def line_of(sql: str, position: int) -> int:
-    """The line of a position, counted from 1."""
+    """Return the line of a position, counted from 1."""
     return sql.count("\n", 0, position) + 1
 
 

@@ -1,4 +1,4 @@
-"""The named parameters of an author's SQL."""
+"""The named parameters in users' SQL."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _ENDS_A_VALUE = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenTy
 
 
 def parameters(sql: str) -> dict[str, int]:
-    """Each ``:name`` of ``sql`` with the line, counted from 1, where it first stands. Raises SqlError.
+    """Return each ``:name`` of ``sql`` with the line, counted from 1, of its first use. Raise SqlError.
 
-    What follows a value at once is a path into it.
+    A ``:name`` that directly follows a value is a path into the value, and no parameter.
 
     >>> parameters("SELECT v:name, ':no' -- :neither\\nFROM t WHERE day >= :partition_start")
     {'partition_start': 2}
     """
-    found: dict[str, int] = {}
+    lines: dict[str, int] = {}
     tokens = tokenize(sql)
     for before, (colon, word) in zip([None, *tokens], pairwise(tokens), strict=False):
         if _is_marker(before, colon, word):
-            found.setdefault(word.text, word.line)
-    return found
+            lines.setdefault(word.text, word.line)
+    return lines
 
 
 def _is_marker(before: Token | None, colon: Token, word: Token) -> bool:

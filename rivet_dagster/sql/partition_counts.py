@@ -1,4 +1,4 @@
-"""How many rows of a relation lie in each partition of a window."""
+"""Row counts of a relation for each partition of a window."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rivet_dagster.sql.partition_filter import Values, in_window, lower_bound
 
 _MOMENT, _ROWS = "moment", "rows"
 _SECONDS = 900
-"""All clocks of the world show a whole hour at a quarter of an hour of UTC."""
+"""The offsets of all time zones are multiples of a quarter of an hour."""
 
 _HOUR, _DAY = len("2024-01-31 05"), len("2024-01-31")
 
 
 def rows_by_moment(relation: str, partitions: Partitions, kind: str, window: Window) -> tuple[str, Values]:
-    """A query whose rows ``rows_by_key`` reads, and its parameters; one row for each moment that a partition may begin.
+    """Return a query for ``rows_by_key``, and its parameters: a row count for each possible start of a partition.
 
-    ``kind`` is the type of the partitions' column.
+    ``kind`` is the type of the partition column.
 
     >>> regions = Partitions("static", "region", values=("eu", "us"))
     >>> print(rows_by_moment("orders", regions, "string", Window(regions, ("eu",)))[0])
@@ -41,19 +41,19 @@ def rows_by_moment(relation: str, partitions: Partitions, kind: str, window: Win
     return query.sql(dialect=SPARK), values
 
 
-def rows_by_key(found: Iterable[Mapping[str, Any]], kind: str, window: Window) -> dict[str, int]:
-    """The rows of each partition of ``window``, 0 where there are none, from those of each moment."""
+def rows_by_key(moments: Iterable[Mapping[str, Any]], kind: str, window: Window) -> dict[str, int]:
+    """Return the row count of each partition of ``window``, 0 for empty ones, from the rows of ``rows_by_moment``."""
     counts = dict.fromkeys(window.keys, 0)
     zone = ZoneInfo(window.partitions.timezone)
     starts = [_as_moment(lower_bound(start, kind, zone), kind) for start in window.bounds[:-1]]
-    for row in found:
+    for row in moments:
         moment = row[_MOMENT]
         counts[window.keys[bisect_right(starts, moment) - 1] if starts else moment] += row[_ROWS]
     return counts
 
 
 def _as_moment(start: Any, kind: str) -> Any:
-    """Where a partition begins, as the query gives it."""
+    """Return the start of a partition as the query returns it."""
     if kind == "timestamp":
         return int(start.timestamp()) // _SECONDS
     return start[:_HOUR] if kind == "timestamp_ntz" else start
@@ -65,6 +65,6 @@ def _moment(column: exp.Expr, partitions: Partitions, kind: str) -> exp.Expr:
     if kind == "timestamp":
         quarter = exp.Div(this=exp.func("UNIX_SECONDS", column), expression=exp.Literal.number(_SECONDS))
         return exp.cast(exp.Floor(this=quarter), exp.DType.BIGINT)
-    if kind == "timestamp_ntz":  # as text: DATE_TRUNC would make an instant of it
+    if kind == "timestamp_ntz":  # as text: DATE_TRUNC would convert it to an instant
         return exp.Left(this=exp.cast(column, exp.DType.TEXT), expression=exp.Literal.number(_HOUR))
     return exp.Left(this=column, expression=exp.Literal.number(_DAY)) if kind == "string" else column

@@ -1,4 +1,4 @@
-"""Which rows of a relation lie in a window of partitions: a condition made of bound values."""
+"""The condition that selects a relation's rows in a window of partitions, with bound values."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.plugins import SPARK
 
 Values = dict[str, Any]
-"""Parameters by name."""
+"""The values of parameters by name."""
 
 _FROM, _UNTIL = "rivet_from", "rivet_until"
 
 
 def rows_in_window(relation: str, partitions: Partitions, kind: str, window: Window) -> tuple[str, Values]:
-    """The query of the rows of ``relation`` that lie in ``window``, and its parameters.
+    """Return the query of the rows of ``relation`` that are in ``window``, and its parameters.
 
-    ``partitions`` are the relation's own and are chosen by those of the window, ``kind`` is the type of their column.
+    ``partitions`` are the relation's own, selected by those of the window; ``kind`` is the type of their column.
 
     >>> regions = Partitions("static", "region", values=("eu", "us"))
     >>> rows_in_window("orders", regions, "string", Window(regions, ("eu",)))
@@ -33,7 +33,7 @@ def rows_in_window(relation: str, partitions: Partitions, kind: str, window: Win
 
 
 def rows_outside(relation: str, partitions: Partitions, kind: str, window: Window) -> tuple[str, Values]:
-    """The query of all other rows, those without a partition among them, and its parameters.
+    """Return the query of all other rows, including those without a partition, and its parameters.
 
     >>> regions = Partitions("static", "region", values=("eu", "us"))
     >>> rows_outside("orders", regions, "string", Window(regions, ("eu",)))[0]
@@ -46,10 +46,10 @@ def rows_outside(relation: str, partitions: Partitions, kind: str, window: Windo
 
 
 def in_window(partitions: Partitions, kind: str, window: Window) -> tuple[exp.Expr, Values]:
-    """The condition alone: true of the rows within, false or NULL of all others.
+    """Return the condition by itself: true for rows in the window, false or NULL for all others.
 
-    Instants are compared as such. Dates, texts of dates and wall clocks are those of the partitions' own time zone; a
-    date lies in a window that overlaps its day.
+    Instants are compared as such. Dates, texts of dates and timestamps without time zone are in the partitions' time
+    zone; a date is in a window that overlaps its day.
     """
     column = exp.column(exp.to_identifier(partitions.column, quoted=True))
     if not partitions.of_time:
@@ -66,7 +66,7 @@ def in_window(partitions: Partitions, kind: str, window: Window) -> tuple[exp.Ex
 
 
 def starts(partitions: Partitions, kind: str, moments: Sequence[datetime]) -> dict[str, tuple[exp.Expr, Any]]:
-    """For each of ``moments`` a parameter: as a value of a column of type ``kind``, and what is bound to it."""
+    """Return a parameter for each of ``moments``: its expression as a value of type ``kind``, and its bound value."""
     zone = ZoneInfo(partitions.timezone)
     names = [f"rivet_start_{number}" for number in range(len(moments))]
     return {
@@ -75,7 +75,7 @@ def starts(partitions: Partitions, kind: str, moments: Sequence[datetime]) -> di
 
 
 def lower_bound(start: datetime, kind: str, zone: ZoneInfo) -> Any:
-    """The least value of a column of type ``kind`` in what begins at ``start``."""
+    """Return the least value of a column of type ``kind`` in a partition that begins at ``start``."""
     if kind == "timestamp":
         return start
     local = start.astimezone(zone)
@@ -85,15 +85,15 @@ def lower_bound(start: datetime, kind: str, zone: ZoneInfo) -> Any:
 
 
 def upper_bound(end: datetime, kind: str, zone: ZoneInfo) -> Any:
-    """The least value beyond what ends at ``end``."""
+    """Return the least value after a partition that ends at ``end``."""
     if kind in ("timestamp", "timestamp_ntz"):
         return lower_bound(end, kind, zone)
-    # Where summer time begins at midnight a day ends at one o'clock of the next: its last instant tells its date.
+    # Where daylight saving time begins at midnight, a day ends at one o'clock of the next: use its last instant.
     last = (end - timedelta(microseconds=1)).astimezone(zone).date() + timedelta(days=1)
     return last if kind == "date" else last.isoformat()
 
 
 def _bound(name: str, kind: str) -> exp.Expr:
-    """A parameter as a value of the column's type: a wall clock can only be bound as text."""
+    """Return a parameter as a value of the column's type: a timestamp without time zone can only be bound as text."""
     value = exp.Placeholder(this=name)
     return exp.cast(value, exp.DType.TIMESTAMPNTZ) if kind == "timestamp_ntz" else value

@@ -13,7 +13,7 @@ from rivet_dagster.sql.dialect import SqlError, guarded, parse_expression, quote
 
 
 def projection(name: str, columns: Sequence[tuple[str, str | None]], filter: str | None, limit: int | None) -> str:
-    """The query that a source stands for.
+    """Return the query of a source.
 
     >>> print(projection("raw", [("id", None), ("total", "net * 1.2")], "net > 0", None))
     SELECT id, net * 1.2 AS total
@@ -28,7 +28,7 @@ def projection(name: str, columns: Sequence[tuple[str, str | None]], filter: str
 
 
 def check_source_expression(sql: str, cache: CompileCache) -> None:
-    """Raises SqlError where ``sql`` is more than one row's own expression: subquery, aggregate, window, chance."""
+    """Raise SqlError unless ``sql`` depends on one row only: no subquery, aggregate, window or non-determinism."""
     if cache.get("expression", sql) is None:
         tree = parse_expression(sql)
         with guarded():
@@ -37,7 +37,7 @@ def check_source_expression(sql: str, cache: CompileCache) -> None:
 
 
 def _set_apart(text: str) -> str:
-    """An expression as it stands, in parentheses where what follows could become a part of a comment."""
+    """Return an expression, in parentheses where what follows could become a part of a comment."""
     return in_parentheses(text) if "\n" in text or "--" in text or "/*" in text else text
 
 

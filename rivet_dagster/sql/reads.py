@@ -1,4 +1,4 @@
-"""Which tables a query reads, and how often."""
+"""The tables that a query reads, and how often."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from sqlglot import exp
 
 
 def reads(tree: exp.Expr) -> Counter[str]:
-    """Unqualified tables that are none of the query's own CTEs, in lower case, with how often each is evaluated.
+    """Return the unqualified tables that are not CTEs of the query, in lower case, with how often each is evaluated.
 
-    A table inside a CTE counts once for each time that the CTE is read, and twice at least where it is recursive; in a
-    CTE that nothing reads it counts zero times, for the engine still wants it to be there.
+    A table inside a CTE counts once for each time that the CTE is read, and at least twice if the CTE is recursive. In
+    a CTE that is never read it counts zero times, as the engine still requires it to exist.
 
     >>> from rivet_dagster.sql.dialect import read_query
     >>> sorted(reads(read_query("WITH a AS (SELECT * FROM A, other.b) SELECT * FROM a JOIN c JOIN a x").tree).items())
@@ -21,12 +21,12 @@ def reads(tree: exp.Expr) -> Counter[str]:
 
 
 def cte_count(tree: exp.Expr) -> int:
-    """How many CTEs the query declares, at any depth."""
+    """Return the number of CTEs that the query declares, at any depth."""
     return sum(1 for _ in tree.find_all(exp.CTE))
 
 
 _PIPE = "|> "
-"""Before the names of the CTEs that sqlglot makes of ``|>``: no author's FROM can mean them."""
+"""The prefix of the names of CTEs that sqlglot generates for ``|>``: no FROM of a user can refer to them."""
 
 
 _READ_ELSEWHERE = (exp.With, exp.Hint)
@@ -52,7 +52,7 @@ def _reads(tree: exp.Expr, visible: dict[str, Counter[str]]) -> Counter[str]:
             total.update(_reads(node, visible))
             continue
         stack.extend(node.iter_expressions(reverse=True))
-        if isinstance(node, exp.From) and isinstance(node.this, exp.TableAlias):  # what follows `|> AS name`
+        if isinstance(node, exp.From) and isinstance(node.this, exp.TableAlias):  # after `|> AS name`
             total.update(visible.get(_PIPE + node.this.name.lower(), Counter()))
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.args.get("db"):
             name = node.name.lower()
@@ -62,5 +62,5 @@ def _reads(tree: exp.Expr, visible: dict[str, Counter[str]]) -> Counter[str]:
 
 
 def _is_authored(cte: exp.CTE) -> bool:
-    """Whether the CTE stands in the text: only the parser's own have this slot."""
+    """Return whether the CTE is in the user's text: sqlglot does not set this argument on those that it generates."""
     return "key_expressions" in cte.args

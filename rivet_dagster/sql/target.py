@@ -1,4 +1,4 @@
-"""How a query names what a run gives it: its start, a sink's published rows and its watermark."""
+"""The names in a query of what a run provides: its start time, a sink's published rows and its watermark."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from sqlglot import exp
 from rivet_dagster.model.plugins import SPARK
 
 RUN_STARTED_AT = "run_started_at"
-"""The parameter that is bound to the time at which the run began."""
+"""The parameter bound to the start time of the run."""
 
 
 def watermark_of(sink: str) -> str:
-    """The parameter that is bound to the watermark of a sink.
+    """Return the name of the parameter that is bound to the watermark of a sink.
 
     >>> parameter(watermark_of("orders"))
     ':watermark_of_orders'
@@ -20,7 +20,7 @@ def watermark_of(sink: str) -> str:
 
 
 def target_view(sink: str) -> str:
-    """The relation that holds a sink's published rows; no joint can have that name.
+    """Return the name of the relation that holds a sink's published rows; no joint can have that name.
 
     >>> target_view("orders")
     '_rivet_this_orders'
@@ -29,12 +29,12 @@ def target_view(sink: str) -> str:
 
 
 def parameter(name: str) -> str:
-    """A parameter as a query writes it."""
+    """Return a parameter as it is written in a query."""
     return f":{name}"
 
 
 def greatest_query(relation: str, column: str) -> str:
-    """The greatest value of a column of ``relation``, as ``greatest``.
+    """Return the query of the max of a column of ``relation``, as ``greatest``.
 
     >>> greatest_query("_rivet_this_orders", "at")
     'SELECT MAX(`at`) AS `greatest` FROM `_rivet_this_orders`'

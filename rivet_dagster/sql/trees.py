@@ -1,4 +1,4 @@
-"""The parts that the queries of checks are put together from."""
+"""Building blocks of the queries of checks."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from sqlglot import exp
 from rivet_dagster.model.plugins import SPARK
 
 VIOLATIONS = "violations"
-"""The column of a query's one row that says how many violations there are."""
+"""The column with the number of violations in the one row of a query's result."""
 
 
 def column(name: str, table: str | None = None) -> exp.Expr:
-    """The column as its author names it: dots reach into structs, so only plain names are quoted whole.
+    """Return a column by the name that a user gives it: dots access struct fields, so each part is quoted by itself.
 
     >>> text(column("unit price")), text(column("place.city", "judged"))
     ('`unit price`', 'judged.`place`.`city`')
@@ -22,57 +22,57 @@ def column(name: str, table: str | None = None) -> exp.Expr:
 
 
 def relation(name: str, alias: str | None = None) -> exp.Table:
-    """The relation ``name``."""
+    """Return the relation ``name``."""
     called = exp.TableAlias(this=exp.to_identifier(alias)) if alias is not None else None
     return exp.Table(this=exp.to_identifier(name, quoted=True), alias=called)
 
 
 def named(tree: exp.Expr, name: str) -> exp.Alias:
-    """``tree AS name``."""
+    """Return ``tree AS name``."""
     return exp.Alias(this=tree, alias=exp.to_identifier(name, quoted=True))
 
 
 def as_written(sql: str) -> exp.Var:
-    """A text of the author's, which stands balanced on its own, as it is."""
+    """Return a user's text, whose brackets are balanced, unchanged."""
     return exp.Var(this=sql)
 
 
 def is_null(tree: exp.Expr) -> exp.Is:
-    """``tree IS NULL``."""
+    """Return ``tree IS NULL``."""
     return exp.Is(this=tree, expression=exp.Null())
 
 
 def is_not_null(tree: exp.Expr) -> exp.Not:
-    """``NOT tree IS NULL``."""
+    """Return ``NOT tree IS NULL``."""
     return exp.Not(this=is_null(tree))
 
 
 def number_of_rows() -> exp.Count:
-    """``COUNT(*)``."""
+    """Return ``COUNT(*)``."""
     return exp.Count(this=exp.Star(), big_int=True)
 
 
 def number(value: int) -> exp.Expr:
-    """A whole number of at least 0."""
+    """Return the literal of an integer of at least 0."""
     return exp.Literal.number(value)
 
 
 def parameter(name: str) -> exp.Placeholder:
-    """A value that is bound under ``name``."""
+    """Return a reference to the parameter ``name``."""
     return exp.Placeholder(this=name)
 
 
 def select(*items: exp.Expr, of: exp.Expr) -> exp.Select:
-    """``SELECT items FROM of``, all columns where no item is given."""
+    """Return ``SELECT items FROM of``, with all columns if there are no items."""
     return exp.select(*(items or [exp.Star()])).from_(of)
 
 
 def where(rows: exp.Select, condition: exp.Expr) -> exp.Select:
-    """``rows`` with a condition that stands as it is: a builder would put one that is an author's in a parser."""
+    """Add an unchanged condition to ``rows``: sqlglot's builder would parse the text of a user's condition."""
     rows.set("where", exp.Where(this=condition))
     return rows
 
 
 def text(tree: exp.Expr) -> str:
-    """The SQL of a tree, for Spark."""
+    """Return the SQL of a tree, for Spark."""
     return tree.sql(dialect=SPARK)

@@ -1,4 +1,4 @@
-"""Spark's names of types, as its own schemas print them."""
+"""Spark's names of types, as printed in its schemas."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PLAIN = {
 
 
 def type_name(kind: exp.Expr | None) -> str | None:
-    """The name of a type as written in SQL; None where it is none of those that mean one thing only.
+    """Return the name of a type written in SQL; None for types whose meaning is not unambiguous.
 
     >>> type_name(exp.DataType.build("MAP<STRING, STRUCT<Id: LONG, d: DECIMAL(4)>>", dialect=SPARK))
     'map<string,struct<Id:bigint,d:decimal(4,0)>>'
@@ -57,7 +57,7 @@ def type_name(kind: exp.Expr | None) -> str | None:
 
 
 def parse_ddl(ddl: str) -> Schema | None:
-    """The columns of a Spark DDL text such as ``id BIGINT, name STRING``; None where it cannot be read.
+    """Return the columns of a Spark DDL text such as ``id BIGINT, name STRING``; None where it cannot be parsed.
 
     >>> parse_ddl("id BIGINT, name STRING NOT NULL")
     (Field(name='id', type='bigint'), Field(name='name', type='string'))

@@ -1,6 +1,6 @@
-"""The type that Spark gives an expression, where that is certain: one rule for each kind of node.
+"""The type that Spark gives an expression, where it is certain: one rule for each kind of node.
 
-The functions here give the same type in ANSI mode and without it. None is always a correct answer.
+The rules hold with and without ANSI mode. None is always a correct answer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlglot import exp
 from rivet_dagster.sql.type_names import type_name
 
 Known = Callable[[exp.Expr | None], str | None]
-"""The types of the nodes below, which are decided first."""
+"""Returns the types of a node's children, which are determined first."""
 
 Rule = Callable[[Any, Known], str | None]
 
@@ -23,7 +23,7 @@ _VOID = "void"
 
 
 def type_of(node: exp.Expr, known: Known) -> str | None:
-    """The type of ``node``, given those of the nodes directly below it.
+    """Return the type of ``node``, given those of its children.
 
     >>> from rivet_dagster.sql.dialect import parse_expression
     >>> type_of(parse_expression("a < b"), lambda node: None)
@@ -34,26 +34,26 @@ def type_of(node: exp.Expr, known: Known) -> str | None:
 
 
 def common_type(types: Iterable[str | None]) -> str | None:
-    """The type of a value that is one of several; NULL takes the type of the others.
+    """Return the type of a value that is one of several; NULL takes the type of the others.
 
     >>> common_type(["int", "void", "bigint"]), common_type(["int", "double"]), common_type(["int", "date"])
     ('bigint', 'double', None)
     """
-    found = set(types)
-    if None in found:
+    distinct = set(types)
+    if None in distinct:
         return None
-    others = found - {_VOID} or found
+    others = distinct - {_VOID} or distinct
     if len(others) == 1:
         return others.pop()
     return _widest(others)
 
 
 def _widest(types: Iterable[str | None]) -> str | None:
-    """The wider of integers and doubles; other numbers widen by rules of their own."""
-    found = set(types)
-    if found <= set(_INTEGERS):
-        return max((str(t) for t in found), key=_INTEGERS.index)
-    return "double" if found <= {*_INTEGERS, "double"} else None
+    """Return the wider of integers and doubles; None for other numbers, which are widened by other rules."""
+    distinct = set(types)
+    if distinct <= set(_INTEGERS):
+        return max((str(t) for t in distinct), key=_INTEGERS.index)
+    return "double" if distinct <= {*_INTEGERS, "double"} else None
 
 
 def _always(name: str) -> Rule:
@@ -75,7 +75,7 @@ def _literal(node: exp.Literal, known: Known) -> str | None:
     if not text.isdigit():
         return "double" if "e" in text.lower() and text[-1].isdigit() else None
     value = int(text)
-    if value in (2**31, 2**63):  # an INT with a minus before it
+    if value in (2**31, 2**63):  # an INT if a minus precedes it
         return None
     return "int" if value < 2**31 else "bigint" if value < 2**63 else None
 
@@ -124,7 +124,7 @@ def _average(node: exp.Expr, known: Known) -> str | None:
 
 
 def _decimal(kind: str | None) -> tuple[int, int]:
-    """Precision and scale; zeros for another type."""
+    """Return precision and scale; zeros for another type."""
     if kind is None or not kind.startswith("decimal("):
         return 0, 0
     precision, scale = kind[len("decimal(") : -1].split(",")

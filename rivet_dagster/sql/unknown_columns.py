@@ -1,7 +1,7 @@
-"""The columns that a query names and that are surely nowhere: what Spark refuses as UNRESOLVED_COLUMN.
+"""Columns that a query names and that certainly do not exist: those that Spark rejects as UNRESOLVED_COLUMN.
 
-Nothing is said where it is not sure, so that no query is refused that Spark would run: of a SELECT with a clause that
-is not listed here, of one that reads a table whose columns are not all known, of a name that could be something else.
+In doubt nothing is reported, so that no query is rejected that Spark would run: not for a SELECT with a clause that is
+not listed here, nor for one that reads a table with unknown columns, nor for a name that could be something else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rivet_dagster.sql.unnamed import spark_name
 
 @dataclass(frozen=True)
 class UnknownColumn:
-    """A name as it is written, on a ``line`` of the query counted from 1, and how a message about it ends."""
+    """A column name as written, its ``line`` in the query, counted from 1, and a hint to end the message with."""
 
     name: str
     line: int | None
@@ -30,13 +30,13 @@ class UnknownColumn:
 
 
 def unknown_columns(sql: str, tree: exp.Expr, tables: Mapping[str, Schema | None]) -> tuple[UnknownColumn, ...]:
-    """The columns of the query ``sql`` that are not there, in its order, given those of the joints it reads.
+    """Return the columns of the query ``sql`` that do not exist, in text order, given those of the joints it reads.
 
     >>> from rivet_dagster.model.schema import Field
     >>> from rivet_dagster.sql.dialect import read_query
     >>> sql = "SELECT o.id, nett * 2 AS twice FROM orders o WHERE twice > 1"
-    >>> found = unknown_columns(sql, read_query(sql).tree, {"orders": (Field("id"), Field("net"))})
-    >>> [one.name + one.hint for one in found]
+    >>> unknown = unknown_columns(sql, read_query(sql).tree, {"orders": (Field("id"), Field("net"))})
+    >>> [column.name + column.hint for column in unknown]
     ["nett; did you mean 'net'?", 'twice; known: id, net']
     """
     return judged_columns(sql, tree, tables)[1]
@@ -45,16 +45,16 @@ def unknown_columns(sql: str, tree: exp.Expr, tables: Mapping[str, Schema | None
 def judged_columns(
     sql: str, tree: exp.Expr, tables: Mapping[str, Schema | None]
 ) -> tuple[Columns, tuple[UnknownColumn, ...]]:
-    """The ``output_columns`` and the ``unknown_columns`` of a query, in one walk of its tree."""
-    if "|>" in sql:  # a pipe, whose steps sqlglot does not give as Spark does
+    """Return the ``output_columns`` and the ``unknown_columns`` of a query, in one walk of its tree."""
+    if "|>" in sql:  # a pipe, whose steps sqlglot represents unlike Spark
         return output_columns(tree, tables), ()
     search = _Search()
     columns = output_columns(tree, tables, search)
-    return columns, tuple(found for _, found in sorted(search.found.items()))
+    return columns, tuple(unknown for _, unknown in sorted(search.unknown.items()))
 
 
 def unknown_column(name: str, relation: str, schema: Schema) -> UnknownColumn | None:
-    """The column ``name`` of a relation, where it is surely not there; dots reach into structs.
+    """Return the column ``name`` of a relation if it certainly does not exist; dots access struct fields.
 
     >>> from rivet_dagster.model.schema import Field
     >>> unknown_column("idd", "orders", (Field("id"),))
@@ -68,11 +68,11 @@ def unknown_column(name: str, relation: str, schema: Schema) -> UnknownColumn | 
 
 
 class _Search:
-    """Sees each SELECT of a query, those in its FROM before itself."""
+    """Visits each SELECT of a query, first those in its FROM."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[int, str], UnknownColumn] = {}
-        """By their place in the text."""
+        self.unknown: dict[tuple[int, str], UnknownColumn] = {}
+        """Unknown columns by their position in the text and their name."""
         self._seen: set[int] = set()
 
     def __call__(self, select: exp.Select, scope: Scope, look_into: Callable[[exp.Query], Columns]) -> None:
@@ -86,9 +86,9 @@ class _Search:
             scope.aliases = {}
             self._clauses([*_conditions(select), select.args.get("where")], scope, look_into)
             scope.aliases = _aliases(items)
-            # A generator names its own columns, which the other items may mean, too.
+            # A generator names its own columns, to which the other items may refer, too.
             scope.all_uncertain |= any(may_be_several(item) for item in items)
-            self._clauses(items, scope, look_into)  # not WINDOW: Spark does not look at one that nothing uses
+            self._clauses(items, scope, look_into)  # not WINDOW: Spark ignores one that is not used
             outputs = _outputs(items, scope)
             scope.all_uncertain |= outputs is None
             scope.aliases |= outputs or {}
@@ -111,8 +111,10 @@ class _Search:
     def _judge(self, column: exp.Column, scope: Scope) -> None:
         parts = [part.name for part in column.parts]
         if scope.lacks(parts):
-            place, name = column.parts[0].meta, ".".join(parts)
-            self.found[place.get("start", 0), name] = UnknownColumn(name, place.get("line"), _hint(parts, scope))
+            position, name = column.parts[0].meta, ".".join(parts)
+            self.unknown[position.get("start", 0), name] = UnknownColumn(
+                name, position.get("line"), _hint(parts, scope)
+            )
 
 
 def _hint(parts: Sequence[str], scope: Scope) -> str:
@@ -125,7 +127,7 @@ def _hint(parts: Sequence[str], scope: Scope) -> str:
 
 
 _BEHIND = ("group", "having", "order", "sort", "cluster", "distribute")
-"""The clauses that see the columns of the result as well."""
+"""The clauses that can also refer to columns of the result."""
 
 _UNDERSTOOD = frozenset((
     "with_", "expressions", "distinct", "hint", "from_", "joins", "laterals", "where", "windows", "limit", "offset",
@@ -135,7 +137,7 @@ _OF_A_TABLE = frozenset(("this", "alias", "sample", "db", "catalog"))
 
 
 def _is_plain(select: exp.Select) -> bool:
-    """Whether it has no clause that may give names a meaning which is not known here."""
+    """Return whether the SELECT has no clause that may define names in a way that is not analyzed here."""
     if any(value for key, value in select.args.items() if key not in _UNDERSTOOD):
         return False
     if any(isinstance(item, exp.QueryTransform) for item in select.expressions):
@@ -150,7 +152,7 @@ def _is_plain(select: exp.Select) -> bool:
 
 
 def _conditions(select: exp.Select) -> list[exp.Expr]:
-    """Return the conditions behind ON. A semi join's sees columns that other clauses don't, so it is left out."""
+    """Return the ON conditions. Those of a semi join see columns that other clauses don't, so they are left out."""
     joins = select.args.get("joins") or ()
     if any((join.args.get("kind") or "").upper() in ("SEMI", "ANTI") for join in joins):
         return []
@@ -164,8 +166,8 @@ def _aliases(items: Sequence[exp.Expr]) -> dict[str, Column | None]:
 
 
 def _outputs(items: Sequence[exp.Expr], scope: Scope) -> dict[str, Column | None] | None:
-    """The names of the result's columns but for those of ``*``; None where one of them is not certain."""
-    found = _aliases(items)
+    """Return the names of the result's columns except those of ``*``; None where one of them is not certain."""
+    names = _aliases(items)
     for item in items:
         if isinstance(item, exp.Alias | exp.Aliases):
             continue
@@ -176,8 +178,8 @@ def _outputs(items: Sequence[exp.Expr], scope: Scope) -> dict[str, Column | None
         name = spark_name(item)
         if name is None:
             return None
-        found[name.lower()] = None
-    return found
+        names[name.lower()] = None
+    return names
 
 
 _NO_COLUMNS = (
@@ -186,7 +188,7 @@ _NO_COLUMNS = (
 
 
 def _leaves(clause: exp.Expr) -> Iterator[exp.Query | exp.Column]:
-    """The columns and the queries in a clause, but for what only looks like a column."""
+    """Yield the columns and the queries in a clause, except nodes that only look like columns."""
     stack = [clause]
     while stack:
         node = stack.pop()
@@ -201,13 +203,13 @@ def _leaves(clause: exp.Expr) -> Iterator[exp.Query | exp.Column]:
 
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
-"""Other names may be generated ones, like ``count(1)``, or hidden ones of files and tables, like ``_metadata``."""
+"""Other names may be generated, like ``count(1)``, or hidden columns of files and tables, like ``_metadata``."""
 
 _WORDS_OF_SPARK = frozenset(
     "all default localtime localtimestamp session_user user grouping__id spark_grouping_id window session_window "
     "session system year quarter month week day dayofyear hour minute second millisecond microsecond".split()
 )
-"""Names that mean something else where no column is called so: functions, generated columns, units, variables."""
+"""Names with another meaning where no column has the name: functions, generated columns, units, variables."""
 
 
 def _is_judged(column: exp.Column) -> bool:
@@ -217,7 +219,7 @@ def _is_judged(column: exp.Column) -> bool:
     first = parts[0].name.lower()
     if first in _WORDS_OF_SPARK or first.startswith("current_"):
         return False
-    return not any(first in {p.name.lower() for p in one.expressions} for one in _lambdas(column))
+    return not any(first in {p.name.lower() for p in each.expressions} for each in _lambdas(column))
 
 
 def _lambdas(node: exp.Expr) -> Iterator[exp.Lambda]:

@@ -1,4 +1,4 @@
-"""The names that Spark gives to select items without one, as far as they are certain."""
+"""The names that Spark gives to select items without an alias, as far as they are certain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _AGGREGATES: dict[type[exp.Expr], str] = {exp.Sum: "sum", exp.Min: "min", exp.Ma
 
 
 def spark_name(item: exp.Expr) -> str | None:
-    """The name of the column that ``item`` makes; None where Spark has to be asked.
+    """Return the name of the column of ``item``; None where only Spark knows it.
 
     >>> from rivet_dagster.sql.dialect import parse_expression
     >>> [spark_name(parse_expression(text)) for text in ("t.s.a", "SUM(t.x)", "count(*)", "1", "x + 1")]
@@ -25,5 +25,5 @@ def spark_name(item: exp.Expr) -> str | None:
     if isinstance(argument, exp.Star) and isinstance(item, exp.Count) and not argument.args.get("except_"):
         return "count(1)"
     plain = isinstance(argument, exp.Column) and not isinstance(argument.this, exp.Star)
-    # A second part is a table or a struct, which Spark would print or not.
+    # A qualifier may be a table or a struct, and Spark omits only one of the two from the name.
     return f"{word}({argument.name})" if plain and len(argument.parts) <= 2 else None

@@ -92,7 +92,7 @@ def test_yaml_and_python_make_the_same(folder):
     [
         (["ordres"], "there is no source 'ordres'; did you mean 'orders'?"),
         (["orders", "out"], "'out' is of type sink: it is made, not observed"),
-        (["orders", "prices"], "'prices' is the asset shop/prices, which tells of itself"),
+        (["orders", "prices"], "'prices' is the asset shop/prices, which reports its own materializations"),
     ],
 )
 def test_what_is_no_source_is_refused(folder, sources, words):

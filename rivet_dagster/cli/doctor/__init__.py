@@ -1,1 +1,1 @@
-"""``rivet-dagster doctor``: whether machine, project, storage and Dagster instance are fit for runs."""
+"""``rivet-dagster doctor``: whether the machine, the project, its storage and the Dagster instance are fit for runs."""

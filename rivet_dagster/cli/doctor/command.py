@@ -1,4 +1,4 @@
-"""``rivet-dagster doctor``: everything that is examined, in order, a line each."""
+"""``rivet-dagster doctor``: run all examinations in order and print a line for each finding."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rivet_dagster.project.load import load_project
 
 
 def doctor_command(options: argparse.Namespace) -> int:
-    """Print each finding as soon as it is there; 0 where none is broken, 10 where all that is, is configuration."""
+    """Print each finding as soon as it is known. Return 0 without failures, 10 if all are configuration, else 1."""
     failed = []
     for finding in examine(Path(options.project), options.profile, os.environ):
         print(rendered(finding), flush=True)
@@ -28,7 +28,7 @@ def doctor_command(options: argparse.Namespace) -> int:
 
 
 def examine(root: Path, profile: str | None, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """All findings; no Spark is started, and project and catalogs stay as they were."""
+    """Yield all findings, without starting Spark and without changing the project or its catalogs."""
     yield python()
     yield from packages()
     needs = Needs()
@@ -40,7 +40,7 @@ def examine(root: Path, profile: str | None, environ: Mapping[str, str]) -> Iter
         yield from variables(declared.profile)
         yield from catalogs(declared, root, environ)
         yield from engines(declared.profile, environ)
-        # Only now: it takes seconds to import Dagster.
+        # Imported only here: importing Dagster takes seconds.
         from rivet_dagster.cli.doctor.project import project
 
         findings, needs = project(root, profile)
@@ -51,7 +51,7 @@ def examine(root: Path, profile: str | None, environ: Mapping[str, str]) -> Iter
 
 
 def rendered(finding: Finding) -> str:
-    """A line, and below it what to do.
+    """Return the finding as a line, followed by its remedy on a second line.
 
     >>> print(rendered(Finding("fail", "engine spark", "none is on PATH", "Install one.", "RVT-111")))
     fail  engine spark        RVT-111 none is on PATH

@@ -1,4 +1,4 @@
-"""What only Dagster's own command line tells of an instance."""
+"""Facts about a Dagster instance that only Dagster's own command line reports."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _LIMIT = re.compile(r'^"(?P<pool>.+)": \d+ / (?P<limit>\d+) slots occupied$', re
 
 
 def console_script(name: str) -> list[str]:
-    """The command that runs an installed console script with this Python; its file need not be on PATH."""
+    """Return the command that runs an installed console script with this Python; the script need not be on PATH."""
     return [sys.executable, "-c", _PROGRAM, name]
 
 
 def pool_limits(environ: Mapping[str, str]) -> dict[str, int] | None:
-    """The limits of the pools that have one; None where the instance cannot keep any."""
+    """Return the limits of the pools that have one; None where the instance's storage does not support limits."""
     done = _call(environ, "dagster", "instance", "concurrency", "get", "--all")
     return limits_in(done.stdout) if done.returncode == 0 else None
 
 
 def limits_in(text: str) -> dict[str, int]:
-    """The limits that `dagster instance concurrency get --all` prints.
+    """Parse the output of `dagster instance concurrency get --all`.
 
     >>> limits_in('Concurrency limits:\\n"rivet_spark": 0 / 2 slots occupied\\n')
     {'rivet_spark': 2}
@@ -39,7 +39,7 @@ def limits_in(text: str) -> dict[str, int]:
 
 
 def daemon_lives(environ: Mapping[str, str]) -> bool:
-    """Whether the daemons that the instance needs have all given signs of life lately."""
+    """Return whether all daemons that the instance needs have sent a recent heartbeat."""
     return _call(environ, "dagster-daemon", "liveness-check").returncode == 0
 
 

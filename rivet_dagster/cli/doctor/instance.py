@@ -17,36 +17,36 @@ from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 
 EXAMPLE = "as docs/dagster.yaml does"
 Settings = Mapping[str, Any]
-"""What stands in dagster.yaml."""
+"""The content of dagster.yaml."""
 
 
 def instance(needs: Needs, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """How the instance of ``DAGSTER_HOME`` fits. Dagster opens it, and makes its files where there are none yet."""
+    """Examine the instance of ``DAGSTER_HOME``. Dagster opens it, and creates its files where there are none yet."""
     home = environ.get("DAGSTER_HOME")
     if not home:
         text = "DAGSTER_HOME is not set: what ran is forgotten when the process ends, and nothing limits pools"
         yield doubtful("instance", text, "Set it to a folder with a dagster.yaml in it; docs/dagster.yaml is one.")
         return
     try:
-        found = settings(home)
+        declared = settings(home)
     except RivetError as error:
         yield from broken("instance", error)
         return
-    yield in_order("instance", f"DAGSTER_HOME={home}, storage: {storage(found)}")
-    yield run_monitoring(found)
+    yield in_order("instance", f"DAGSTER_HOME={home}, storage: {storage(declared)}")
+    yield run_monitoring(declared)
     with ThreadPoolExecutor() as threads:
         limits, alive = threads.submit(pool_limits, environ), threads.submit(daemon_lives, environ)
-        yield from pools(found, limits.result(), needs)
-        yield from retention(found, needs)
-        yield from freshness(found, needs)
+        yield from pools(declared, limits.result(), needs)
+        yield from retention(declared, needs)
+        yield from freshness(declared, needs)
         yield daemon(alive.result(), needs)
 
 
 def settings(home: str) -> Settings:
-    """What stands in the ``dagster.yaml`` of ``home``, which Dagster accepts. Raises RVT-124."""
+    """Return the content of the ``dagster.yaml`` of ``home``. Raise RVT-124 where Dagster cannot open the instance."""
     try:
         dg.DagsterInstance.get().dispose()
-    except Exception as error:  # from a driver of any database; its text may hold what is secret
+    except Exception as error:  # of any database driver; its text may hold secrets
         message = f"Dagster cannot open the instance of DAGSTER_HOME={home}: {type(error).__name__}"
         raise RivetError("RVT-124", message) from error
     file = Path(home) / "dagster.yaml"
@@ -54,7 +54,7 @@ def settings(home: str) -> Settings:
 
 
 def storage(settings: Settings) -> str:
-    """Where the instance keeps its runs and events, by kind.
+    """Return the kind of storage in which the instance keeps its runs and events.
 
     >>> storage({"storage": {"postgres": {"postgres_url": "..."}}}), storage({})
     ('postgres', 'sqlite')
@@ -64,7 +64,7 @@ def storage(settings: Settings) -> str:
 
 
 def run_monitoring(settings: Settings) -> Finding:
-    """Whether somebody sees that a run has crashed, and frees the slots of pools that it held."""
+    """Report whether run monitoring detects crashed runs and frees the pool slots that they held."""
     declared = settings.get("run_monitoring") or {}
     remedy = f"Set enabled and free_slots_after_run_end_seconds under run_monitoring, {EXAMPLE}."
     if not declared.get("enabled"):
@@ -75,7 +75,7 @@ def run_monitoring(settings: Settings) -> Finding:
 
 
 def pools(settings: Settings, limits: Mapping[str, int] | None, needs: Needs) -> Iterator[Finding]:
-    """Whether each engine's pool has the limit that the profile gives the engine, and other pools have any."""
+    """Report whether each engine's pool has the limit of the profile, and whether other pools have any limit."""
     if limits is None:
         text = "this instance's storage cannot limit pools: each run starts as many steps as it likes"
         yield doubtful("pools", text, "Run `dagster instance migrate`.")
@@ -83,11 +83,11 @@ def pools(settings: Settings, limits: Mapping[str, int] | None, needs: Needs) ->
     concurrency = settings.get("concurrency") or {}
     default = (concurrency.get("pools") or {}).get("default_limit", concurrency.get("default_op_concurrency_limit"))
     for pool, wanted in needs.pools.items():
-        found = limits.get(pool, default)
-        if found == wanted:
+        limit = limits.get(pool, default)
+        if limit == wanted:
             yield in_order("pools", f"{pool} runs at most {wanted} at once")
             continue
-        has = "has no limit" if found is None else f"has the limit {found}"
+        has = "has no limit" if limit is None else f"has the limit {limit}"
         text = f"{pool} {has}, the profile's concurrency_limit is {wanted}"
         yield doubtful("pools", text, f"dagster instance concurrency set {pool} {wanted}")
     for pool in needs.named:
@@ -97,7 +97,7 @@ def pools(settings: Settings, limits: Mapping[str, int] | None, needs: Needs) ->
 
 
 def retention(settings: Settings, needs: Needs) -> Iterator[Finding]:
-    """Whether the ticks of the project's schedules and sensors are deleted some day."""
+    """Report whether old ticks of the project's schedules and sensors are deleted."""
     if not needs.ticking:
         return
     missing = [kind for kind in ("schedule", "sensor") if not (settings.get("retention") or {}).get(kind)]
@@ -109,7 +109,7 @@ def retention(settings: Settings, needs: Needs) -> Iterator[Finding]:
 
 
 def freshness(settings: Settings, needs: Needs) -> Iterator[Finding]:
-    """Whether somebody looks after the freshness policies of the project."""
+    """Report whether the daemon evaluates the freshness policies of the project."""
     if not needs.fresh:
         return
     count = f"{len(needs.fresh)} asset{'' if len(needs.fresh) == 1 else 's'} with a freshness policy"
@@ -121,7 +121,7 @@ def freshness(settings: Settings, needs: Needs) -> Iterator[Finding]:
 
 
 def daemon(alive: bool, needs: Needs) -> Finding:
-    """Whether Dagster's daemon runs, without which nothing ticks and no run leaves the queue."""
+    """Report whether Dagster's daemon runs; without it there are no ticks and no run leaves the queue."""
     if alive:
         return in_order("daemon", "alive")
     if not needs.running:

@@ -1,4 +1,4 @@
-"""What a project wants of the Dagster instance that runs it."""
+"""The requirements of a project on the Dagster instance that runs it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Needs:
-    """``pools`` are the limits of its engines' pools, ``named`` the pools that joints name besides.
+    """The requirements of a project on its Dagster instance.
 
-    ``ticking`` are its schedules and sensors, ``running`` those that are on from the start; ``fresh`` are the assets
-    with a freshness policy.
+    ``pools`` are the limits of its engines' pools by name, ``named`` the other pools that joints name. ``ticking`` are
+    its schedules and sensors, ``running`` those that run by default; ``fresh`` are the assets with a freshness policy.
     """
 
     pools: Mapping[str, int] = field(default_factory=dict)

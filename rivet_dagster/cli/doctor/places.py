@@ -1,4 +1,4 @@
-"""Where runs read, write and compute: the profile's variables, catalogs and engines."""
+"""The profile: its variables, and the catalogs and engines that runs use."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from rivet_dagster.project.environment import expand, variables_in
 
 
 def variables(profile: Profile) -> Iterator[Finding]:
-    """The ``${VAR}`` of catalogs and engines, without their values; a profile is not read where one is not set."""
-    names = variables_in([*(one.options for one in profile.catalogs), *(one.options for one in profile.engines)])
+    """Report the ``${VAR}`` of catalogs and engines, without values; an unset one already fails loading the profile."""
+    names = variables_in([*(spec.options for spec in profile.catalogs), *(spec.options for spec in profile.engines)])
     if names:
         yield in_order("variables", f"set: {', '.join(names)}")
 
 
 def catalogs(project: Project, root: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """How it stands with each catalog that the joints name, and with the workspace, where any group may store rows."""
+    """Examine each catalog that joints name, and the workspace, in which any group may store rows."""
     published = {joint.catalog for joint in project.joints if joint.type == SINK} | {project.profile.workspace}
     used = published | {joint.catalog for joint in project.joints}
 
@@ -38,7 +38,7 @@ def catalogs(project: Project, root: Path, environ: Mapping[str, str]) -> Iterat
 
 
 def engines(profile: Profile, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """How it stands with each engine."""
+    """Examine each engine."""
 
     def examined(spec: EngineSpec) -> Iterable[Finding]:
         return engine_class(spec.type)(replace(spec, options=expand(spec.options, environ))).examine()
@@ -48,7 +48,7 @@ def engines(profile: Profile, environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _findings(subject: str, examine: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """What ``examine`` finds, or how it fails."""
+    """Yield the findings of ``examine``, or the errors that it raises."""
     try:
         yield from examine()
     except RivetError as error:

@@ -1,4 +1,4 @@
-"""The project: whether it compiles and loads, and what it then needs of a Dagster instance."""
+"""The project: whether it compiles and loads, and what it needs of a Dagster instance."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ _ON = (dg.DefaultScheduleStatus.RUNNING, dg.DefaultSensorStatus.RUNNING)
 
 
 def project(root: Path, profile: str | None) -> tuple[tuple[Finding, ...], Needs]:
-    """What is wrong with the project, and what it needs: nothing where it does not load."""
+    """Return the findings of the project and its needs; a project that does not load has none."""
     try:
-        found = RivetProject.load(root, profile)
-        definitions = build_definitions(found)
+        loaded = RivetProject.load(root, profile)
+        definitions = build_definitions(loaded)
     except RivetError as error:
         return broken("project", error), Needs()
-    assembly = found.assembly
+    assembly = loaded.assembly
     groups = sum(assembly.joint(group.exit).type != SOURCE for group in assembly.fused_groups)
     text = f"profile {assembly.profile}: {_count(len(assembly.joints), 'joint')}, made by {_count(groups, 'step')}"
     warnings = (
-        doubtful("project", str(one).partition("\n")[0], one.remediation or "See `rivet-dagster compile`.")
-        for one in assembly.warnings
+        doubtful("project", str(warning).partition("\n")[0], warning.remediation or "See `rivet-dagster compile`.")
+        for warning in assembly.warnings
     )
-    return (in_order("project", text), *warnings), needs_of(definitions, found)
+    return (in_order("project", text), *warnings), needs_of(definitions, loaded)
 
 
 def needs_of(definitions: dg.Definitions, project: RivetProject) -> Needs:
-    """What the definitions of a project need."""
+    """Return what the definitions of a project need of the instance."""
     ticking: list[Any] = [*(definitions.schedules or ()), *(definitions.sensors or ())]
     specs = definitions.resolve_all_asset_specs()
     limits = {engine_pool(spec.name): concurrency_limit(spec) for spec in project.assembly.engines}
-    steps = [one.op for one in definitions.assets or () if isinstance(one, dg.AssetsDefinition)]
+    steps = [asset.op for asset in definitions.assets or () if isinstance(asset, dg.AssetsDefinition)]
     return Needs(
         pools=limits,
         named=tuple(sorted({step.pool for step in steps if step.pool is not None} - limits.keys())),
         ticking=_names(ticking),
-        running=_names(one for one in ticking if one.default_status in _ON),
+        running=_names(trigger for trigger in ticking if trigger.default_status in _ON),
         fresh=tuple(sorted(spec.key.to_user_string() for spec in specs if spec.freshness_policy is not None)),
     )
 
@@ -57,4 +57,4 @@ def _count(number: int, thing: str) -> str:
 
 
 def _names(definitions: Iterable[Any]) -> tuple[str, ...]:
-    return tuple(sorted(one.name for one in definitions))
+    return tuple(sorted(definition.name for definition in definitions))

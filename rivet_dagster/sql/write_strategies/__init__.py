@@ -1,1 +1,1 @@
-"""What each write strategy makes of a batch and the target before it: queries over the relations of those names."""
+"""The queries of each write strategy, over the relations of the batch and the target."""

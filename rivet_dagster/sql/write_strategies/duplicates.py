@@ -1,7 +1,8 @@
-"""Rows of a batch that share a key: the one that counts, and the keys for which no order decides which one that is.
+"""Deduplication of a batch by key, and detection of ambiguous keys, for which no order decides which row is used.
 
-Rows that are equal in every column count once; of others the one with the greatest order, NULL being the least.
-Everywhere NULL equals NULL. Spark compares no maps, so an order that decides is what a batch with such a column needs.
+Rows that are equal in all columns are one row; of the others the row with the greatest order is used, where NULL is
+the least value. Everywhere NULL equals NULL. Spark cannot compare maps, so a batch with a map column needs an order
+that decides.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from sqlglot import exp
 from rivet_dagster.sql.write_strategies.trees import column, limited, named, over, relation, row_of
 
 SHOWN = 10
-"""How many of the keys without a decision are shown."""
+"""The number of ambiguous keys that are shown."""
 
 
 def latest(source: str, keys: Sequence[exp.Expr], order_by: Sequence[str], columns: Sequence[str]) -> exp.Select:
-    """The ``columns`` of the row that counts for each value of ``keys``, expressions over the relation ``source``.
+    """Return the query of ``columns``, one row for each value of ``keys``, which are expressions over ``source``.
 
-    It holds where ``conflicts`` finds nothing.
+    The result is deterministic if ``conflicts`` returns no rows.
 
     >>> from rivet_dagster.sql.write_strategies.trees import text
     >>> print(text(latest("batch", [column("id")], ["at"], ["id", "at"])))
@@ -32,7 +33,7 @@ def latest(source: str, keys: Sequence[exp.Expr], order_by: Sequence[str], colum
 
 
 def conflicts(source: str, keys: Sequence[exp.Expr], order_by: Sequence[str], columns: Sequence[str]) -> exp.Select:
-    """Up to SHOWN values of ``keys``, under their aliases, that have unequal rows with the greatest order."""
+    """Return the query of up to SHOWN ambiguous ``keys``, under their aliases: unequal rows have the greatest order."""
     rivals = _greatest(exp.Rank(), source, keys, order_by, columns).distinct().subquery("rivals")
     several = exp.GT(this=exp.Count(this=exp.Star(), big_int=True), expression=exp.Literal.number(1))
     shown = [key.copy() for key in keys]
@@ -42,10 +43,10 @@ def conflicts(source: str, keys: Sequence[exp.Expr], order_by: Sequence[str], co
 def _greatest(
     rank: exp.Expr, source: str, keys: Sequence[exp.Expr], order_by: Sequence[str], columns: Sequence[str]
 ) -> exp.Select:
-    """The rows of each key whose ``rank`` is 1, the greatest order first; without an order all rows are alike."""
+    """Return the rows of each key whose ``rank`` is 1, by descending order; without an order all rows are equal."""
     descending = [exp.Ordered(this=column(name), desc=True, nulls_first=False) for name in order_by]
     place = over(rank, _plain(keys), *(descending or _plain(keys)))
-    # As a struct, so that whatever a column is called, `place` is ours.
+    # As a struct, so that no column of the source can be confused with `place`.
     ranked = exp.select(named(row_of(columns), "row"), named(place, "place")).from_(relation(source))
     first = exp.EQ(this=column("place"), expression=exp.Literal.number(1))
     values = [named(column(name, "row"), name) for name in columns]

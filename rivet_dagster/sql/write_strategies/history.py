@@ -1,4 +1,4 @@
-"""The columns of a table that holds a history, by what they are."""
+"""The columns of a table with a history, by role."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from rivet_dagster.model.write_plan import History
 
 VERSION_COLUMNS = {"valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean"}
-"""The fields of a write plan that name the columns of a history beside the batch's, each with its type."""
+"""The fields of a write plan that name the columns that a history adds to the batch's, with their types."""
 
 
 @dataclass(frozen=True)
 class HistoryColumns:
-    """The names of the columns, spelled as the table spells them, and what else the strategy says."""
+    """The names of the columns, in the table's spelling, and the other options of the strategy."""
 
     columns: tuple[str, ...]
     values: tuple[str, ...]
-    """Those of the batch."""
+    """The columns of the batch."""
     keys: tuple[str, ...]
     tracked: tuple[str, ...]
     effective_at: str | None
@@ -29,12 +29,12 @@ class HistoryColumns:
 
     @property
     def untracked(self) -> tuple[str, ...]:
-        """What a row that brings no new version may change in the current one."""
+        """The columns that a row may overwrite in the current version without adding a new version."""
         return without(self.values, (*self.keys, *self.tracked, self.effective_at))
 
 
 def history_of(columns: Sequence[str], plan: History) -> HistoryColumns:
-    """Return the history with ``columns``, or of a batch with ``columns``, as the write plan describes it.
+    """Return the history of a table or batch with ``columns``, as the write plan describes it.
 
     >>> columns = ["ID", "net", "From", "valid_to", "is_current"]
     >>> history = history_of(columns, History(keys=("id",), valid_from="from"))
@@ -65,6 +65,6 @@ def history_of(columns: Sequence[str], plan: History) -> HistoryColumns:
 
 
 def without(names: Iterable[str], others: Iterable[str | None]) -> tuple[str, ...]:
-    """``names`` in their order, but for ``others``."""
+    """Return ``names`` in their order, without ``others``."""
     left_out = set(others)
     return tuple(name for name in names if name not in left_out)

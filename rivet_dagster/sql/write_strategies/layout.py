@@ -1,4 +1,4 @@
-"""Rows laid out so that a later write of one part leaves the files of the others alone."""
+"""Layout of rows in files, so that a later write of one part does not rewrite the files of other parts."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rivet_dagster.sql.partition_filter import Values, starts
 from rivet_dagster.sql.write_strategies.trees import column, limited, named, relation, text
 
 PART = "rivet_part"
-"""The column that says which part a row belongs to; it is not stored."""
+"""The column with the part to which a row belongs; it is not stored."""
 
 MOST_PARTS = 200
-"""A window of more partitions is laid out in parts of several: a condition for each makes the query long."""
+"""The maximum number of parts, as each adds a condition to the query; a longer window has several partitions a part."""
 
 
 def parted(name: str, columns: Sequence[str]) -> tuple[str, Values]:
-    """The rows of the relation ``name``, one part for each combination of values, and the query's parameters.
+    """Return the rows of the relation ``name`` with a part for each combination of values, and the query's parameters.
 
-    By a hash: whatever the values are, it is fit for the name of a folder, and two of them in one part do no harm.
+    The part is a hash, which is valid in the name of a folder whatever the values are; a collision does no harm.
 
     >>> parted("batch", ["day"])
     ('SELECT *, XXHASH64(`day`) AS `rivet_part` FROM `batch`', {})
@@ -30,7 +30,7 @@ def parted(name: str, columns: Sequence[str]) -> tuple[str, Values]:
 
 
 def parted_by_window(name: str, partitions: Partitions, kind: str, window: Window) -> tuple[str, Values]:
-    """The same with a part for each partition of ``window``; ``kind`` is the type of their column.
+    """Return the same with a part for each partition of ``window``; ``kind`` is the type of their column.
 
     >>> regions = Partitions("static", "region", values=("eu", "us"))
     >>> parted_by_window("batch", regions, "string", Window(regions, ("eu", "us")))
@@ -41,16 +41,16 @@ def parted_by_window(name: str, partitions: Partitions, kind: str, window: Windo
     step = -(-len(window.keys) // MOST_PARTS)
     bounds = starts(partitions, kind, window.bounds[step:-1:step])
     moment = column(partitions.column)
-    begun = [exp.cast(exp.GTE(this=moment.copy(), expression=bound), exp.DType.INT) for bound, _ in bounds.values()]
+    has_begun = [exp.cast(exp.GTE(this=moment.copy(), expression=bound), exp.DType.INT) for bound, _ in bounds.values()]
     part: exp.Expr = exp.Literal.number(0)
-    for one in begun:
-        part = exp.Add(this=part, expression=one)
+    for condition in has_begun:
+        part = exp.Add(this=part, expression=condition)
     values = {parameter: value for parameter, (_, value) in bounds.items()}
     return text(exp.select(exp.Star(), named(part, PART)).from_(relation(name))), values
 
 
 def nothing_of(name: str) -> str:
-    """The columns of a relation that has been parted, and no row.
+    """Return the columns of a relation with parts, without the part and without rows.
 
     >>> nothing_of("batch")
     'SELECT * EXCEPT (`rivet_part`) FROM `batch` LIMIT 0'

@@ -1,4 +1,4 @@
-"""Upsert: of the rows that came those that the target lacks, and those that differ from its row of the same key."""
+"""Upsert: the incoming rows that the target lacks, and those that differ from the target's row with the same key."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from rivet_dagster.sql.write_strategies.relations import (
 )
 from rivet_dagster.sql.write_strategies.trees import column, limited, named, relation, same, text
 
-_MATCHED, _THERE = "matched", "rivet_there"
+_MATCHED, _PRESENT = "matched", "rivet_there"
 
 
 def merged(columns: Columns, keys: Sequence[str], batch: str = BATCH) -> str:
-    """The rows of ``batch``, whose keys are distinct, that are to be inserted or take the place of others.
+    """Return the rows of ``batch``, whose keys are distinct, that are to be inserted or to replace others.
 
-    The target is read once, and only what has a key of the batch goes further.
+    The target is read once, and only its rows with a key of the batch are processed further.
 
     >>> print(merged([("id", "int"), ("net", "int")], ["id"]))
     WITH `matched` AS (SELECT `target`.`id`, `target`.`net`, TRUE AS `rivet_there` FROM `target`
@@ -34,16 +34,16 @@ def merged(columns: Columns, keys: Sequence[str], batch: str = BATCH) -> str:
       WHERE `matched`.`rivet_there` IS NULL
         OR NOT (`batch`.`id` IS NOT DISTINCT FROM `matched`.`id` AND `batch`.`net` IS NOT DISTINCT FROM `matched`.`net`)
     """
-    there = named(exp.true(), _THERE)
-    matched = joined(selected(columns, TARGET).select(there), batch, "SEMI", same(keys, [TARGET], [batch]))
+    present = named(exp.true(), _PRESENT)
+    matched = joined(selected(columns, TARGET).select(present), batch, "SEMI", same(keys, [TARGET], [batch]))
     query = joined(selected(columns, batch), _MATCHED, "OUTER", same(keys, [batch], [_MATCHED]))
-    new = exp.Is(this=column(_THERE, _MATCHED), expression=exp.Null())
+    new = exp.Is(this=column(_PRESENT, _MATCHED), expression=exp.Null())
     differs = exp.not_(same_values(columns, batch, _MATCHED))
     return text(query.where(exp.or_(new, differs)).with_(relation(_MATCHED).this, as_=matched))
 
 
 def repeats(name: str, keys: Sequence[str]) -> str:
-    """A row where some key occurs more than once in the relation ``name``.
+    """Return the query of one row if some key occurs more than once in the relation ``name``, else of none.
 
     >>> repeats("batch", ["id"])
     'SELECT COUNT(*) AS `rows` FROM `batch` GROUP BY `id` HAVING COUNT(*) > 1 LIMIT 1'
@@ -54,10 +54,10 @@ def repeats(name: str, keys: Sequence[str]) -> str:
 
 
 def undecided(name: str, columns: Columns, keys: Sequence[str], order_by: Sequence[str]) -> str:
-    """Keys of the relation ``name`` that unequal rows have, of which none is the greatest by ``order_by``."""
+    """Return the query of ambiguous keys of the relation ``name``: unequal rows, with the same ``order_by``."""
     return text(conflicts(name, [column(key) for key in keys], order_by, [c for c, _ in columns]))
 
 
 def decided(name: str, columns: Columns, keys: Sequence[str], order_by: Sequence[str]) -> str:
-    """One row of the relation ``name`` for each key, the greatest by ``order_by``."""
+    """Return the query of one row of the relation ``name`` for each key, the greatest by ``order_by``."""
     return text(latest(name, [column(key) for key in keys], order_by, [c for c, _ in columns]))

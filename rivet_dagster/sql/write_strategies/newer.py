@@ -1,4 +1,4 @@
-"""Of the rows that came those that are newer than all of the target."""
+"""The incoming rows that are newer than all rows of the target."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NEWEST = "newest"
 
 
 def newer(columns: Columns, watermark: str) -> str:
-    """The rows of ``batch`` whose ``watermark`` is greater than the target's greatest; all where that has none.
+    """Return the rows of ``batch`` whose ``watermark`` is greater than its max in the target; all if there is none.
 
     >>> print(newer([("at", "date")], "at"))
     SELECT `batch`.`at` FROM `batch` CROSS JOIN (SELECT MAX(`at`) AS `newest` FROM `target`) AS `target`

@@ -1,7 +1,8 @@
-"""The relations that a strategy's queries read, and what several of the queries say of them.
+"""The relations that the queries of write strategies read, and expressions shared by several queries.
 
-``target`` holds the rows that the write builds upon, ``batch`` those that came, both with the columns that the table
-will have; ``incoming`` what the strategy has made of the batch, ``rest`` the target's rows that may have to go.
+``target`` holds the rows on which the write builds, ``batch`` the incoming rows, both with the columns that the table
+will have. ``incoming`` is the batch as the strategy has transformed it, ``rest`` the target's rows that may have to be
+deleted.
 """
 
 from __future__ import annotations
@@ -15,34 +16,34 @@ from rivet_dagster.sql.write_strategies.trees import column, limited, named, rel
 TARGET, BATCH, INCOMING, REST = "target", "batch", "incoming", "rest"
 
 Columns = Sequence[tuple[str, str]]
-"""Names and the engine's types, in order."""
+"""Pairs of name and engine type, in order."""
 
 
 def selected(columns: Columns, name: str) -> exp.Select:
-    """All ``columns`` of a relation."""
+    """Return the query of all ``columns`` of a relation."""
     return exp.select(*[column(c, name) for c, _ in columns]).from_(relation(name))
 
 
 def joined(query: exp.Select, other: str, how: str, on: exp.Expr) -> exp.Select:
-    """``query`` with a LEFT join of the kind SEMI, ANTI or OUTER."""
+    """Return ``query`` with a LEFT join of the kind SEMI, ANTI or OUTER."""
     return query.join(exp.Join(this=relation(other), side="LEFT", kind=how, on=on))
 
 
 def same_values(columns: Columns, left: str, right: str) -> exp.Expr:
-    """Whether two rows are equal in all ``columns``, NULL to NULL.
+    """Return the condition that two rows are equal in all ``columns``, where NULL equals NULL.
 
-    Spark does not compare maps and variants: as JSON they may differ where only their order does.
+    Spark cannot compare maps and variants, so they are compared as JSON, which may differ where only their order does.
 
     >>> print(text(same_values([("a", "int"), ("m", "map<string,int>")], "l", "r")))
     `l`.`a` IS NOT DISTINCT FROM `r`.`a`
       AND TO_JSON(STRUCT(`l`.`m`)) IS NOT DISTINCT FROM TO_JSON(STRUCT(`r`.`m`))
     """
     pairs = [(_comparable(name, kind, left), _comparable(name, kind, right)) for name, kind in columns]
-    return exp.and_(*[exp.NullSafeEQ(this=one, expression=other) for one, other in pairs])
+    return exp.and_(*[exp.NullSafeEQ(this=ours, expression=theirs) for ours, theirs in pairs])
 
 
 def distinct_values(columns: Sequence[str], name: str, most: int) -> str:
-    """Up to ``most`` different values of ``columns`` together.
+    """Return the query of up to ``most`` distinct combinations of values of ``columns``.
 
     >>> distinct_values(["day"], "incoming", 3)
     'SELECT DISTINCT `day` AS `day` FROM `incoming` LIMIT 3'
@@ -52,7 +53,7 @@ def distinct_values(columns: Sequence[str], name: str, most: int) -> str:
 
 
 def without_value(column_name: str) -> str:
-    """How many rows of ``batch`` have NULL in a column, as ``rows``.
+    """Return the query that counts, as ``rows``, the rows of ``batch`` with NULL in a column.
 
     >>> without_value("at")
     'SELECT COUNT(*) AS `rows` FROM `batch` WHERE `at` IS NULL'
@@ -62,7 +63,7 @@ def without_value(column_name: str) -> str:
 
 
 def count() -> exp.Count:
-    """``COUNT(*)``."""
+    """Return ``COUNT(*)``."""
     return exp.Count(this=exp.Star(), big_int=True)
 
 

@@ -1,14 +1,15 @@
-"""scd2: a history of versions by key, where a batch's rows take their place by the time at which they took effect.
+"""scd2: a history of versions by key, into which a batch's rows are inserted by the time at which they take effect.
 
-A version covers its time from ``valid_from`` until before ``valid_to``; NULL is no end, and marks the current one. What
-stands in the target never moves: its versions only end sooner, or take new values. Rows of a batch mean what they would
-mean one by one, in order of time, and that is what ``changes`` computes for all of them in one sweep over the keys that
-the batch holds: the versions of a key and its new rows in order of time, cut wherever a version begins.
+A version is valid from ``valid_from`` until before ``valid_to``; NULL is an open end, and marks the current version.
+The versions of the target never move: they can only end earlier, or get new values. A batch has the same effect as its
+rows one by one in order of time. ``changes`` computes this for all rows in one pass over the keys of the batch: it
+orders the versions of a key and its new rows by time, and cuts wherever a version begins.
 
-What is not tracked is overwritten in the current version alone, also by a row for the very time at which a version
-begins: else the same batch again could undo in a version of the past what its own later rows had overwritten.
+Untracked columns are overwritten only in the current version, even by a row with exactly the time at which an earlier
+version begins. Otherwise writing the same batch again could undo, in an earlier version, what its own later rows had
+overwritten.
 
-Spark compares no maps: a batch with such a column is refused when the query is analyzed.
+Spark cannot compare maps: a batch with a map column is refused when the query is analyzed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from rivet_dagster.sql.write_strategies.relations import BATCH, TARGET, without_
 from rivet_dagster.sql.write_strategies.trees import column, named, over, relation, row_of, same, text
 
 CHANGE = "rivet_change"
-"""The column of ``changes`` that says what becomes of a row: INSERT or UPDATE."""
+"""The column of ``changes`` with the kind of change of a row: INSERT or UPDATE."""
 
 INSERT, UPDATE = "insert", "update"
 
@@ -33,13 +34,13 @@ _TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect=SPARK)
 
 
 def conflicts(columns: Sequence[str], plan: History) -> str:
-    """A query for up to 10 keys, with their time of effect, for which the batch's rows are unequal and none decides."""
+    """Return the query of up to 10 ambiguous keys, with their effective time, for which the batch's rows differ."""
     names = history_of(columns, plan)
     return text(duplicates.conflicts(BATCH, _identity(names), names.order_by, names.values))
 
 
 def unplaced(effective_at: str) -> str:
-    """A query that counts, as ``rows``, those of the batch whose time of effect is NULL.
+    """Return the query that counts, as ``rows``, the rows of the batch whose effective time is NULL.
 
     >>> unplaced("at")
     'SELECT COUNT(*) AS `rows` FROM `batch` WHERE `at` IS NULL'
@@ -48,11 +49,11 @@ def unplaced(effective_at: str) -> str:
 
 
 def changes(columns: Sequence[str], plan: History) -> str:
-    """A query for the versions that the batch adds to the target (INSERT) or changes in it (UPDATE), and no others.
+    """Return the query of the versions that the batch adds to the target (INSERT) or changes in it (UPDATE).
 
-    Its rows have ``columns``, which are the target's, and CHANGE. ``:run_started_at``, a TIMESTAMP, is when rows take
-    effect that say no time themselves, and when keys are closed that the batch lacks. A version is known by its keys
-    and its ``valid_from``. It holds where ``conflicts`` and ``unplaced`` find nothing.
+    Its rows have the target's ``columns`` and CHANGE. ``:run_started_at``, a TIMESTAMP, is the effective time of rows
+    without one, and the end of keys that are closed because the batch lacks them. A version is identified by its keys
+    and its ``valid_from``. The result is correct if ``conflicts`` and ``unplaced`` find nothing.
     """
     names = history_of(columns, plan)
     moments = _moments(names)
@@ -63,12 +64,12 @@ def changes(columns: Sequence[str], plan: History) -> str:
 
 
 def _moments(names: HistoryColumns) -> exp.Query:
-    """The versions and new rows of the keys concerned: ``key_<n>``, their time ``at``, ``is_new``, and the ``row``.
+    """Return the versions and new rows of the affected keys: ``key_<n>``, the time ``at``, ``is_new``, and the ``row``.
 
-    A version brings its end, ``until``, and ``bound``, the end that it will have if nothing new cuts it; a bound before
-    its beginning is none.
+    A version also has its end, ``until``, and ``bound``, its end unless a new row cuts it earlier; a bound before its
+    beginning is ignored.
     """
-    # As a struct, so that whatever the columns of a row are called, all other names are ours.
+    # As a struct, so that no column of a row can be confused with the other names.
     known = exp.select(
         *_as_keys(column(key, TARGET) for key in names.keys),
         named(column(names.valid_from, TARGET), "at"),
@@ -80,7 +81,7 @@ def _moments(names: HistoryColumns) -> exp.Query:
     found = named(exp.true(), "found")
     present = exp.select(*_as_keys(map(column, names.keys)), found).from_(relation(BATCH)).distinct()
     pairs = zip(names.keys, _keys(names, "present"), strict=True)
-    same_key = exp.and_(*[exp.NullSafeEQ(this=column(key, TARGET), expression=there) for key, there in pairs])
+    same_key = exp.and_(*[exp.NullSafeEQ(this=column(key, TARGET), expression=other) for key, other in pairs])
     side = {"side": "LEFT"} if names.close_missing else {"kind": "INNER"}
     known = known.from_(relation(TARGET)).join(exp.Join(this=present.subquery("present"), on=same_key, **side))
     if names.close_missing:
@@ -106,9 +107,9 @@ def _bound(names: HistoryColumns) -> exp.Expr:
 
 
 def _with_reopened(moments: exp.Query, names: HistoryColumns) -> exp.Query:
-    """A closed key that the batch still holds, but only with rows from before its end, opens again with the run.
+    """Reopen a closed key at the start of the run if the batch holds it, but only with rows from before its end.
 
-    So its last row counts twice: in its own place, and there.
+    Its last row is then used twice: at its own time, and at the reopening.
     """
     keys = _keys(names)
     new_at = exp.If(this=column("is_new"), true=column("at"), false=exp.Null())
@@ -126,12 +127,12 @@ def _with_reopened(moments: exp.Query, names: HistoryColumns) -> exp.Query:
     times = exp.If(
         this=reopens, true=exp.Array(expressions=[at.copy(), again]), false=exp.Array(expressions=[at.copy()])
     )
-    rest = [column(name) for name in ("is_new", "until", "bound", "row")]
-    return exp.select(*keys, named(exp.Explode(this=times), "at"), *rest).from_(known.subquery("known"))
+    others = [column(name) for name in ("is_new", "until", "bound", "row")]
+    return exp.select(*keys, named(exp.Explode(this=times), "at"), *others).from_(known.subquery("known"))
 
 
 def _in_order(moments: exp.Query, names: HistoryColumns) -> exp.Select:
-    """Each moment with the one before it, and with ``closed``, the last end of a version that began by then."""
+    """Return each moment with the one before it, and with ``closed``, the last end of a version that began by then."""
     return exp.select(
         exp.Star(),
         named(over(exp.Lag(this=column("at")), _keys(names), *_ORDER), "previous_at"),
@@ -144,11 +145,11 @@ _ORDER = (column("at"), column("is_new"))
 
 
 def _numbered(moments: exp.Select, names: HistoryColumns) -> exp.Select:
-    """Each moment with the ``number`` of its version in the history of the key.
+    """Return each moment with the ``number`` of its version in the history of the key.
 
-    A version begins with each that the target has, and with a new row that comes first, that differs in what is tracked
-    from what is before it, or that is the first after a version's end. A row for the very time at which a version of
-    the target begins belongs to that one, whatever its values.
+    A version begins with each version of the target, and with a new row that is the first one, that differs in a
+    tracked column from the moment before it, or that is the first after a version's end. A row with exactly the time at
+    which a version of the target begins belongs to that version, whatever its values.
     """
     at, before, closed = column("at"), column("previous_at"), column("closed")
     differs = exp.Not(this=exp.Paren(this=same(names.tracked, ["row"], ["previous"])))
@@ -160,11 +161,11 @@ def _numbered(moments: exp.Select, names: HistoryColumns) -> exp.Select:
 
 
 def _versions(moments: exp.Select, names: HistoryColumns) -> exp.Select:
-    """One row for each version: when it begins, its ``first`` and ``last`` row, and what the target says of it.
+    """Return one row for each version: its beginning, its ``first`` and ``last`` row, and its state in the target.
 
-    ``restated`` is a new row for the very time at which a version of the target begins.
+    ``restated`` is a new row with exactly the time at which a version of the target begins.
     """
-    place = exp.Struct(expressions=[expression.copy() for expression in _ORDER])
+    position = exp.Struct(expressions=[expression.copy() for expression in _ORDER])
     at_its_beginning = exp.and_(column("is_new"), exp.EQ(this=column("previous_at"), expression=column("at")))
     restated = exp.Filter(this=exp.AnyValue(this=column("row")), expression=exp.Where(this=at_its_beginning))
     return (
@@ -174,8 +175,8 @@ def _versions(moments: exp.Select, names: HistoryColumns) -> exp.Select:
             named(exp.LogicalOr(this=exp.Not(this=column("is_new"))), "is_known"),
             named(exp.Max(this=column("until")), "until"),
             named(exp.Max(this=column("closed")), "closed"),
-            named(exp.ArgMin(this=column("row"), expression=place), "first"),
-            named(exp.ArgMax(this=column("row"), expression=place.copy()), "last"),
+            named(exp.ArgMin(this=column("row"), expression=position), "first"),
+            named(exp.ArgMax(this=column("row"), expression=position.copy()), "last"),
             named(restated, "restated"),
         )
         .from_(moments.subquery("numbered"))
@@ -184,7 +185,7 @@ def _versions(moments: exp.Select, names: HistoryColumns) -> exp.Select:
 
 
 def _placed(versions: exp.Select, names: HistoryColumns) -> exp.Select:
-    """Each version with its end, whether it is the ``newest`` and open, and the row ``base`` that it begins with."""
+    """Return each version with its end, whether it is the ``newest`` and open, and the row ``base`` it begins with."""
     begin, closed, keys = column("begin"), column("closed"), _keys(names)
     is_bounded = exp.GT(this=closed, expression=begin)
     bound = exp.If(this=is_bounded, true=closed.copy(), false=exp.Null())
@@ -199,23 +200,23 @@ def _placed(versions: exp.Select, names: HistoryColumns) -> exp.Select:
     is_restated = exp.Not(this=exp.Is(this=column("restated"), expression=exp.Null()))
     differs = exp.Not(this=exp.Paren(this=same(names.tracked, ["restated"], ["first"])))
     base = exp.If(this=exp.and_(is_restated, differs), true=column("restated"), false=column("first"))
-    kept = [column(name) for name in ("begin", "is_known", "until", "first", "last")]
-    found = [named(end, "end"), named(newest, "newest"), named(base, "base")]
-    return exp.select(*kept, *found).from_(versions.subquery("versions"))
+    carried_over = [column(name) for name in ("begin", "is_known", "until", "first", "last")]
+    computed = [named(end, "end"), named(newest, "newest"), named(base, "base")]
+    return exp.select(*carried_over, *computed).from_(versions.subquery("versions"))
 
 
 def _settled(versions: exp.Select, names: HistoryColumns) -> exp.Select:
-    """Each version with its final ``row``: of the newest the untracked columns are those of the last row that came."""
+    """Return each version with its final ``row``: the newest takes its untracked columns from the last row."""
     overwritten = set(names.untracked)
     current = exp.If(this=column("newest"), true=column("last"), false=column("base"))
     chosen = exp.select(exp.Star(), named(current, "current")).from_(versions.subquery("placed"))
     values = [named(column(name, "current" if name in overwritten else "base"), name) for name in names.values]
-    kept = [column(name) for name in ("begin", "end", "is_known", "until", "first")]
-    return exp.select(*kept, named(exp.Struct(expressions=values), "row")).from_(chosen.subquery("chosen"))
+    carried_over = [column(name) for name in ("begin", "end", "is_known", "until", "first")]
+    return exp.select(*carried_over, named(exp.Struct(expressions=values), "row")).from_(chosen.subquery("chosen"))
 
 
 def _changed(versions: exp.Select, names: HistoryColumns) -> exp.Select:
-    """The versions that the target does not have so, with its columns."""
+    """Return the versions that are new or differ from the target's, with the target's columns."""
     begin, end = column("begin"), column("end")
     own = {
         names.valid_from: begin,
@@ -234,7 +235,7 @@ def _changed(versions: exp.Select, names: HistoryColumns) -> exp.Select:
 
 
 def _identity(names: HistoryColumns) -> list[exp.Expr]:
-    """What tells rows of the batch apart: their keys and, where they have one, their time of effect."""
+    """Return what identifies a row of the batch: its keys and, if it has one, its effective time."""
     keys: list[exp.Expr] = [column(key) for key in names.keys]
     return keys if names.effective_at is None else [*keys, named(_effective(names), names.effective_at)]
 

@@ -1,4 +1,4 @@
-"""The rows of the version before that stay: those that no incoming row takes the place of."""
+"""The target's rows that stay: those that no incoming row replaces."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rivet_dagster.sql.write_strategies.trees import same, text
 
 
 def survivors(columns: Columns, identity: Sequence[str], equal_stay: bool = False) -> str:
-    """The rows of ``rest`` whose ``identity`` no row of ``incoming`` has; without an identity all of them.
+    """Return the rows of ``rest`` whose ``identity`` no row of ``incoming`` has; without an identity all of them.
 
-    With ``equal_stay`` a row goes only for one of its identity that differs from it.
+    With ``equal_stay`` a row is removed only if an incoming row of the same identity differs from it.
 
     >>> print(survivors([("id", "int"), ("day", "date")], ["day"]))
     SELECT `rest`.`id`, `rest`.`day` FROM `rest`

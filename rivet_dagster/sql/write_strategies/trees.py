@@ -1,4 +1,4 @@
-"""The parts that the queries of write strategies are put together from."""
+"""Building blocks of the queries of write strategies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rivet_dagster.model.plugins import SPARK
 
 
 def column(name: str, *within: str) -> exp.Expr:
-    """The column ``name`` as it stands, of a relation, or of a struct of a relation, that ``within`` leads to.
+    """Return the column ``name``, unparsed, of the relation, or of the struct of a relation, given by ``within``.
 
     >>> text(column("net")), text(column("a.b", "batch")), text(column("net", "version", "row"))
     ('`net`', '`batch`.`a.b`', '`version`.`row`.`net`')
@@ -20,18 +20,18 @@ def column(name: str, *within: str) -> exp.Expr:
 
 
 def relation(name: str, alias: str | None = None) -> exp.Table:
-    """The relation ``name``."""
+    """Return the relation ``name``."""
     named = exp.TableAlias(this=exp.to_identifier(alias, quoted=True)) if alias is not None else None
     return exp.Table(this=exp.to_identifier(name, quoted=True), alias=named)
 
 
 def named(expression: exp.Expr, name: str) -> exp.Alias:
-    """``expression AS name``."""
+    """Return ``expression AS name``."""
     return exp.Alias(this=expression, alias=exp.to_identifier(name, quoted=True))
 
 
 def limited(query: exp.Select, rows: int) -> exp.Select:
-    """``query`` with a LIMIT, which ``Select.limit`` would make a text of, to be parsed.
+    """Return ``query`` with a LIMIT; ``Select.limit`` would render the number as text and parse it.
 
     >>> text(limited(exp.select(column("id")), 3))
     'SELECT `id` LIMIT 3'
@@ -41,7 +41,7 @@ def limited(query: exp.Select, rows: int) -> exp.Select:
 
 
 def row_of(columns: Sequence[str], *within: str) -> exp.Struct:
-    """The values of ``columns`` as one struct.
+    """Return the values of ``columns`` as one struct.
 
     >>> text(row_of(["id", "net"], "batch"))
     'STRUCT(`batch`.`id` AS `id`, `batch`.`net` AS `net`)'
@@ -50,7 +50,7 @@ def row_of(columns: Sequence[str], *within: str) -> exp.Struct:
 
 
 def same(columns: Sequence[str], left: Sequence[str], right: Sequence[str]) -> exp.Expr:
-    """Whether ``columns`` are equal on both sides; NULL equals NULL, and no columns are always equal.
+    """Return the condition that ``columns`` are equal on both sides; NULL equals NULL, and without columns it is true.
 
     >>> text(same(["id", "net"], ["batch"], ["target"]))
     '`batch`.`id` IS NOT DISTINCT FROM `target`.`id` AND `batch`.`net` IS NOT DISTINCT FROM `target`.`net`'
@@ -60,7 +60,7 @@ def same(columns: Sequence[str], left: Sequence[str], right: Sequence[str]) -> e
 
 
 def over(function: exp.Expr, partition_by: Sequence[exp.Expr], *order: exp.Expr, rows: bool = False) -> exp.Window:
-    """``function`` over the rows of a partition; with ``rows``, over those up to the present one."""
+    """Return ``function`` over the rows of a partition; with ``rows``, over those up to the current one."""
     first_to_this = {"kind": "ROWS", "start": "UNBOUNDED", "start_side": "PRECEDING", "end": "CURRENT ROW"}
     return exp.Window(
         this=function,
@@ -71,5 +71,5 @@ def over(function: exp.Expr, partition_by: Sequence[exp.Expr], *order: exp.Expr,
 
 
 def text(tree: exp.Expr) -> str:
-    """The SQL of a tree, for Spark."""
+    """Return the SQL of a tree, for Spark."""
     return tree.sql(dialect=SPARK)
