@@ -10,11 +10,11 @@ from typing import TypeAlias
 import dagster as dg
 
 from rivet_dagster.definitions.automation.problems import Problems
-from rivet_dagster.definitions.jobs.jobs import jobs_over_everything
+from rivet_dagster.definitions.jobs.over_everything import jobs_over_everything
 from rivet_dagster.definitions.jobs.sweeping import sweep_job
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.schedules.materialization import build_schedule_from_rivet_selection
 from rivet_dagster.definitions.schedules.observation import build_observation_schedule
-from rivet_dagster.definitions.schedules.schedules import build_schedule_from_rivet_selection
 from rivet_dagster.definitions.schedules.sweeping import sweep_schedule
 from rivet_dagster.definitions.sensors.declared import declared_sensor
 from rivet_dagster.errors import RivetError

@@ -10,9 +10,9 @@ import dagster as dg
 
 from rivet_dagster.definitions.assets.rivet_assets import Body, StepSettings, group_body, project_assets
 from rivet_dagster.definitions.block import block_definitions
-from rivet_dagster.definitions.jobs.jobs import jobs_over_everything
+from rivet_dagster.definitions.jobs.over_everything import jobs_over_everything
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources.resources import rivet_executor
+from rivet_dagster.definitions.resources.engines import rivet_executor
 from rivet_dagster.definitions.resources.rivet_resources import rivet_resources
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.execution.progress import Watch

@@ -17,7 +17,7 @@ from rivet_dagster.definitions.metadata.materialization_metadata import (
 )
 from rivet_dagster.definitions.partitions import run_window
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources.resources import open_runtime
+from rivet_dagster.definitions.resources.engines import open_runtime
 from rivet_dagster.definitions.runs.data_version import data_version
 from rivet_dagster.definitions.runs.eviction import read_since
 from rivet_dagster.definitions.runs.failure import failure, rivet_failures, step_failures

@@ -14,7 +14,7 @@ from rivet_dagster.definitions.assets.groups import RivetGroupRun, group_step_na
 from rivet_dagster.definitions.assets.sources import source_assets
 from rivet_dagster.definitions.checks.source_checks import source_checks
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_keys, engine_pool
+from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_pool
 from rivet_dagster.definitions.runs.failure import failure
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.group_run import reads

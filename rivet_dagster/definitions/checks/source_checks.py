@@ -9,7 +9,7 @@ import dagster as dg
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.definitions.checks.check_results import asset_check_result
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_keys, engine_pool, open_runtime
+from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_pool, open_runtime
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.execution.quality.judging import check_source

@@ -12,8 +12,8 @@ from rivet_dagster.definitions.metadata.materialization_metadata import PARTITIO
 from rivet_dagster.definitions.metadata.table_metadata import column_schema
 from rivet_dagster.definitions.partitions import definition_text, partitions_definition, window
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, open_runtime
 from rivet_dagster.definitions.resources.forms import in_form
-from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_keys, open_runtime
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.identity import run_identity
 from rivet_dagster.errors import RivetError

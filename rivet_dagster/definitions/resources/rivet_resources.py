@@ -5,8 +5,8 @@ from __future__ import annotations
 import dagster as dg
 
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.resources.engines import engine_resources
 from rivet_dagster.definitions.resources.io_manager import io_manager_definition
-from rivet_dagster.definitions.resources.resources import engine_resources
 
 
 def rivet_resources(project: RivetProject) -> dict[str, dg.ResourceDefinition]:

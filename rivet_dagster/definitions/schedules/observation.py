@@ -8,7 +8,7 @@ import dagster as dg
 
 from rivet_dagster.compiler.sensors import wrong_observation
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.schedules.schedules import refusals
+from rivet_dagster.definitions.schedules.materialization import refusals
 from rivet_dagster.errors import RivetError
 
 

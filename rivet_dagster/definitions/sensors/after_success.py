@@ -11,7 +11,7 @@ from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.sensors.cursor import cursor, read_cursor, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
-from rivet_dagster.definitions.sensors.watching import target_job
+from rivet_dagster.definitions.sensors.sources_and_targets import target_job
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.origin import Origin
 

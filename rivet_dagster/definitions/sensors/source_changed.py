@@ -10,7 +10,12 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.failure import secrets_redacted
 from rivet_dagster.definitions.sensors.cursor import cursor, read_cursor, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
-from rivet_dagster.definitions.sensors.watching import find_source, find_whole_target, observation, target_job
+from rivet_dagster.definitions.sensors.sources_and_targets import (
+    find_source,
+    find_whole_target,
+    observation,
+    target_job,
+)
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.reading.inputs import data_version
 from rivet_dagster.execution.runtime import Runtime
