@@ -53,7 +53,7 @@ class Tables:
         traits = self.plugins.catalogs.get(spec.type) if spec else None
         told: Iterable[Location] = self.resolved.get((catalog, table), ())
         if spec and traits:
-            where = traits.read_places if is_read else traits.written_places
+            where = traits.read_locations if is_read else traits.written_locations
             told = (*where(spec.options, table), *told)
         # Letter case tells no places apart: some file systems and databases do not either.
         yield from (tuple(map(str.lower, location)) for location in told)
