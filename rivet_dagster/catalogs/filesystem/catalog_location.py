@@ -46,7 +46,7 @@ class CatalogLocation:
         """Return the location that the option ``path`` names, relative to ``root``."""
         if is_remote(path):
             return cls(root, root, path.rstrip("/"))
-        # Links above the tables are resolved here: engines may resolve `..` behind a link in another way than this system.
+        # Links above the tables are resolved here, since engines may resolve `..` behind a link in another way.
         return cls(root, Path(os.path.realpath(root / local_path(path).expanduser())))
 
     def join(self, table: str) -> str:
