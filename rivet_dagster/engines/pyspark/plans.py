@@ -38,7 +38,7 @@ def plan_of_execution(spark: SparkSession, tag: str) -> QueryPlan:
                 page = f"{context.uiWebUrl}/SQL/execution/?id={execution.executionId()}" if context.uiWebUrl else None
                 return QueryPlan(execution.physicalPlanDescription().strip(), page)
         if time.monotonic() > deadline:
-            return QueryPlan("Spark has not noted it", context.uiWebUrl)
+            return QueryPlan("Spark has not recorded the plan", context.uiWebUrl)
         time.sleep(0.02)
 
 
