@@ -1,4 +1,4 @@
-"""Checks of gated sources: steps of their own, which judge a source in place before all that read it."""
+"""Checks of gated sources, as steps that check a source in place before the steps that read it."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 
@@ -17,14 +17,14 @@ from rivet_dagster.model.external_assets import is_external
 
 
 def source_checks(project: RivetProject) -> list[dg.AssetChecksDefinition]:
-    """Return a step for each gated source, which runs before all that read it."""
+    """Return a step for each gated source, which runs before the steps that read the source."""
     gated = (joint for joint in project.assembly.joints if isinstance(joint, SourceJoint) and joint.checks)
     keys = engine_keys(project.assembly)
     return [_gate(project, joint, keys) for joint in gated if _belongs_here(project, joint.name)]
 
 
 def _belongs_here(project: RivetProject, source: str) -> bool:
-    """Return whether the source is selected; of an external asset the first joint that reads it."""
+    """Return whether the source is selected; for an external asset, whether the first joint that reads it is."""
     external = is_external(project.assembly.joint(source))
     first = project.assembly.consumers(source)[:1] if external else (source,)
     return project.selected.issuperset(first)

@@ -16,7 +16,7 @@ JOB = "sweep"
 
 @lru_cache(maxsize=8)
 def sweep_job(project: RivetProject) -> dg.JobDefinition:
-    """Return the job, always the same object for a project: all that start a job must name one object."""
+    """Return the job, the same object with each call for a project: Dagster refuses two jobs of one name."""
 
     @dg.op(description="Removes what runs that died left in the catalogs; a run that lives loses nothing.")
     def sweep_catalogs(context: dg.OpExecutionContext) -> None:
