@@ -15,7 +15,7 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import rivet_executor
 from rivet_dagster.definitions.resources.rivet_resources import rivet_resources
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
-from rivet_dagster.execution.progress import Watch
+from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.loading import without_collector
 from rivet_dagster.model.joint import Joint
 
@@ -53,7 +53,7 @@ def load_definitions(
 
 def build_definitions(
     project: RivetProject,
-    listeners: Sequence[Watch] = (),
+    listeners: Sequence[ProgressListener] = (),
     *,
     body: Body = group_body,
     settings: StepSettings | None = None,

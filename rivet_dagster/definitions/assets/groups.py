@@ -26,7 +26,7 @@ from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up.eviction import evict
 from rivet_dagster.execution.group_run import run_group
-from rivet_dagster.execution.progress import ProgressLines, Watch
+from rivet_dagster.execution.progress import ProgressLines, ProgressListener
 from rivet_dagster.execution.quality.judging import check_published
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
@@ -53,7 +53,7 @@ class RivetGroupRun:
     name: str
     joints: tuple[CompiledJoint, ...]
     given: Mapping[str, MaterializedRef]
-    listeners: Sequence[Watch] = ()
+    listeners: Sequence[ProgressListener] = ()
 
     def run(self, context: dg.AssetExecutionContext) -> Iterator[GroupEvent]:
         """Compute, check and publish the selected joints as one query; yield check results, then materializations.
@@ -66,7 +66,7 @@ class RivetGroupRun:
         keys = {joint.name: project.key(joint.name) for joint in self.joints}
         partitions = self.joints[-1].partitions
         limit = TimeLimit(project.assembly.joint(group.exit))
-        listeners: list[Watch] = [ProgressLines(context.log.info), *self.listeners]
+        listeners: list[ProgressListener] = [ProgressLines(context.log.info), *self.listeners]
         runtime = open_runtime(project, context.resources, listeners, limit.check)
         selected = [name for name, key in keys.items() if key in context.selected_asset_keys]
         if not selected:

@@ -18,7 +18,7 @@ from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys,
 from rivet_dagster.definitions.runs.failure import failure
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.group_run import reads
-from rivet_dagster.execution.progress import Watch
+from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.model.joint import SOURCE
 
 Body = Callable[..., Iterable[Any]]
@@ -88,7 +88,7 @@ def group_body(context: dg.AssetExecutionContext, group: RivetGroupRun) -> Itera
 
 
 def project_assets(
-    project: RivetProject, body: Body, settings: StepSettings | None = None, listeners: Sequence[Watch] = ()
+    project: RivetProject, body: Body, settings: StepSettings | None = None, listeners: Sequence[ProgressListener] = ()
 ) -> list[dg.AssetsDefinition]:
     """Return the selected sources, a multi-asset for the selected joints of each group, and checks of gated sources.
 
@@ -114,7 +114,7 @@ def _group_assets(
     body: Body,
     own: Mapping[str, inspect.Parameter],
     settings: StepSettings,
-    listeners: Sequence[Watch],
+    listeners: Sequence[ProgressListener],
 ) -> dg.AssetsDefinition:
     """Return the multi-asset of the joints of a group that are assets here, without sources."""
     assembly = project.assembly

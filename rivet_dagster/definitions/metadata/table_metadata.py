@@ -1,4 +1,4 @@
-"""A joint as a table: its name, and its columns with the constraints that its gate enforces."""
+"""Table metadata of a joint: its name, and its columns with the constraints that blocking checks enforce."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rivet_dagster.model.schema import Schema
 
 
 def table_name(joint: CompiledJoint) -> str:
-    """Return the name of a stored joint's table, or a source's, as its catalog and table."""
+    """Return the name of the table of a source or a stored joint: its catalog and its table."""
     return f"{joint.catalog}.{joint.table}"
 
 
 def column_schema(columns: Schema, joint: CompiledJoint | None = None) -> dg.TableSchema:
-    """Return the columns of ``joint``, or of a table that is no joint; an unknown type reads ``?``.
+    """Return the schema of ``joint``, or of a table that is not a joint; an unknown type is shown as ``?``.
 
-    Where a blocking check judges all rows of the table a column is not nullable, or unique.
+    A column is marked as not nullable or unique if a blocking check enforces that for all rows of the table.
     """
     judged = [check for check in joint.checks if check.blocking and _judges_all_rows(check, joint)] if joint else []
     filled = _lower(column for check in judged if check.kind == "not_null" for column in check.columns)
@@ -40,7 +40,7 @@ def column_schema(columns: Schema, joint: CompiledJoint | None = None) -> dg.Tab
 
 
 def _judges_all_rows(check: CompiledCheck, joint: CompiledJoint) -> bool:
-    """Return whether a check sees all rows: an assertion sees none of those that its batch is added to."""
+    """Return whether a check judges all rows of the table; an assertion judges only those of the batch."""
     if check.phase == AUDIT or isinstance(joint, SourceJoint):
         return True
     return joint.write_strategy.replaces_all and joint.partitions is None

@@ -16,7 +16,7 @@ from rivet_dagster.compiler.plan_json import read, write
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.engines.registry import concurrency_limit, engine_class
 from rivet_dagster.errors import RivetError
-from rivet_dagster.execution.progress import Watch
+from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.execution.runtime import Runtime, reached
 from rivet_dagster.model.profile import EngineSpec
 
@@ -52,7 +52,7 @@ def engine_resources(project: RivetProject) -> dict[str, dg.ResourceDefinition]:
 def open_runtime(
     project: RivetProject,
     resources: Any,
-    watches: Sequence[Watch] = (),
+    listeners: Sequence[ProgressListener] = (),
     check_interrupt: Callable[[], None] | None = None,
 ) -> Runtime:
     """Return the runtime of a step, whose engines connect through the step's resources.
@@ -68,7 +68,7 @@ def open_runtime(
         for spec in project.assembly.engines
         if (resource := engine_class(spec.type).resource) is not None
     }
-    return Runtime(project.assembly, project.root, connects, watches=watches, check_interrupt=check_interrupt)
+    return Runtime(project.assembly, project.root, connects, listeners=listeners, check_interrupt=check_interrupt)
 
 
 def rivet_executor(project: RivetProject) -> dg.ExecutorDefinition:
