@@ -56,7 +56,7 @@ class ExternalAssets:
 
     def whole(self, path: Sequence[str]) -> tuple[Published, ...]:
         """Return the published versions of all tables of an asset. Raises RVT-401 if there are none."""
-        # When the first partition is published, the table without partitions still exists and counts until it is evicted.
+        # While the first partition is published, the table without partitions exists; it counts until it is evicted.
         one = self.workspace.current(external_table(path))
         if one is not None:
             return (one,)
