@@ -105,20 +105,20 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
     op: Annotated[
         OpSpec | None,
         dg.Resolver.default(
-            description="Settings of the steps: tags, pool, description, backfill_policy. They are named after joints.",
+            description="Settings of the steps: tags, pool, description, backfill_policy. Steps are named after their joints.",
             examples=[{"tags": {"team": "sales"}, "pool": "warehouse"}],
         ),
     ] = None
     executor: Annotated[
         bool,
         dg.Resolver.default(
-            description="Whether the code location gets the executor that the engines ask for. It can have but one."
+            description="Whether the code location gets the executor that the engines require. It can have only one."
         ),
     ] = True
     automation: Annotated[
         bool,
         dg.Resolver.default(
-            description="Whether jobs, schedules and sensors are made. Of several components on one project one should."
+            description="Whether jobs, schedules and sensors are made. If several components load one project, only one should."
         ),
     ] = True
     introspect: Annotated[
