@@ -105,7 +105,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
     op: Annotated[
         OpSpec | None,
         dg.Resolver.default(
-            description="Settings of the steps: tags, pool, description, backfill_policy. Steps are named after their joints.",
+            description="Settings of the steps: tags, pool, description, backfill_policy. They are named after their joints.",
             examples=[{"tags": {"team": "sales"}, "pool": "warehouse"}],
         ),
     ] = None
@@ -118,7 +118,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
     automation: Annotated[
         bool,
         dg.Resolver.default(
-            description="Whether jobs, schedules and sensors are made. If several components load one project, only one should."
+            description="Whether jobs, schedules and sensors are made. Only one component of a project should do so."
         ),
     ] = True
     introspect: Annotated[
