@@ -105,7 +105,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
     op: Annotated[
         OpSpec | None,
         dg.Resolver.default(
-            description="Settings of the steps, which are named after joints: tags, pool, description, backfill_policy.",
+            description="Settings of the steps: tags, pool, description, backfill_policy. They are named after joints.",
             examples=[{"tags": {"team": "sales"}, "pool": "warehouse"}],
         ),
     ] = None
