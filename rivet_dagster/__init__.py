@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from rivet_dagster.definitions.component.component import RivetProjectComponent
     from rivet_dagster.definitions.load import load_definitions
     from rivet_dagster.definitions.project import RivetProject
-    from rivet_dagster.definitions.resources.resources import rivet_executor
+    from rivet_dagster.definitions.resources.engines import rivet_executor
     from rivet_dagster.definitions.resources.rivet_resources import rivet_resources
+    from rivet_dagster.definitions.schedules.materialization import build_schedule_from_rivet_selection
     from rivet_dagster.definitions.schedules.observation import build_observation_schedule
-    from rivet_dagster.definitions.schedules.schedules import build_schedule_from_rivet_selection
     from rivet_dagster.definitions.sensors.after_success import build_after_success_sensor
     from rivet_dagster.definitions.sensors.files import build_files_sensor
     from rivet_dagster.definitions.sensors.source_changed import build_source_changed_sensor
@@ -47,13 +47,13 @@ _HOMES = {
     "build_observation_schedule": "rivet_dagster.definitions.schedules.observation",
     "build_rivet_asset_selection": "rivet_dagster.definitions.assets.asset_selection",
     "build_rivet_asset_specs": "rivet_dagster.definitions.assets.asset_specs",
-    "build_schedule_from_rivet_selection": "rivet_dagster.definitions.schedules.schedules",
+    "build_schedule_from_rivet_selection": "rivet_dagster.definitions.schedules.materialization",
     "build_source_changed_sensor": "rivet_dagster.definitions.sensors.source_changed",
     "build_sweep_sensors": "rivet_dagster.definitions.sensors.sweep",
     "compile_directory": "rivet_dagster.loading",
     "load_definitions": "rivet_dagster.definitions.load",
     "rivet_assets": "rivet_dagster.definitions.assets.rivet_assets",
-    "rivet_executor": "rivet_dagster.definitions.resources.resources",
+    "rivet_executor": "rivet_dagster.definitions.resources.engines",
     "rivet_resources": "rivet_dagster.definitions.resources.rivet_resources",
 }
 

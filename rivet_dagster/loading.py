@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rivet_dagster.catalogs.introspection import introspection, last_told
-from rivet_dagster.catalogs.places import resolved_places
 from rivet_dagster.catalogs.registry import catalog_traits
+from rivet_dagster.catalogs.resolved_locations import resolved_locations
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.registry import engine_traits
@@ -50,8 +50,8 @@ def compile_directory(
         earlier = last_told(project, cache)  # even without `recall`: reading it keeps it in the cache
         if recall:
             introspected = introspected.with_earlier(earlier)
-        places = resolved_places(project, root, environ)
-        plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), cache, introspected, places)
+        locations = resolved_locations(project, root, environ)
+        plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), cache, introspected, locations)
         write_cache(root, cache)
     return plan
 

@@ -1,4 +1,4 @@
-"""The base of all catalogs: places where tables live. What only some of them can do stands in ``capabilities``."""
+"""The base class of all catalogs; what only some catalogs can do is declared in ``capabilities``."""
 
 from __future__ import annotations
 
@@ -16,70 +16,71 @@ from rivet_dagster.model.session_needs import SessionNeeds
 
 
 class Catalog(ABC):
-    """A place where tables live. Constructing one contacts nothing.
+    """Storage for tables. Constructing one contacts nothing.
 
-    Subclasses are found by entry point in the group ``rivet_dagster.catalogs``, named by their ``type``. Whatever else
-    a type can do it says by the classes of ``rivet_dagster.catalogs.capabilities`` that it derives from.
+    Subclasses are found by entry point in the group ``rivet_dagster.catalogs``, named by their ``type``. A subclass
+    declares its further capabilities by also deriving from classes of ``rivet_dagster.catalogs.capabilities``.
     """
 
     name: str
     type: ClassVar[str]
     options: ClassVar[frozenset[str]]
-    """The keys of its declaration, besides ``type``."""
+    """The keys that its declaration may have, besides ``type``."""
     gives: ClassVar[Kinds] = frozenset({Files})
-    """The kinds of relation that its tables are read as, and written as."""
+    """The kinds of relation by which engines read and write its tables."""
 
     @classmethod
     @abstractmethod
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the problems of the values of ``options``: a sentence by key, for a missing one too.
+        """Return what is wrong with the values of ``options``: a sentence for each key, missing keys included.
 
-        A value that still holds ``${`` is not judged.
+        A value with an unexpanded ``${`` is not checked.
         """
 
     @classmethod
     def check_table(
         cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
-        """Return the problems of ``table``, and of the options ``own`` of the joint that reads or writes it.
+        """Return what is wrong with ``table``, and with the options ``own`` of the joint that reads or writes it.
 
-        ``options`` are the catalog's; a value that still holds ``${`` is not judged.
+        ``options`` are the catalog's; a value with an unexpanded ``${`` is not checked.
         """
         return ()
 
     @abstractmethod
     def __init__(self, spec: CatalogSpec, root: Path) -> None:
-        """Take ``spec``, its ``${VAR}`` expanded; ``root`` is the project's directory, where relative paths start.
+        """Take ``spec``, its ``${VAR}`` expanded; relative paths start at ``root``, the project's directory.
 
         Raises RVT-103, RVT-104, RVT-105.
         """
 
     def session_needs(self, engine_type: str) -> SessionNeeds:
-        """Return what sessions of that type of engine need before they start, to reach these tables."""
+        """Return the settings, packages and jars that sessions of that type of engine need to reach these tables."""
         return SessionNeeds()
 
     @abstractmethod
     def relation(self, table: str, options: Mapping[str, Any]) -> Relation:
-        """Return what stands under ``table`` now, as an engine reads it. Raises RVT-403 where nothing does."""
+        """Return the current data of ``table`` as a relation that engines can read. Raises RVT-403 if there is none."""
 
     @abstractmethod
     def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
-        """Return the columns that an engine would find under ``table``; None where only an engine knows them.
+        """Return the columns that an engine would find in ``table``; None if only an engine can determine them.
 
-        A type that only an engine can tell is None. Raises RVT-403.
+        A type that only an engine can determine is None. Raises RVT-403.
         """
 
     @abstractmethod
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
-        """Return a short text that changes when the table's data does, made without an engine. Raises RVT-403."""
+        """Return a short text that changes when the table's data changes. It takes no engine. Raises RVT-403."""
 
     @abstractmethod
     def uri(self, table: str) -> str:
-        """Return where a person finds the table."""
+        """Return the URI at which a person finds the table."""
 
     def examine(self, publishes: bool) -> Iterable[Finding]:
-        """Return whether tables can be read here and, if a project ``publishes`` here, written; all stays as it was.
+        """Return findings about whether tables can be read here and, if a project ``publishes`` here, written.
 
-        No engine is started for it. What no engine is needed to find also names what ``sweep`` would remove.
+        Nothing is changed and no engine is started. The findings also name what ``sweep`` would remove, where that can
+        be found without an engine.
         """
         return ()

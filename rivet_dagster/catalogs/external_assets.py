@@ -1,4 +1,4 @@
-"""The catalog ``dagster``: what other Dagster assets return, as tables of the project's workspace."""
+"""The catalog ``dagster``: the values of external assets, stored as tables of the project's workspace."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class ExternalRows:
 
 @dataclass(frozen=True)
 class ExternalAssets:
-    """The rows of external assets; ``workspace`` is where they are stored.
+    """The rows of external assets, which are stored in the catalog ``workspace``.
 
-    An asset stands in one table or, where it has partitions, in one for each.
+    An asset is stored as one table or, if it has partitions, as one table for each partition.
     """
 
     workspace: HasTargets
@@ -51,7 +51,8 @@ class ExternalAssets:
     def source(self, table: str, window: Window | None = None) -> ExternalRows:
         """Return the rows of the asset whose key is ``table``. Raises RVT-401, RVT-411.
 
-        Of an asset that was materialized with the partitions definition of ``window`` only the window's partitions.
+        If the asset was stored with the partitions definition of ``window``, only the partitions in ``window`` are
+        read.
         """
         return self.rows(key_path(table), self.read(table, window))
 
@@ -63,18 +64,18 @@ class ExternalAssets:
         return self.whole(path)
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
-        """A hash over the versions of its tables. Raises RVT-401."""
+        """Return a hash of the names and versions of its tables. Raises RVT-401."""
         versions = [f"{one.table}/{one.version}" for one in self.whole(key_path(table))]
         return hashlib.sha256("\n".join(versions).encode()).hexdigest()[:16]
 
     def columns(self, table: str, options: Mapping[str, Any]) -> Schema:
-        """Those of all its tables. Raises RVT-401, RVT-411."""
+        """Return the columns of all its tables. Raises RVT-401, RVT-411."""
         path = key_path(table)
         return tuple(Field(*column) for column in _columns(path, self.whole(path)))
 
     def whole(self, path: Sequence[str]) -> tuple[Published, ...]:
-        """Return all stored tables of an asset. Raises RVT-401 where that is nothing."""
-        # The one table is there beside partitions while the first of these comes: until it goes it counts.
+        """Return the published versions of all tables of an asset. Raises RVT-401 if there are none."""
+        # While the first partition is published, the table without partitions exists; it counts until it is evicted.
         one = self.workspace.current(external_table(path))
         if one is not None:
             return (one,)
@@ -87,7 +88,7 @@ class ExternalAssets:
     def partitions(
         self, path: Sequence[str], keys: Collection[str], *, all_of_them: bool = True
     ) -> tuple[Published, ...]:
-        """These partitions of an asset. Raises RVT-401 where there is none, or not all of them though all must be."""
+        """Return partitions of an asset. Raises RVT-401 if none exists or, with ``all_of_them``, if any is missing."""
         tables = self._parts(path)
         versions = {key: self._current(tables.get(ending(key))) for key in keys}
         lacking = [key for key, version in versions.items() if version is None]
@@ -97,9 +98,9 @@ class ExternalAssets:
         return tuple(version for version in versions.values() if version is not None)
 
     def replaced_by(self, path: Sequence[str], part: Part | None) -> tuple[Published, ...]:
-        """What must go when the asset, or one partition of it, has been published.
+        """Return the versions to evict when the asset, or a partition of it, has been published.
 
-        It had no partitions before, or has none any more, or has others now.
+        They exist if the asset had no partitions before, has none any more, or now has another partitions definition.
         """
         current = external_table(path, part)
         tables = [*self._tables(parts_of(path)), external_table(path)]
@@ -109,7 +110,7 @@ class ExternalAssets:
         return tuple(version for version in found if version is not None)
 
     def rows(self, path: Sequence[str], versions: Sequence[Published]) -> ExternalRows:
-        """Return the rows of several versions together. Raises RVT-411."""
+        """Return the rows of several versions, columns matched by name, missing ones NULL. Raises RVT-411."""
         columns = _columns(path, versions)
         relations = [self.workspace.read(version) for version in versions]
         files = [relation for relation in relations if isinstance(relation, Files)]
@@ -119,12 +120,12 @@ class ExternalAssets:
         return ExternalRows(columns, tuple(zip(relations, own, strict=True)))
 
     def _parts(self, path: Sequence[str]) -> dict[str, str]:
-        """The tables of an asset's partitions by the ends of their names."""
+        """Return the tables of an asset's partitions by the ends of their names."""
         prefix = parts_of(path)
         by_ending: dict[str, list[str]] = {}
         for name in self._tables(prefix):
             by_ending.setdefault(name.removeprefix(prefix).partition("_")[2], []).append(name)
-        # Those of a definition that the asset had before go as soon as the new one is there.
+        # Tables of an earlier partitions definition are evicted as soon as one of the new definition is published.
         return {end: max(names, key=self._since) if len(names) > 1 else names[0] for end, names in by_ending.items()}
 
     def _since(self, table: str) -> str:
@@ -147,7 +148,7 @@ def _together(relations: Sequence[Files], columns: Columns, versions: Sequence[P
 
 
 def _columns(path: Sequence[str], versions: Sequence[Published]) -> Columns:
-    """Return the columns of all versions, the wider of two types."""
+    """Return the columns of all versions, each with the wider of two types."""
     columns, *others = dict.fromkeys(version.statistics.columns for version in versions)
     try:
         for other in others:

@@ -1,6 +1,6 @@
-"""What versions were made from, as JSON: in their manifests, and in the marks of withheld ones.
+"""The positions of a version's inputs as JSON, for its manifest and for the mark of a withheld version.
 
-The files of landing zones stand under a name of their own, where the first releases wrote them.
+The consumed files of landing zones have a key of their own, under which the first releases wrote them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def landed_as_json(inputs: Inputs) -> dict[str, Any]:
-    """Return the consumed files of landing zones, as ``inputs_from_json`` reads them."""
+    """Return the consumed files of landing zones by source, in the form that ``inputs_from_json`` reads."""
     return {name: asdict(position) for name, position in inputs.items() if isinstance(position, ConsumedFiles)}
 
 
 def positions_as_json(inputs: Inputs) -> dict[str, Any]:
-    """Return all other positions, as ``inputs_from_json`` reads them.
+    """Return all other positions by joint and source, in the form that ``inputs_from_json`` reads.
 
     >>> positions_as_json({"orders": FilesPosition("5be2")})
     {'orders': {'kind': 'data', 'data_version': '5be2'}}
@@ -45,7 +45,7 @@ def positions_as_json(inputs: Inputs) -> dict[str, Any]:
 
 
 def inputs_from_json(landed: Mapping[str, Any], positions: Mapping[str, Any]) -> dict[str, Position]:
-    """Return the positions by joint and source.
+    """Return the positions of both arguments by joint and source.
 
     >>> inputs_from_json({"orders": {"files": [{"path": "a.csv", "size": 1, "mtime_ns": 2}]}}, {})["orders"].files
     (LandedFile(path='a.csv', size=1, mtime_ns=2),)

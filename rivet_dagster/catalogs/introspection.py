@@ -1,4 +1,4 @@
-"""Asking the catalogs for the columns of the sources: all at once, within a time limit; failures are warnings."""
+"""The columns of the sources, asked of their catalogs in parallel, within a time limit; failures are warnings."""
 
 from __future__ import annotations
 
@@ -26,46 +26,46 @@ from rivet_dagster.model.project import Project
 from rivet_dagster.model.schema import Field, Schema
 
 SECONDS = 10.0
-"""How long all catalogs together may take."""
+"""The time limit for all catalogs together."""
 
 _THREADS = 8
 _Result = TypeVar("_Result")
-_Found = tuple[str, Schema | None]
-"""What a table's columns follow from, and they."""
+_Answer = tuple[str, Schema | None]
+"""The cache key of a table's columns, and the columns."""
 
 
 def introspection(
     project: Project, root: Path, environ: Mapping[str, str], cache: CompileCache, seconds: float = SECONDS
 ) -> Introspection:
-    """The columns of the sources' tables, as their catalogs tell them without an engine.
+    """Return the columns of the sources' tables, as their catalogs determine them without an engine.
 
-    A source that declares its ``schema`` is not asked for. ``cache`` knows the columns of tables whose data has not
-    changed since. Whatever goes wrong, and what takes longer than ``seconds``, is a warning (RVT-318).
+    Sources that declare a ``schema`` are left out. ``cache`` holds the columns of tables whose data has not changed
+    since. A catalog that fails, or takes longer than ``seconds``, leads to a warning (RVT-318).
     """
     known = CompileCache(cache.known)
     sources = _sources(project)
-    asked = [partial(_columns, spec, joint, root, environ, known) for joint, spec in sources]
+    tasks = [partial(_columns, spec, joint, root, environ, known) for joint, spec in sources]
     tables: dict[str, Schema] = {}
     warnings: list[Diagnostic] = []
-    for (joint, spec), found in zip(sources, _at_once(asked, seconds), strict=True):
-        if isinstance(found, tuple):
-            text, schema = found
+    for (joint, spec), answer in zip(sources, _in_parallel(tasks, seconds), strict=True):
+        if isinstance(answer, tuple):
+            text, schema = answer
             fields = [(field.name, field.type) for field in schema or ()]
             cache.put(_LAST_TOLD, _declared(joint, spec), fields)
             if schema is not None:
                 tables[joint.name] = schema
                 cache.put("table", text, fields)
         else:
-            why = f"no answer within {seconds:g} seconds" if found is None else _said(found)
+            why = f"no answer within {seconds:g} seconds" if answer is None else _message(answer)
             warnings.append(joint.origin.diagnostic("RVT-318", f"its columns are unknown: {why}", joint=joint.name))
     return Introspection(tables, tuple(warnings))
 
 
 def last_told(project: Project, cache: CompileCache) -> Introspection:
-    """The columns of the sources' tables as their catalogs told them when they were last asked; none is asked now.
+    """Return the columns of the sources' tables from their catalogs' last answers, which are in the cache.
 
-    They are found by what the source and its catalog declare, with ``${VAR}`` as it is written: neither a catalog nor
-    the environment is looked at.
+    The cache key is what the source and its catalog declare, with ``${VAR}`` unexpanded: no catalog is contacted and
+    the environment is not read.
     """
     tables: dict[str, Schema] = {}
     for joint, spec in _sources(project):
@@ -79,7 +79,7 @@ _LAST_TOLD = "last_told"
 
 
 def _sources(project: Project) -> list[tuple[Joint, CatalogSpec]]:
-    """The sources whose columns a catalog may tell."""
+    """Return the sources whose columns a catalog may know, each with the declaration of its catalog."""
     specs = {spec.name: spec for spec in project.profile.catalogs}
     specs[DAGSTER] = specs[project.profile.workspace]
     return [
@@ -93,22 +93,22 @@ def _declared(joint: Joint, spec: CatalogSpec) -> str:
     return json.dumps((spec.type, spec.options, joint.catalog, joint.table, joint.options), default=str)
 
 
-def _columns(spec: CatalogSpec, joint: Joint, root: Path, environ: Mapping[str, str], known: CompileCache) -> _Found:
+def _columns(spec: CatalogSpec, joint: Joint, root: Path, environ: Mapping[str, str], known: CompileCache) -> _Answer:
     assert joint.table is not None
     _, options = landing_options(joint.options)
     opened = open_catalog(spec, root, environ)
     catalog = ExternalAssets(capable(opened, HasTargets)) if is_external(joint) else opened
     version = catalog.data_version(joint.table, options)
-    place = f"{joint.catalog}.{joint.table}" if is_external(joint) else opened.uri(joint.table)
-    text = json.dumps((spec.type, place, version, options, spec.options), default=str)
+    uri = f"{joint.catalog}.{joint.table}" if is_external(joint) else opened.uri(joint.table)
+    text = json.dumps((spec.type, uri, version, options, spec.options), default=str)
     stored = known.get("table", text)
     if stored is not None:
         return text, tuple(Field(name, kind) for name, kind in stored)
     return text, catalog.columns(joint.table, options)
 
 
-def _at_once(tasks: Sequence[Callable[[], _Result]], seconds: float) -> list[_Result | Exception | None]:
-    """The result of each task, the exception it raised, or None where it has not ended in time."""
+def _in_parallel(tasks: Sequence[Callable[[], _Result]], seconds: float) -> list[_Result | Exception | None]:
+    """Return for each task its result, the exception that it raised, or None if it has not ended in time."""
     waiting: SimpleQueue[int] = SimpleQueue()
     for position in range(len(tasks)):
         waiting.put(position)
@@ -126,7 +126,7 @@ def _at_once(tasks: Sequence[Callable[[], _Result]], seconds: float) -> list[_Re
             except Exception as error:
                 ended.put((position, error))
 
-    # Daemons: a store that never answers must not keep the process from ending.
+    # Daemon threads: storage that never answers must not keep the process from ending.
     for _ in range(min(_THREADS, len(tasks))):
         Thread(target=work, daemon=True).start()
     results: list[_Result | Exception | None] = [None] * len(tasks)
@@ -139,6 +139,6 @@ def _at_once(tasks: Sequence[Callable[[], _Result]], seconds: float) -> list[_Re
     return results
 
 
-def _said(error: Exception) -> str:
-    # Another exception's text may hold a secret of the catalog's options.
+def _message(error: Exception) -> str:
+    # The text of any other exception may contain a secret from the catalog's options.
     return error.diagnostics[0].message if isinstance(error, RivetError) else type(error).__name__

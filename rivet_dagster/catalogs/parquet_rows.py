@@ -16,17 +16,17 @@ SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 
 
 def needs_no_engine(relation: Relation | None) -> TypeGuard[Files]:
-    """Whether the rows can be read here."""
+    """Return whether the rows of a relation can be read without an engine."""
     return isinstance(relation, Files) and relation.format == "parquet"
 
 
 def schema(relation: Files) -> pa.Schema:
-    """The columns, the wider of two types; nothing but footers is read. Raises FileNotFoundError."""
+    """Return the columns, each with the wider of two types, by the footers alone. Raises FileNotFoundError."""
     return _together(_parts(relation))
 
 
 def table(relation: Files) -> pa.Table:
-    """All rows in memory, the columns of its folders matched by name. Raises FileNotFoundError."""
+    """Return all rows in memory; the columns of several folders are matched by name. Raises FileNotFoundError."""
     import pyarrow as pa
 
     found = [part.to_table().cast(_meant(part.schema)) for part in _parts(relation)]
@@ -34,7 +34,7 @@ def table(relation: Files) -> pa.Table:
 
 
 def batches(relation: Files) -> pa.RecordBatchReader:
-    """All rows, a few batches in memory at a time; the columns of folders matched by name. Raises FileNotFoundError."""
+    """Return all rows as ``table`` does, but a few batches in memory at a time. Raises FileNotFoundError."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -42,7 +42,7 @@ def batches(relation: Files) -> pa.RecordBatchReader:
     meant = _together(parts)
 
     def rows() -> Iterator[pa.RecordBatch]:
-        # File by file: a scan of a dataset reads so far ahead that it holds most of a row group several times.
+        # File by file: a scan of a dataset reads ahead so far that it holds most of a row group several times.
         for file in (file for part in parts for file in part.files):
             with pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER) as opened:
                 own = _meant(opened.schema_arrow)
@@ -53,11 +53,11 @@ def batches(relation: Files) -> pa.RecordBatchReader:
 
 
 _BATCH, _BUFFER = 32_768, 2**20
-"""Rows of a batch, and bytes that are read of a column at a time."""
+"""The rows of a batch, and the bytes of a column that are read at a time."""
 
 
 def _together(parts: Sequence[Any]) -> pa.Schema:
-    """The columns of all ``parts``, the wider of two types."""
+    """Return the columns of all ``parts``, each with the wider of two types."""
     import pyarrow as pa
 
     found = [_meant(part.schema) for part in parts]
@@ -65,7 +65,7 @@ def _together(parts: Sequence[Any]) -> pa.Schema:
 
 
 def _with_columns(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """The batch with all columns that are wanted, those that it lacks NULL."""
+    """Return the batch with all ``wanted`` columns; those that it lacks are NULL."""
     import pyarrow as pa
 
     if batch.schema == wanted:
@@ -85,7 +85,7 @@ def _parts(relation: Files) -> list[Any]:
 
 
 def _meant(found: pa.Schema) -> pa.Schema:
-    """Return the types that Spark's own schema tells: it stores an interval of days as a whole number."""
+    """Return the schema with Spark's types: it stores day intervals as integers, and their type in the metadata."""
     import pyarrow as pa
 
     noted = (found.metadata or {}).get(SPARK_SCHEMA)

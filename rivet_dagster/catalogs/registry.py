@@ -20,7 +20,7 @@ from rivet_dagster.project.environment import expand
 
 
 def catalog_class(type_: str) -> type[Catalog]:
-    """The class of a type of catalog. Raises RVT-109.
+    """Return the class of a type of catalog. Raises RVT-109.
 
     >>> catalog_class("filesystem").__name__
     'FilesystemCatalog'
@@ -29,7 +29,7 @@ def catalog_class(type_: str) -> type[Catalog]:
 
 
 def open_catalog(spec: CatalogSpec, root: Path, environ: Mapping[str, str]) -> Catalog:
-    """The catalog that a profile declares for the project in ``root``, its ``${VAR}`` taken from ``environ``.
+    """Return the catalog that a profile declares for the project in ``root``, ``${VAR}`` expanded from ``environ``.
 
     Raises RVT-103, RVT-104, RVT-105, RVT-107, RVT-109.
     """
@@ -37,12 +37,12 @@ def open_catalog(spec: CatalogSpec, root: Path, environ: Mapping[str, str]) -> C
 
 
 def catalog_traits() -> dict[str, CatalogTraits]:
-    """What the compiler needs to know of every installed type."""
+    """Return what the compiler needs to know about each installed type of catalog."""
     return {type_: traits_of(catalog_class(type_)) for type_ in plugins(CATALOGS)}
 
 
 def traits_of(catalog: type[Catalog]) -> CatalogTraits:
-    """Return the facts about a class of catalogs that the compiler needs: what it derives from tells most of them."""
+    """Return what the compiler needs to know about a catalog class; most of it follows from its capabilities."""
     facts: dict[str, Any] = {"gives": catalog.gives}
     if issubclass(catalog, HasTargets):
         facts["strategies"] = modes_of(catalog.write_plans)
@@ -51,5 +51,5 @@ def traits_of(catalog: type[Catalog]) -> CatalogTraits:
     if issubclass(catalog, ListsFiles):
         facts["refuses_listing"] = catalog.refuses_listing
     if issubclass(catalog, TellsLocations):
-        facts |= {"written_places": catalog.written_places, "read_places": catalog.read_places}
+        facts |= {"written_locations": catalog.written_locations, "read_locations": catalog.read_locations}
     return CatalogTraits(options=catalog.options, check=catalog.check, check_table=catalog.check_table, **facts)

@@ -53,7 +53,7 @@ class Tables:
         traits = self.plugins.catalogs.get(spec.type) if spec else None
         known: Iterable[Location] = self.resolved.get((catalog, table), ())
         if spec and traits:
-            where = traits.read_places if is_read else traits.written_places
+            where = traits.read_locations if is_read else traits.written_locations
             known = (*where(spec.options, table), *known)
         # Names that differ only in case are treated as equal, as some file systems and databases do.
         yield from (tuple(map(str.lower, location)) for location in known)

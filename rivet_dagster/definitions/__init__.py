@@ -1,1 +1,4 @@
-"""The only home of dagster: the plan as assets, checks, resources and jobs."""
+"""The plan as Dagster assets, checks, resources, jobs, schedules and sensors.
+
+Only this package and the CLI import dagster.
+"""

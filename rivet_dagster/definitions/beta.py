@@ -1,4 +1,4 @@
-"""Parts of Dagster's public API that it still calls beta, used with open eyes."""
+"""The use of parts of Dagster's public API that are marked as beta."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import dagster as dg
 
 @contextmanager
 def beta_accepted() -> Iterator[None]:
-    """Silence the warning that Dagster gives at each single use: a project has thousands of joints."""
+    """Silence Dagster's BetaWarning, which it repeats with each use, for thousands of joints."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         yield

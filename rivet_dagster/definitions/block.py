@@ -1,4 +1,4 @@
-"""The ``dagster:`` block of rivet.yaml as Dagster's schedules and sensors; each entry calls the public builder."""
+"""The ``dagster:`` block of rivet.yaml as schedules and sensors, each made by its public builder."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TypeAlias
 import dagster as dg
 
 from rivet_dagster.definitions.automation.problems import Problems
-from rivet_dagster.definitions.jobs.jobs import jobs_over_everything
+from rivet_dagster.definitions.jobs.over_everything import jobs_over_everything
 from rivet_dagster.definitions.jobs.sweeping import sweep_job
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.schedules.materialization import build_schedule_from_rivet_selection
 from rivet_dagster.definitions.schedules.observation import build_observation_schedule
-from rivet_dagster.definitions.schedules.schedules import build_schedule_from_rivet_selection
 from rivet_dagster.definitions.schedules.sweeping import sweep_schedule
 from rivet_dagster.definitions.sensors.declared import declared_sensor
 from rivet_dagster.errors import RivetError
@@ -28,17 +28,17 @@ Job: TypeAlias = "dg.JobDefinition | dg.UnresolvedAssetJobDefinition"
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of the block: ``place`` names it in messages, ``make`` builds what it asks for or raises RivetError."""
+    """An entry of the block: ``name`` is its name in messages, ``make`` builds what it declares. Raises RivetError."""
 
-    place: str
+    name: str
     origin: Origin
     make: Callable[[], Sequence[Trigger]]
 
 
 def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definitions:
-    """Return the schedules and sensors of the block, and the job that sweeps; ``jobs`` are the project's others.
+    """Return the schedules and sensors of the block, and the job that sweeps; ``jobs`` are the project's other jobs.
 
-    Raises one RivetError that holds everything wrong with the block, its rules too.
+    Raises one RivetError with all errors of the block, including those of its rules.
     """
     problems = Problems(project.problems)
     settings = project.assembly.dagster
@@ -47,7 +47,7 @@ def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definiti
     jobs_by_name: dict[str, object] = {job.name: job for job in (*jobs, *own)}
     made: list[Trigger] = []
     for entry in _entries(project, own):
-        with problems.of(entry.place, entry.origin):
+        with problems.of(entry.name, entry.origin):
             for trigger in entry.make():
                 if names.setdefault(trigger.name, trigger) is not trigger:
                     _clash(problems, entry, f"there is a schedule or sensor '{trigger.name}' already")
@@ -65,13 +65,13 @@ def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definiti
 
 
 def refuse_problems(project: RivetProject) -> None:
-    """Raise one RivetError that holds everything wrong with the block of a project that has ``problems``."""
+    """Raise one RivetError with all errors of the block, if the project has ``problems``."""
     if project.problems:
         block_definitions(project, jobs_over_everything(project))
 
 
 def _entries(project: RivetProject, sweeps: Sequence[dg.JobDefinition]) -> list[Entry]:
-    """Return the entries of the block; of a part of a project those that make or observe something of it."""
+    """Return the entries of the block; for a part of a project, those that make or observe something of that part."""
     settings = project.assembly.dagster
     return [
         *(
@@ -98,7 +98,7 @@ def _entries(project: RivetProject, sweeps: Sequence[dg.JobDefinition]) -> list[
 
 
 def _is_here(project: RivetProject, target: str) -> bool:
-    """Return whether something of a target is an asset here; an invalid target is refused by its builder."""
+    """Return whether a target selects any asset here; True for an invalid target, which its builder refuses."""
     try:
         return not project.selected.isdisjoint(project.whole.select_made(target))
     except RivetError:
@@ -106,7 +106,7 @@ def _is_here(project: RivetProject, target: str) -> bool:
 
 
 def _sources_here(project: RivetProject, names: Sequence[str]) -> list[str]:
-    """Return the names but those of assets elsewhere."""
+    """Return the names without those of sources that are assets elsewhere."""
     return [name for name in names if name in project.selected or name not in project.whole.selected]
 
 
@@ -150,4 +150,4 @@ def _jobs(trigger: Trigger) -> Sequence[Job]:
 
 
 def _clash(problems: Problems, entry: Entry, message: str) -> None:
-    problems.add(entry.place, entry.origin, "RVT-104", message, remediation="Rename one of them.")
+    problems.add(entry.name, entry.origin, "RVT-104", message, remediation="Rename one of them.")

@@ -10,17 +10,17 @@ import dagster as dg
 
 from rivet_dagster.definitions.assets.rivet_assets import Body, StepSettings, group_body, project_assets
 from rivet_dagster.definitions.block import block_definitions
-from rivet_dagster.definitions.jobs.jobs import jobs_over_everything
+from rivet_dagster.definitions.jobs.over_everything import jobs_over_everything
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources.resources import rivet_executor
+from rivet_dagster.definitions.resources.engines import rivet_executor
 from rivet_dagster.definitions.resources.rivet_resources import rivet_resources
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
-from rivet_dagster.execution.progress import Watch
+from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.loading import without_collector
 from rivet_dagster.model.joint import Joint
 
 GENERATED: Any = object()
-"""Stands for the executor that is made of the engines of the profile."""
+"""The default of ``executor``: the executor that follows from the engines of the profile."""
 
 
 def load_definitions(
@@ -37,11 +37,11 @@ def load_definitions(
     The jobs are ``all`` and, for joints with partitions, ``all_daily`` and the like; the schedules, sensors, automation
     conditions and freshness policies are those of the ``dagster:`` block.
 
-    ``joints`` are added to those in files. ``executor`` takes the place of the one made of the profile's engines, which
-    runs a project on one embedded Spark in one process, and holds others to their ``concurrency_limit``; None leaves it
-    out, for merging with Definitions that have one. Raises one RivetError that holds everything wrong with the project.
-    No engine is started, and no catalog contacted but with ``introspect``, which asks them for the columns of sources
-    that declare none, for 10 seconds at most; a failure is a warning of the plan.
+    ``joints`` are added to those in files. ``executor`` replaces the default one, which runs a project on one embedded
+    Spark in one process, and limits other engines to their ``concurrency_limit``; with None there is no executor, for
+    merging with Definitions that have one. No engine is started. No catalog is contacted, unless ``introspect`` is
+    true: then catalogs are asked for the columns of sources that declare none, for at most 10 seconds, and a failure is
+    a warning of the plan. Raises one RivetError with all errors of the project.
 
     >>> load_definitions("example_repo").resolve_job_def("all").name
     'all'
@@ -53,7 +53,7 @@ def load_definitions(
 
 def build_definitions(
     project: RivetProject,
-    listeners: Sequence[Watch] = (),
+    listeners: Sequence[ProgressListener] = (),
     *,
     body: Body = group_body,
     settings: StepSettings | None = None,
@@ -62,9 +62,9 @@ def build_definitions(
 ) -> dg.Definitions:
     """Return the Definitions of a project; steps in this process call ``listeners`` with the progress of writes.
 
-    ``automation`` are its jobs, and what the ``dagster:`` block declares.
+    With ``automation`` they include its jobs, and the schedules and sensors of the ``dagster:`` block.
     """
-    # First, since it raises everything that is wrong with the block.
+    # First, since it raises all errors of the block.
     own = _automation(project) if automation else dg.Definitions()
     steps = dg.Definitions(
         assets=project_assets(project, body, settings, listeners),

@@ -1,4 +1,4 @@
-"""Partitions as Dagster's definitions, and the window of them that one of its runs covers."""
+"""Partitions as Dagster's partitions definitions, and the window of partitions that a run covers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_TIME: dict[str, Any] = {
 
 @cache
 def partitions_definition(partitions: Partitions) -> dg.PartitionsDefinition[str]:
-    """Return Dagster's definition of the same keys.
+    """Return Dagster's partitions definition with the same keys.
 
     >>> partitions_definition(Partitions("monthly", "day", "2024-01-15", "2024-04-01")).get_partition_keys()
     ['2024-02-01', '2024-03-01']
@@ -39,7 +39,7 @@ def partitions_definition(partitions: Partitions) -> dg.PartitionsDefinition[str
 
 
 def last_whole_partition(definition: dg.TimeWindowPartitionsDefinition, time: datetime, offset: int = 0) -> str | None:
-    """Return the key of the last partition that is over at ``time``, or of the ``offset``-th before; None without one.
+    """Return the key of the last partition that has ended by ``time``, or of the ``offset``-th before it, if any.
 
     >>> days = dg.DailyPartitionsDefinition(start_date="2024-01-01", timezone="Europe/Berlin")
     >>> midnight = datetime(2024, 1, 3, 23, tzinfo=UTC)
@@ -56,7 +56,7 @@ def last_whole_partition(definition: dg.TimeWindowPartitionsDefinition, time: da
 
 
 def definition_text(definition: dg.PartitionsDefinition[str]) -> str:
-    """Return a text that equal definitions share, and different ones do not.
+    """Return a text that is the same for equal definitions only.
 
     >>> days = dg.DailyPartitionsDefinition(start_date="2024-01-01")
     >>> definition_text(days) == definition_text(partitions_definition(Partitions("daily", "day", "2024-01-01")))
@@ -75,9 +75,9 @@ def definition_text(definition: dg.PartitionsDefinition[str]) -> str:
 
 
 def run_window(context: dg.AssetExecutionContext, partitions: Partitions | None) -> Window | None:
-    """Return the partitions that the run covers of the step's joints; None where these have none.
+    """Return the window of partitions that the run covers; None if the step's joints have no partitions.
 
-    Raises RVT-114 where the run names no partition.
+    Raises RVT-114 if the run names no partition.
     """
     if partitions is None:
         return None
@@ -87,13 +87,13 @@ def run_window(context: dg.AssetExecutionContext, partitions: Partitions | None)
 
 
 def window(partitions: Partitions, keys: Sequence[str]) -> Window:
-    """Return the window of ``keys``, which follow one another in time; raises ValueError where they do not."""
+    """Return the window of ``keys``. Raises ValueError if time partitions do not follow one another without gaps."""
     definition = partitions_definition(partitions)
     text = definition_text(definition)
     if not isinstance(definition, dg.TimeWindowPartitionsDefinition):
         return Window(partitions, tuple(keys), definition=text)
     spans = [definition.time_window_for_partition_key(key) for key in keys]
-    # In UTC: Python takes the two times that a clock shows twice for the same.
+    # In UTC, since Python compares the two times of a repeated hour as equal.
     bounds = [(span.start.astimezone(UTC), span.end.astimezone(UTC)) for span in spans]
     for (_, end), (start, _) in pairwise(bounds):
         if end != start:

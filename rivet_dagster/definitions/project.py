@@ -1,4 +1,4 @@
-"""A compiled project as Dagster sees it: the plan, where it lies, and how its joints and checks look."""
+"""RivetProject: a compiled project, with the Dagster specs of its joints and checks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from rivet_dagster.model.joint import SOURCE, Joint
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RivetProject:
-    """A project from which all definitions are made; ``load`` compiles one.
+    """A compiled project, from which all definitions are made; ``load`` compiles one.
 
-    ``assembly`` is its plan, ``root`` the absolute path of its directory, ``specs`` say how its joints and checks look,
-    ``selector`` finds what a selection names. ``selected`` are the joints that are assets here, and sources whose
-    checks are: all of them, but in a ``part``. ``io_manager_key`` is the resource key of the IO manager that loads
-    them. ``problems`` are those of the ``dagster:`` block of rivet.yaml, but for targets, which its builders judge.
+    ``assembly`` is its plan, ``root`` the absolute path of its directory, ``specs`` are the Dagster specs of its joints
+    and checks, and ``selector`` resolves selections of them. ``selected`` are the joints that are assets here, and the
+    sources whose checks are: all joints, except in a ``part``. ``io_manager_key`` is the resource key of their IO
+    manager. ``problems`` are the errors of the ``dagster:`` block of rivet.yaml, without those of targets, which its
+    builders raise.
 
     >>> project = RivetProject.load("example_repo")
     >>> project.key("fleet_age")
@@ -53,11 +54,11 @@ class RivetProject:
     ) -> RivetProject:
         """Compile the project in ``project_dir``; ``joints`` are added to those in files.
 
-        With ``introspect`` the catalogs are asked for the columns of sources, for 10 seconds at most. Without it, and
-        where one does not answer, the columns are those of its last answer.
+        With ``introspect`` the catalogs are asked for the columns of sources, for at most 10 seconds. Without it, or if
+        a catalog does not answer, the columns are those of its last answer.
 
-        Raises one RivetError that holds everything wrong with the project. Where nothing is but the ``dagster:`` block,
-        what is made of the project raises it, together with the targets that select nothing.
+        Raises one RivetError with all errors of the project. If only the ``dagster:`` block is wrong, its errors are
+        raised later, when definitions are made, together with those of its targets.
         """
         root = Path(project_dir).resolve()
         assembly = compile_directory(root, profile, joints=joints, introspect=introspect, recall=True)
@@ -65,7 +66,7 @@ class RivetProject:
 
     @classmethod
     def of(cls, assembly: CompiledAssembly, root: Path, translator: DagsterRivetTranslator) -> RivetProject:
-        """Return the project of a plan; raises what is wrong with it, as ``load`` does."""
+        """Return the project of a plan. Raises the errors of the plan, as ``load`` does."""
         if not assembly.fused_groups:
             assembly.raise_errors()
         translated = asset_specs(assembly, root, translator)
@@ -82,10 +83,10 @@ class RivetProject:
         )
 
     def part(self, select: str | None = None, exclude: str | None = None) -> RivetProject:
-        """Return the project where only what is selected, and not excluded, is an asset; both in Dagster's syntax.
+        """Return the project with only the joints that are selected and not excluded as assets; in Dagster's syntax.
 
-        The other joints are still known: what is selected depends on them, and computes those of its own group in its
-        query. Raises RVT-115, also where nothing is left.
+        The other joints are still known: assets depend on them, and joints of the same group are computed in one query.
+        Raises RVT-115, also if no joint is selected.
 
         >>> sorted(RivetProject.load("example_repo").part("group:fleet", exclude='key:"fleet_age"').selected)
         ['aircraft_usage', 'fleet']
@@ -108,26 +109,26 @@ class RivetProject:
     def apart(self) -> RivetProject:
         """Return the project with an IO manager under a key of its own.
 
-        Parts of one project that are loaded one by one can then stand in one Definitions, where what has one key must
-        be one object.
+        Parts of one project that are loaded separately can then be merged into one Definitions, in which two objects
+        cannot have the same resource key.
         """
         return replace(self, io_manager_key=f"{self.io_manager_key}__{self.names[0]}")
 
     @property
     def joints(self) -> Mapping[dg.AssetKey, str]:
-        """The joints by asset key, each after those that it reads; without sources that are external assets."""
+        """The names of the joints by asset key, in topological order, without sources that are external assets."""
         return self.specs.joints_by_key
 
     @property
     def names(self) -> list[str]:
-        """The selected joints, each after those that it reads."""
+        """The selected joints, in topological order."""
         return [name for name in self.specs.joints if name in self.selected]
 
     def spec(self, joint: str) -> dg.AssetSpec:
-        """Return how a joint looks in Dagster.
+        """Return the asset spec of a joint.
 
-        Raises RVT-306, also for a source that is an external asset, and what is wrong with the rules of the
-        ``dagster:`` block.
+        Raises RVT-306, also for a source that is an external asset, and the errors of the rules of the ``dagster:``
+        block.
         """
         if self.problems:
             raise RivetError.of(self.problems)
@@ -139,7 +140,7 @@ class RivetProject:
     def asset_spec(self, joint: str) -> dg.AssetSpec:
         """Return the spec of an asset that is made or observed here, with the project's IO manager. Raises RVT-306.
 
-        Where it is computed from joints of its group that are no assets here, it depends on what those read, too.
+        If it is computed from joints of its group that are not assets here, it also depends on what those read.
         """
         spec = self.spec(joint)
         behind = self._behind(joint)
@@ -149,7 +150,7 @@ class RivetProject:
         return spec.with_io_manager_key(self.io_manager_key)
 
     def key(self, joint: str) -> dg.AssetKey:
-        """Return a joint's asset key; of a source that is an external asset, the key of that. Raises RVT-306."""
+        """Return the asset key of a joint; for a source that is an external asset, that asset's. Raises RVT-306."""
         return self.specs.keys[self.assembly.joint(joint).name]
 
     def keys(self, joints: Iterable[str]) -> list[dg.AssetKey]:
@@ -157,7 +158,7 @@ class RivetProject:
         return [self.key(joint) for joint in joints]
 
     def check_spec(self, check: CompiledCheck, joint: str) -> dg.AssetCheckSpec:
-        """Return how a check of a joint looks in Dagster."""
+        """Return the spec of a joint's check."""
         return self.specs.checks[joint, check.name]
 
     def check_key(self, check: CompiledCheck, joint: str) -> dg.AssetCheckKey:
@@ -165,7 +166,7 @@ class RivetProject:
         return self.check_spec(check, joint).key
 
     def select(self, text: str) -> tuple[str, ...]:
-        """Return the selected joints, sources too, that a selection in Dagster's syntax names, in topological order.
+        """Return the joints of ``selected``, including sources, that a selection in Dagster's syntax names, in order.
 
         Raises RVT-115.
 
@@ -175,11 +176,11 @@ class RivetProject:
         return tuple(name for name in self.selector.select(text) if name in self.selected)
 
     def select_made(self, text: str) -> tuple[str, ...]:
-        """Return the joints of ``select`` but the sources. Raises RVT-115, also where nothing is left."""
+        """Return the joints of ``select`` without sources. Raises RVT-115, also if there are none."""
         return without_sources(self.assembly, text, self.select(text))
 
     def _behind(self, joint: str) -> list[str]:
-        """Return the joints read by those that a joint is computed from in its group, and that are no assets here."""
+        """Return what is read by the joints of its group that a joint is computed from and that are not assets here."""
         group = self.assembly.joint(joint).group
         behind: set[str] = set()
         ahead = [joint]

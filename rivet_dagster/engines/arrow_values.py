@@ -1,4 +1,4 @@
-"""What a user's function returned, as Arrow rows of types that engines have."""
+"""Values that a user's function returned, as Arrow rows of types that engines support."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _DIGITS = 38
 
 
 def arrow_rows(value: Any) -> pa.RecordBatchReader | None:
-    """The rows of a pyarrow Table, RecordBatch or RecordBatchReader, pandas or polars frame; None for any other value.
+    """Return the rows of a pyarrow Table, RecordBatch or RecordBatchReader, or of a pandas or polars frame, else None.
 
-    A reader is read no faster than its rows are. Nanoseconds are cut to microseconds; a time without a zone stays so.
-    Raises RVT-316, and RVT-505 for what does not fit into columns, which of a reader's rows is found on the way.
+    A reader is read lazily. Nanoseconds are cut to microseconds; a timestamp without a time zone stays one. Raises
+    RVT-316, and RVT-505 for values that do not fit into columns; for a reader, that may be raised while it is read.
     """
     import pyarrow as pa
 
     with convertible(value):
-        found = _reader(value)
-        if found is None:
+        reader = _reader(value)
+        if reader is None:
             return None
-        refuse_repeated(found.schema.names)
-        fields = [field.with_type(storable(field.type)) for field in found.schema]
-        schema = pa.schema(fields, metadata=found.schema.metadata)
+        refuse_repeated(reader.schema.names)
+        fields = [field.with_type(storable(field.type)) for field in reader.schema]
+        schema = pa.schema(fields, metadata=reader.schema.metadata)
 
     def cast() -> Iterator[pa.RecordBatch]:
         with convertible(value):
-            for batch in found:
+            for batch in reader:
                 yield batch.cast(schema, safe=False)
 
     return pa.RecordBatchReader.from_batches(schema, cast())
@@ -41,7 +41,7 @@ def arrow_rows(value: Any) -> pa.RecordBatchReader | None:
 
 @contextmanager
 def convertible(value: Any) -> Iterator[None]:
-    """Turn what pyarrow says of ``value`` in the block into RVT-505."""
+    """Turn errors of pyarrow in the block, which converts ``value``, into RVT-505."""
     import pyarrow as pa
 
     try:
@@ -52,7 +52,7 @@ def convertible(value: Any) -> Iterator[None]:
 
 
 def refuse_repeated(columns: Iterable[str]) -> None:
-    """Raise RVT-316 where two columns have one name; letter case makes no difference.
+    """Raise RVT-316 if several columns have the same name; letter case makes no difference.
 
     >>> refuse_repeated(["id", "name", "ID"])
     Traceback (most recent call last):
@@ -65,7 +65,7 @@ def refuse_repeated(columns: Iterable[str]) -> None:
 
 
 def untyped(columns: Iterable[str]) -> RivetError:
-    """The error of columns that hold nothing but NULL and have no type."""
+    """Return the error for columns that have no type, since they hold nothing but NULL."""
     return RivetError(
         "RVT-503",
         f"{', '.join(columns)}: a column that is nothing but NULL has no type, so it cannot be stored",
@@ -74,12 +74,12 @@ def untyped(columns: Iterable[str]) -> RivetError:
 
 
 def is_a(value: Any, package: str, name: str) -> bool:
-    """Whether ``value`` is of that class or a subclass, without importing what it would take to ask isinstance."""
+    """Return whether ``value`` is an instance of that class, without importing its package as isinstance would."""
     return any(f"{cls.__module__}.".startswith(f"{package}.") and cls.__name__ == name for cls in type(value).__mro__)
 
 
 def storable(type_: Any) -> Any:
-    """The Arrow type nearest to ``type_`` that Spark has one for; raises TypeError where a decimal is too long.
+    """Return the nearest Arrow type that Spark has an equivalent of. Raises TypeError for a decimal that is too long.
 
     >>> import pyarrow as pa
     >>> storable(pa.list_(pa.dictionary(pa.int8(), pa.string())))

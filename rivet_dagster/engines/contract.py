@@ -1,4 +1,4 @@
-"""What every engine can do: read relations, run one query, write its result, answer small questions."""
+"""The interface of all engines: reading relations, running queries, and writing their results."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Frame = Any
-"""The engine's own lazy result; nobody outside the engine looks into it."""
+"""The engine's own lazy result, opaque to everything outside the engine."""
 
 
 @dataclass(frozen=True)
 class Typed:
-    """The value of a parameter that is bound with this type, written as Spark's SQL does."""
+    """The value of a parameter, and the type that it is bound with, as Spark's SQL writes it."""
 
     value: Any
     type: str
@@ -35,7 +35,7 @@ class Typed:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a write has come. Stages and tasks are those that the engine has begun, so their totals may grow.
+    """The progress of a write. Only stages that the engine has begun are counted, so the totals may grow.
 
     >>> Progress(stages_done=1, stages=2, tasks_done=240, tasks=800, seconds=20).percent
     30
@@ -46,19 +46,19 @@ class Progress:
     tasks_done: int
     tasks: int
     seconds: float
-    """Since the write began."""
+    """Seconds since the write began."""
 
     @property
     def percent(self) -> int:
-        """The part of the tasks that is done; below 100 until all are."""
+        """The percentage of the tasks that is done, rounded down, so that it is below 100 until all are."""
         return 100 * self.tasks_done // self.tasks
 
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """How the engine computes a query, in its own words.
+    """The engine's own text of how it computes a query.
 
-    ``ui`` is the address where a person watches the engine; None where it has none, or does not tell.
+    ``ui`` is the URL of the query, or of the engine, in the engine's web UI; None if there is none, or it is not known.
     """
 
     text: str
@@ -67,10 +67,10 @@ class QueryPlan:
 
 @dataclass(frozen=True)
 class DagsterResource:
-    """The Dagster resource through which an engine connects, as plain data: nothing is imported to describe it.
+    """The Dagster resource through which an engine connects, described as plain data, without importing it.
 
     ``class_path`` names the class ("package.module:Class"), which is constructed with the engine's
-    ``resource_arguments``; its attribute ``connection`` is what the engine takes as ``connect``.
+    ``resource_arguments``; its attribute ``connection`` is what the engine's ``connect`` returns.
     """
 
     class_path: str
@@ -78,9 +78,9 @@ class DagsterResource:
 
 
 class EngineSession(ABC):
-    """One isolated piece of work: views registered here are seen by no other session.
+    """An isolated session: no other session sees the views that are registered in it.
 
-    A context manager that closes itself; ``close`` can be called by itself, and again.
+    As a context manager it closes itself; ``close`` can also be called directly, and more than once.
     """
 
     def __enter__(self) -> Self:
@@ -93,33 +93,33 @@ class EngineSession(ABC):
 
     @abstractmethod
     def load(self, relation: Relation, projection: Projection | None = None) -> Frame:
-        """Return a frame that reads ``relation`` in place. Raises RVT-519 for a kind that the engine does not read."""
+        """Return a frame that reads ``relation`` in place. Raises RVT-519 for a kind that the engine cannot read."""
 
     @abstractmethod
     def register(self, name: str, frame: Frame) -> None:
-        """Give ``frame`` a name that queries of this session can use; letter case makes no difference.
+        """Register ``frame`` as a view that queries of this session can use; letter case makes no difference.
 
-        Frames that were made with an earlier meaning of the name keep that.
+        Frames that were made while the name had another meaning are not affected.
         """
 
     @abstractmethod
     def views(self) -> AbstractContextManager[None]:
-        """Begin a scope of names: those registered in the block are dropped at its end.
+        """Begin a scope of views: those registered in the block are dropped at its end.
 
-        A name that was there before then means again what it did. Scopes may stand within one another.
+        Views that they replaced are restored then. Scopes may be nested.
         """
 
     @abstractmethod
     def query(self, sql: str, parameters: Mapping[str, Any] | None = None) -> Frame:
-        """Return the lazy result of one query, as written; ``:name`` in it stands for a value of ``parameters``.
+        """Return the lazy result of a query, which is run as written; ``:name`` stands for a value of ``parameters``.
 
-        A value that is ``Typed`` is bound as what it says, any other as what the engine takes it for.
-        Raises RVT-503 with the engine's own message and, as ``line``, the line of ``sql`` that it means.
+        A ``Typed`` value is bound with its type, any other with the type that the engine infers. Raises RVT-503 with
+        the engine's own message and, as ``line``, the line of ``sql`` that the message refers to.
         """
 
     @abstractmethod
     def union_by_name(self, frames: Sequence[Frame]) -> Frame:
-        """Return all rows of ``frames`` whose columns have the same names."""
+        """Return all rows of ``frames``, whose columns have the same names and are matched by them."""
 
     @abstractmethod
     def columns(self, frame: Frame) -> tuple[tuple[str, str], ...]:
@@ -127,13 +127,13 @@ class EngineSession(ABC):
 
     @abstractmethod
     def schema(self, frame: Frame) -> str:
-        """Return all that is known of a frame's columns, as the option ``schema`` of files takes it."""
+        """Return the full schema of a frame, in the form of the option ``schema`` of ``Files``."""
 
     @abstractmethod
     def explain(self, frame: Frame) -> Callable[[], QueryPlan]:
-        """Find out how ``frame`` is computed by the write that comes next; what this returns tells it after that.
+        """Return a function that, after the next write, returns how ``frame`` was computed by it.
 
-        No row is read for it. Calling it raises RVT-503, RVT-510.
+        No row is read for it. The returned function raises RVT-503, RVT-510.
         """
 
     @abstractmethod
@@ -146,19 +146,20 @@ class EngineSession(ABC):
     ) -> None:
         """Run the frame's query once and append its rows to ``target``.
 
-        No file holds rows with two different values of ``split_by``, a column of the frame that is not stored; a frame
-        without rows leaves no file then.
-        ``progress`` is called from this thread, about once a second as soon as tasks run; a write that is quicker never
-        calls it, and one that called it calls it a last time with everything done. No number of a call is below that of
-        the call before. What it raises stops the write. Raises RVT-503, and RVT-519 for a kind that the engine does not
-        write.
+        No file holds rows with two different values of ``split_by``, a column of the frame that is not stored; with
+        ``split_by``, a frame without rows leaves no file.
+
+        ``progress`` is a listener. It is called from this thread, about once a second as soon as tasks run, and, if it
+        was ever called, a last time with everything done; a quicker write never calls it. No number decreases from one
+        call to the next. An exception that it raises stops the write. Raises RVT-503, and RVT-519 for a kind that the
+        engine cannot write.
         """
 
     @abstractmethod
     def rows(
         self, sql: str, parameters: Mapping[str, Any] | None = None, timeout: float | None = None
     ) -> list[dict[str, Any]]:
-        """Return the few rows of a small answer; ``timeout`` in seconds. Raises RVT-503, TimeoutError."""
+        """Return the rows of a query with a small result; ``timeout`` in seconds. Raises RVT-503, TimeoutError."""
 
     @abstractmethod
     def batches(self, frame: Frame) -> pa.RecordBatchReader:
@@ -170,14 +171,14 @@ class EngineSession(ABC):
 
     @abstractmethod
     def from_value(self, value: Any) -> Frame | None:
-        """Return a frame over what a Python joint returned; None for a kind of value that it does not know.
+        """Return a frame over a value that a Python joint returned; None for a type of value that is not supported.
 
-        Raises RVT-316 for columns of one name, RVT-505 for what does not fit into columns.
+        Raises RVT-316 for columns of the same name, RVT-505 for values that do not fit into columns.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Forget the session's views and stop what it still runs."""
+        """Drop the session's views and stop the queries that it is still running."""
 
 
 class Engine(ABC):
@@ -188,29 +189,29 @@ class Engine(ABC):
 
     type: ClassVar[str]
     options: ClassVar[frozenset[str]]
-    """The keys of its declaration, besides name, type, catalogs and concurrency_limit."""
+    """The keys that its declaration may have, besides name, type, catalogs and concurrency_limit."""
     reads: ClassVar[Kinds]
-    """The kinds of Relation that its sessions load."""
+    """The kinds of Relation that its sessions can load."""
     writes: ClassVar[Kinds]
-    """The kinds of Relation that its sessions write to."""
+    """The kinds of Relation that its sessions can write to."""
     dialect: ClassVar[str]
-    """The SQL that its sessions take, by sqlglot's name for it."""
+    """The SQL dialect of its sessions, by sqlglot's name for it."""
     default_concurrency: ClassVar[int] = 1
-    """How many groups run on it at once where the profile does not say."""
+    """How many groups may run on it at once, unless the profile says."""
     resource: ClassVar[DagsterResource | None] = None
-    """The Dagster resource through which steps connect; None where sessions connect by themselves."""
+    """The Dagster resource through which steps connect; None if sessions connect by themselves."""
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return what is wrong with the values of ``options``: a sentence by key, for a missing one too.
+        """Return what is wrong with the values of ``options``: a sentence for each key, missing keys included.
 
-        A value that still holds ``${`` is not judged.
+        A value with an unexpanded ``${`` is not checked.
         """
         return {}
 
     @classmethod
     def embedded(cls, spec: EngineSpec) -> bool:
-        """Return whether the engine runs inside the process that uses it, so that one should run all its groups."""
+        """Return whether the engine runs inside the process that uses it, which then should run all groups."""
         return False
 
     @abstractmethod
@@ -223,34 +224,34 @@ class Engine(ABC):
     ) -> None:
         """Take ``spec`` with ``${VAR}`` expanded.
 
-        ``connect`` gives the underlying connection (default: the engine's own). ``check_interrupt`` is called before
-        each action of a session, and about once a second while one runs: what it raises stops the action. ``needs`` are
-        those of the catalogs that the engine reaches. Raises RVT-103, RVT-104, RVT-105, RVT-126.
+        ``connect`` returns the underlying connection (default: the engine makes its own). ``check_interrupt`` is called
+        before each action of a session, and about once a second while one runs; an exception that it raises stops the
+        action. ``needs`` are those of the catalogs that the engine reaches. Raises RVT-103, RVT-104, RVT-105, RVT-126.
         """
 
     def resource_arguments(self) -> Mapping[str, Any]:
-        """Return the arguments that the class of ``resource`` is constructed with."""
+        """Return the keyword arguments with which the class of ``resource`` is constructed."""
         return {}
 
     @abstractmethod
     def session(self) -> EngineSession:
-        """Begin an isolated session; the engine itself starts at the first.
+        """Begin an isolated session; the engine itself starts with the first one.
 
         Raises RVT-111, RVT-112, RVT-123, RVT-502, RVT-506.
         """
 
     def examine(self) -> Iterable[Finding]:
-        """Return whether it could start in this process, found without starting it."""
+        """Return findings about whether the engine could start in this process, without starting it."""
         return ()
 
 
 def cannot_read(engine: str, relation: Relation) -> RivetError:
-    """Return RVT-519 for a relation that sessions of this type of engine do not load."""
+    """Return RVT-519 for a relation that this type of engine cannot read."""
     return RivetError("RVT-519", f"the engine {engine} does not read {_kind(relation)}")
 
 
 def cannot_write(engine: str, target: Relation) -> RivetError:
-    """Return RVT-519 for a relation that sessions of this type of engine do not write to."""
+    """Return RVT-519 for a relation that this type of engine cannot write."""
     return RivetError("RVT-519", f"the engine {engine} does not write {_kind(target)}")
 
 

@@ -11,7 +11,7 @@ from rivet_dagster.model.profile import EngineSpec
 
 
 def engine_class(type_: str) -> type[Engine]:
-    """The class of a type of engine. Raises RVT-109.
+    """Return the class of a type of engine. Raises RVT-109.
 
     >>> engine_class("pyspark").__name__
     'PySparkEngine'
@@ -20,7 +20,7 @@ def engine_class(type_: str) -> type[Engine]:
 
 
 def concurrency_limit(spec: EngineSpec) -> int:
-    """How many groups of an engine run at once: what the profile says, else what its plugin does. Raises RVT-109.
+    """Return how many groups may run on an engine at once, by the profile or else by its plugin. Raises RVT-109.
 
     >>> concurrency_limit(EngineSpec("spark", "pyspark"))
     1
@@ -29,9 +29,9 @@ def concurrency_limit(spec: EngineSpec) -> int:
 
 
 def engine_traits() -> dict[str, EngineTraits]:
-    """What the compiler needs to know of every installed type."""
+    """Return what the compiler needs to know about each installed type of engine."""
     classes = {type_: engine_class(type_) for type_ in plugins(ENGINES)}
     return {
-        type_: EngineTraits(found.options, found.check, found.reads, found.writes, found.dialect)
-        for type_, found in classes.items()
+        type_: EngineTraits(class_.options, class_.check, class_.reads, class_.writes, class_.dialect)
+        for type_, class_ in classes.items()
     }

@@ -1,4 +1,4 @@
-"""Views in scopes: what an engine's session needs to give names back when a block ends."""
+"""Nested scopes of views, for the sessions of engines."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 class ScopedViews:
-    """The views of a session by name, in scopes within one another; letter case makes no difference.
+    """The views of a session by name, in nested scopes; letter case makes no difference.
 
-    ``bind`` gives a frame a name, whatever the name meant before; ``unbind`` drops a name.
+    ``bind`` makes or replaces the view of a name; ``unbind`` drops it.
 
     >>> names = {}
     >>> views = ScopedViews(names.__setitem__, names.__delitem__)
@@ -30,24 +30,24 @@ class ScopedViews:
         self._scopes: list[dict[str, tuple[str, Any]]] = [{}]
 
     def register(self, name: str, frame: Any) -> None:
-        """Give ``frame`` a name until the innermost scope ends."""
+        """Make a view of ``frame`` until the innermost scope ends."""
         self._bind(name, frame)
         self._scopes[-1][name.lower()] = name, frame
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Drop the names registered in the block at its end, and give back those that they stood before."""
+        """Drop the views registered in the block at its end, and restore those that they replaced."""
         self._scopes.append({})
         try:
             yield
         except BaseException:
-            with suppress(Exception):  # what failed in the block is what the user must see
+            with suppress(Exception):  # the block's own error is the one that the user must see
                 self._end_scope()
             raise
         self._end_scope()
 
     def clear(self) -> None:
-        """Drop all names."""
+        """Drop all views."""
         while self._scopes[0]:
             _, (name, _) = self._scopes[0].popitem()
             self._unbind(name)

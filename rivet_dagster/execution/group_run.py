@@ -33,11 +33,11 @@ def run_group(
 ) -> GroupResult:
     """Run the ``selected`` joints of a group, each exit among them as one query.
 
-    ``identity`` names the run and is stored with what it publishes; ``given`` are handles on joints of other groups;
-    ``unjudged_sources`` are gated sources that nobody has judged in this run: those of them that the selected joints
-    read are, before anything is read. ``window`` are the partitions that the run covers, of a group that has some.
-    Whatever goes wrong leaves what was published as it was. Raises RivetError; a gate that fails is no exception
-    but a result.
+    ``identity`` names the run and is stored with the version that it publishes; ``given`` are handles on joints of
+    other groups. ``unjudged_sources`` are gated sources whose checks have not been evaluated in this run: those that
+    the selected joints read are judged first. ``window`` holds the partitions that the run covers, if the group has
+    partitions. If the run fails, what was published stays as it was. Raises RivetError; a gate that fails is reported
+    in the result, not raised.
     """
     group = runtime.assembly.group(group_name)
     clock = PhaseClock()
@@ -49,12 +49,12 @@ def run_group(
 
 def _run(run: ThisRun, selected: set[str], identity: str, unjudged_sources: Iterable[str]) -> GroupResult:
     runtime, group, clock = run.runtime, run.group, run.clock
-    ends = exits(runtime, group, selected)
-    read = reads(runtime.assembly, group, ends)
+    exit_names = exits(runtime, group, selected)
+    read = reads(runtime.assembly, group, exit_names)
     _judge_sources(run, [name for name in unjudged_sources if name in read])
     counted: dict[str, int] = {}
     result = GroupResult(group.name, clock.seconds)
-    for exit_name in ends:
+    for exit_name in exit_names:
         with placed(runtime.assembly.joint(exit_name)):
             if exit_name == group.exit:
                 result = publish_exit(run, identity)
@@ -68,20 +68,20 @@ def _run(run: ThisRun, selected: set[str], identity: str, unjudged_sources: Iter
 
 
 def exits(runtime: Runtime, group: FusedGroup, selected: set[str]) -> tuple[str, ...]:
-    """The selected joints that no selected joint of the group depends on, in order."""
+    """Return the selected joints that no other selected joint of the group depends on, in order."""
     covered: set[str] = set()
-    found = []
+    names = []
     for name in reversed(group.joints):
         joint = runtime.assembly.joint(name)
         if name in selected and name not in covered:
-            found.append(name)
+            names.append(name)
         if name in selected or name in covered:
             covered.update(joint.upstream)
-    return tuple(reversed(found))
+    return tuple(reversed(names))
 
 
 def reads(assembly: CompiledAssembly, group: FusedGroup, names: Iterable[str]) -> set[str]:
-    """The joints outside the group that it takes to compute, and to judge, these joints of it."""
+    """Return the joints outside of the group that are needed to compute and to judge ``names``, joints of the group."""
     needed = set(names)
     judged_with = {r for name in needed for check in assembly.joint(name).checks for r in check.reads}
     for name in reversed(group.joints):
@@ -91,13 +91,13 @@ def reads(assembly: CompiledAssembly, group: FusedGroup, names: Iterable[str]) -
 
 
 def _plans_hold_values(assembly: CompiledAssembly, group: FusedGroup) -> bool:
-    """Whether plans would show a value that may not be shown: the watermark that is bound in a query."""
-    later = (cte.incremental for cte in group.ctes)
-    return not assembly.shows_row_values(group.name) and any(one and one.watermark for one in later)
+    """Return whether query plans would show a value that must not be shown: the watermark that a query binds."""
+    texts = (cte.incremental for cte in group.ctes)
+    return not assembly.shows_row_values(group.name) and any(text and text.watermark for text in texts)
 
 
 def _count_inner(run: ThisRun, exit_name: str) -> int:
-    """Compute an inner joint that a partial run ends with, count its rows, and keep none of them."""
+    """Compute an inner joint that is an exit of a partial run, and count its rows, which are not published."""
     catalog = run.runtime.target_catalog(run.runtime.assembly.workspace)
     with run.clock.phase(BRANCH):
         transaction = catalog.begin(exit_name, run.session)

@@ -11,14 +11,14 @@ PHASES = (BRANCH, CONFIG, WRITE, QUALITY, PUBLISH, CLEAN_UP)
 
 
 class PhaseClock:
-    """Seconds spent in each phase; a phase entered twice adds up."""
+    """The seconds spent in each phase, summed up if a phase is entered more than once."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = dict.fromkeys(PHASES, 0.0)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the time of the block to ``name``."""
+        """Add the time of the block to the phase ``name``."""
         started = time.perf_counter()
         try:
             yield

@@ -1,4 +1,4 @@
-"""Telling of writes that last, in lines at a pace that a person can read."""
+"""Listeners for the progress of writes, and one that writes lines at a pace that a person can read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rivet_dagster.engines.contract import Progress
 FIRST_SECONDS = 5.0
 GREATEST_STEP = 60.0
 
-Watch = Callable[[str, Progress], None]
-"""Told, by a joint's name, how far the write of its rows has come."""
+ProgressListener = Callable[[str, Progress], None]
+"""A function that is called with the name of a joint and the progress of the write of its rows."""
 
 
 class ProgressLines:
-    """A ``Watch`` that writes a line after 5, 10, 20, 40 and 80 seconds of a write, then one a minute."""
+    """A ``ProgressListener`` that writes a line after 5, 10, 20, 40 and 80 seconds of a write, then one a minute."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
@@ -29,7 +29,7 @@ class ProgressLines:
 
 
 def progress_line(name: str, progress: Progress) -> str:
-    """How far it is, in words.
+    """Return the progress as a line of text.
 
     >>> progress_line("daily_report", Progress(3, 5, 240, 800, 20.4))
     'daily_report: 3 of 5 stages, 240 of 800 tasks (30%), 20 s'
@@ -40,7 +40,7 @@ def progress_line(name: str, progress: Progress) -> str:
 
 
 def _next(due: float, seconds: float) -> float:
-    """The first of the times after ``seconds``.
+    """Return the first time after ``seconds`` at which a line is due.
 
     >>> _next(5.0, 5.1), _next(5.0, 27.0), _next(40.0, 41.0), _next(80.0, 81.0)
     (10.0, 40.0, 80.0, 140.0)

@@ -1,4 +1,4 @@
-"""What a run of a group found out, as data."""
+"""The results of a group's run and of its checks, as data."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rivet_dagster.model.storage import ColumnStatistics, Published
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One check's verdict.
+    """The result of a check.
 
-    ``violations`` is None where the check could not run; then ``error`` says why, and it counts as failed.
-    ``samples`` are up to ten violating rows; ``seconds`` the time it took, shared by the checks of one pass.
+    ``violations`` is None if the check could not run; then ``error`` says why, and it counts as failed. ``samples`` are
+    up to ten violating rows; ``seconds`` is the time that it took, the same for all checks that share a query.
     """
 
     joint: str
@@ -31,13 +31,13 @@ class CheckResult:
 
     @property
     def blocks(self) -> bool:
-        """Whether nothing may be published because of it."""
+        """Whether it is a failed blocking check, after which nothing may be published."""
         return not self.passed and self.check.blocking
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows that a write inserted, updated and deleted, and how many the target holds afterwards."""
+    """The numbers of rows that a write inserted, updated and deleted, and of all rows of the target after it."""
 
     inserted: int
     updated: int
@@ -46,21 +46,21 @@ class Rows:
 
     @classmethod
     def of(cls, published: Published) -> Rows:
-        """What the write of a published version did."""
+        """Return the numbers of the write of a published version."""
         record = published.record
         return cls(record.inserted, record.updated, record.deleted, published.statistics.rows)
 
 
 @dataclass(frozen=True)
 class GroupResult:
-    """The run of one group or of a part of it.
+    """The result of the run of a group, or of a part of it.
 
-    ``phases`` are seconds; ``published`` is None where the exit was not selected, its gate failed, or an empty batch
-    was skipped. ``counted`` are the rows of inner joints that were computed as an exit of a partial run,
-    ``partition_rows`` those that the exit's table now holds of each partition that the run covered, by key.
-    ``not_archived`` says which files that were read could not be moved away; the rows are published all the same.
-    ``plans`` say by joint how the engine computed what this run wrote, and ``values`` by column, in lower case, what
-    storage knows of the values of ``published`` if this run wrote it.
+    ``phases`` are seconds by phase. ``published`` is None if the exit was not selected, its gate failed, or an empty
+    batch was skipped. ``counted`` are the row counts of inner joints that were computed as exits of a partial run;
+    ``partition_rows`` are those of the exit's table after the run, by key of the partitions that the run covered.
+    ``not_archived`` is the error for consumed files that could not be archived; the rows are published all the same.
+    ``plans`` are the query plans of what this run wrote, by joint. ``values`` are storage's statistics of ``published``
+    by column, in lower case, if this run wrote it.
     """
 
     group: str
@@ -77,5 +77,5 @@ class GroupResult:
 
     @property
     def gate_failed(self) -> bool:
-        """Whether a check kept the rows from being published."""
+        """Whether a failed check prevented the rows from being published."""
         return any(result.blocks for result in self.checks)

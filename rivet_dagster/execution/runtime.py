@@ -1,4 +1,4 @@
-"""A plan's catalogs and engines, opened in this process when they are first needed."""
+"""Runtime: a plan's catalogs and engines, each opened in this process with its first use."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from rivet_dagster.compiler.materialization import ARROW_PASSTHROUGH
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine, Progress
 from rivet_dagster.engines.registry import engine_class
-from rivet_dagster.execution.progress import Watch
+from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.project.environment import expand
 
 
 class Runtime:
-    """What a run needs of the outside world.
+    """The catalogs and engines of a plan, and the hooks of a run.
 
-    ``connect`` gives an engine's underlying connection by the engine's name; an engine without one connects by itself.
-    ``${VAR}`` in options is expanded here, from ``environ`` (default: this process's environment). ``watches`` are told
-    how far each write has come. ``check_interrupt`` is called before each action of an engine, about once a second
-    while one runs, and before something is published; what it raises stops the action.
+    ``connect`` holds functions that return an engine's underlying connection, by engine; other engines connect by
+    themselves. ``${VAR}`` in options is expanded from ``environ`` (default: this process's environment). ``listeners``
+    are called with the progress of each write. ``check_interrupt`` is called before each action of an engine, about
+    once a second while one runs, and before a version is published; an exception that it raises stops the action.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class Runtime:
         root: Path,
         connect: Mapping[str, Callable[[], Any]] | None = None,
         environ: Mapping[str, str] | None = None,
-        watches: Sequence[Watch] = (),
+        listeners: Sequence[ProgressListener] = (),
         check_interrupt: Callable[[], None] | None = None,
     ) -> None:
         self.assembly = assembly
         self.root = root
         self._connect = connect or {}
         self._environ = os.environ if environ is None else environ
-        self._watches = watches
+        self._listeners = listeners
         self._check_interrupt = check_interrupt
         self._catalogs: dict[str, Catalog] = {}
         self._engines: dict[str, Engine] = {}
@@ -58,11 +58,11 @@ class Runtime:
         return self._catalogs[name]
 
     def target_catalog(self, name: str) -> HasTargets:
-        """The catalog of that name, which publishes tables. Raises RVT-413."""
+        """Return the catalog of that name, which must have targets. Raises RVT-413, and as ``catalog`` does."""
         return capable(self.catalog(name), HasTargets)
 
     def engine(self, name: str) -> Engine:
-        """Return the engine of that name; it starts with its first session.
+        """Return the engine of that name, which starts with its first session.
 
         Raises RVT-103, RVT-104, RVT-105, RVT-107, RVT-109, RVT-126.
         """
@@ -73,31 +73,31 @@ class Runtime:
 
     @property
     def default_engine(self) -> Engine:
-        """The engine of what belongs to no joint: the one that joints take by default."""
+        """The default engine of joints, which is also used for values that belong to no joint."""
         return self.engine(self.assembly.default_engine or self.assembly.engines[0].name)
 
     @cached_property
     def external_assets(self) -> ExternalAssets:
-        """Return the rows of other Dagster assets."""
+        """The rows of external assets, which are stored in the workspace."""
         return ExternalAssets(self.target_catalog(self.assembly.workspace))
 
     def passes_arrow(self, joint: str, group: str) -> bool:
-        """Return whether the plan has the joint's rows cross to ``group`` as Arrow, not read there in place."""
+        """Return whether, by the plan, ``group`` reads the joint's rows as Arrow rows, and not in place."""
         return (joint, group) in self._arrow_boundaries
 
     def check_interrupt(self) -> None:
-        """Raise what is to stop the run, if anything."""
+        """Raise an exception if the run is to be stopped."""
         if self._check_interrupt is not None:
             self._check_interrupt()
 
     def progress_of(self, joint: str) -> Callable[[Progress], None] | None:
-        """Return the listener for how far the write of this joint's rows has come; None where nobody listens."""
+        """Return a listener for the progress of the write of this joint's rows; None without listeners."""
 
         def report(progress: Progress) -> None:
-            for watch in self._watches:
-                watch(joint, progress)
+            for listener in self._listeners:
+                listener(joint, progress)
 
-        return report if self._watches else None
+        return report if self._listeners else None
 
     @cached_property
     def _arrow_boundaries(self) -> frozenset[tuple[str, str]]:

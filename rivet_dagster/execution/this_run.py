@@ -1,4 +1,4 @@
-"""What all steps of one group's run have in common."""
+"""The context of one run of a group, shared by all its phases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rivet_dagster.model.partitions import Window
 
 
 class OneSession:
-    """A session of an engine that begins when it is first needed."""
+    """A session of an engine that begins with its first use."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -24,7 +24,7 @@ class OneSession:
 
     @property
     def session(self) -> EngineSession:
-        """The session, each time the same."""
+        """The session, the same one with each access."""
         if self._session is None:
             self._session = self._engine.session()
         return self._session
@@ -39,9 +39,9 @@ class OneSession:
 class ThisRun:
     """One run of a group, or of some of its joints.
 
-    ``given`` are handles on joints of other groups; ``started`` is when it began, in UTC; ``window`` are the partitions
-    that it covers, of a group that has some. ``plans`` takes up how each joint was computed that was written, and
-    ``inputs`` where each stood that was read.
+    ``given`` are handles on joints of other groups; ``started`` is the time when it began, in UTC; ``window`` holds the
+    partitions that it covers, if the group has partitions. ``plans`` collects the query plans of the joints that were
+    written, and ``inputs`` the positions of the joints and sources that were read.
     """
 
     runtime: Runtime

@@ -1,4 +1,4 @@
-"""The time that one try of a step may take."""
+"""The time limit of one attempt of a step."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rivet_dagster.errors import RivetError
 
 
 class OutOfTime(BaseException):
-    """The step must end.
+    """Raised when the time limit of a step is exceeded.
 
-    Like an interrupt it is no Exception: nothing on its way may take it for a failed check or a mistake in a query.
+    Like KeyboardInterrupt it is not an Exception, so that no handler takes it for a failed check or a wrong query.
     """
 
     def __init__(self, error: RivetError) -> None:
@@ -22,14 +22,14 @@ class OutOfTime(BaseException):
 
 
 class TimeLimit:
-    """The ``timeout`` of the step that ``joint`` is the exit of, from now on."""
+    """The ``timeout`` of the step whose exit is ``joint``, counted from now on."""
 
     def __init__(self, joint: CompiledJoint) -> None:
         self._joint = joint
         self._ends = None if joint.step.timeout is None else time.monotonic() + joint.step.timeout
 
     def check(self) -> None:
-        """Raise OutOfTime where the time is over."""
+        """Raise OutOfTime if the time limit is exceeded."""
         if self._ends is not None and time.monotonic() > self._ends:
             message = f"it took longer than its `timeout`, {self._joint.step.timeout:g} s; nothing of it is published"
             joint = self._joint
@@ -38,7 +38,7 @@ class TimeLimit:
 
 @contextmanager
 def out_of_time_as_error() -> Iterator[None]:
-    """Raise the error of an OutOfTime of the block: RVT-518."""
+    """Turn an OutOfTime of the block into its error, RVT-518."""
     try:
         yield
     except OutOfTime as late:

@@ -67,8 +67,8 @@ class CatalogTraits:
     check: CheckOptions = _nothing_wrong
     refuses_landing: Refuses = _no_landing_zones
     refuses_listing: Refuses = _no_files
-    written_places: Places = _nowhere
-    read_places: Places = _nowhere
+    written_locations: Places = _nowhere
+    read_locations: Places = _nowhere
     check_table: CheckTable = _no_rules
     gives: Kinds = frozenset({Files})
     """The kinds of relation as which its tables are read and written."""

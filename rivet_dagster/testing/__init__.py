@@ -1,1 +1,1 @@
-"""Conformance suites that authors of plugins run with pytest: what the rest of rivet_dagster relies on."""
+"""Conformance suites that authors of plugins run with pytest: the behaviour on which rivet_dagster relies."""

@@ -1,12 +1,12 @@
-"""What every catalog with targets promises, as tests: subclass CatalogConformance in a test module of your own.
+"""The conformance suite of catalogs with targets: subclass CatalogConformance in a test module of your own.
 
 from rivet_dagster.testing.catalog import CatalogConformance
 
 class TestMyCatalog(CatalogConformance):
-    def new_catalog(self, place):
-        return MyCatalog(CatalogSpec("mine", "my_catalog", {...}), place)
+    def new_catalog(self, folder):
+        return MyCatalog(CatalogSpec("mine", "my_catalog", {...}), folder)
 
-It needs a fixture ``session``: an open session of an engine that reads and writes what the catalog gives it.
+It needs a fixture ``session``: an open session of an engine that reads and writes the catalog's relations.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 class CatalogConformance:
-    """The promises of ``HasTargets``; those of other capabilities are tested where the class has them."""
+    """The tests of ``HasTargets``; those of other capabilities are skipped if the catalog does not have them."""
 
-    def new_catalog(self, place: Path) -> HasTargets:
-        """Return an empty catalog, or open the same once more; ``place`` is a folder of the test's own."""
+    def new_catalog(self, folder: Path) -> HasTargets:
+        """Return a catalog for ``folder``, a new folder for each test; the same folder must have the same tables."""
         raise NotImplementedError
 
     @pytest.fixture
     def catalog(self, tmp_path: Path) -> HasTargets:
-        """The catalog of one test."""
+        """The catalog of a test."""
         return self.new_catalog(tmp_path)
 
     def test_nothing_is_published_at_first(self, catalog: HasTargets) -> None:
-        """There is no version, and none to read."""
+        """A table that was never written has no version."""
         assert catalog.current(TABLE) is None
         assert catalog.published_by(TABLE, "run") is None
 
     def test_what_is_written_is_seen_when_it_is_committed(self, catalog: HasTargets, session: EngineSession) -> None:
-        """Readers see the old rows, then the new ones."""
+        """Readers see the old rows until the commit, then the new ones."""
         old = write(catalog, session, ReplaceAll(), [(1, "a", 1)], "one")
         with catalog.begin(TABLE, session) as transaction:
             fill(transaction, session, ReplaceAll(), [(2, "b", 2)])
@@ -69,12 +69,12 @@ class CatalogConformance:
         assert rows_of(catalog, session) == [(2, "b", 2)]
 
     def test_another_process_sees_the_same(self, catalog: HasTargets, session: EngineSession, tmp_path: Path) -> None:
-        """What is published is known by the storage, not by the object."""
+        """The published version is stored, not only known to the object that published it."""
         published = write(catalog, session, ReplaceAll(), [(1, "a", 1)], "one")
         assert self.new_catalog(tmp_path).current(TABLE) == published
 
     def test_a_retry_finds_what_its_run_published(self, catalog: HasTargets, session: EngineSession) -> None:
-        """Whatever came after it."""
+        """Even after other versions have been published."""
         first = write(catalog, session, ReplaceAll(), [(1, "a", 1)], "one")
         write(catalog, session, ReplaceAll(), [(2, "b", 2)], "two")
         again = catalog.published_by(TABLE, "one")
@@ -82,14 +82,14 @@ class CatalogConformance:
         assert (again.version, again.identity) == (first.version, "one")
 
     def test_a_version_that_is_read_stays_as_it_is(self, catalog: HasTargets, session: EngineSession) -> None:
-        """A reader that began on the version before finishes on it."""
+        """A reader that began with a version finishes with it after another one was published."""
         first = write(catalog, session, ReplaceAll(), [(1, "a", 1)], "one")
         frame = session.load(catalog.read(first))
         write(catalog, session, ReplaceAll(), [(2, "b", 2)], "two")
         assert in_order(session.to_arrow(frame)) == [(1, "a", 1)]
 
     def test_who_is_overtaken_does_not_publish(self, catalog: HasTargets, session: EngineSession) -> None:
-        """The one that began first loses against the one that committed first."""
+        """A transaction whose base is not current any more raises RVT-405 and publishes nothing."""
         with catalog.begin(TABLE, session) as slow:
             fill(slow, session, Append(), [(1, "a", 1)])
             write(catalog, session, Append(), [(2, "b", 2)], "fast")
@@ -100,7 +100,7 @@ class CatalogConformance:
 
     @pytest.mark.parametrize("plan", [ReplaceAll(), Upsert(keys=("id",))])
     def test_what_is_aborted_leaves_nothing(self, catalog: HasTargets, session: EngineSession, plan: WritePlan) -> None:
-        """By an error, or by name; the table stays as it was."""
+        """Whether it is aborted by an error or by ``abort``: the table stays as it was."""
         before = write(catalog, session, ReplaceAll(), [(1, "a", 1)], "one")
         with suppress(ZeroDivisionError), catalog.begin(TABLE, session) as transaction:
             fill(transaction, session, plan, [(1, "a", 2)])
@@ -115,7 +115,7 @@ class CatalogConformance:
         assert write(catalog, session, plan, [(1, "a", 3)], "two").statistics.rows == 1
 
     def test_the_batch_is_readable_by_itself(self, catalog: HasTargets, session: EngineSession) -> None:
-        """Until the transaction ends."""
+        """The batch can be read until the transaction ends."""
         write(catalog, session, ReplaceAll(), [(1, "a", 1), (2, "b", 2)], "one")
         with catalog.begin(TABLE, session) as transaction:
             fill(transaction, session, Upsert(keys=("id",)), [(2, "b", 2), (3, "c", 3)])
@@ -124,7 +124,7 @@ class CatalogConformance:
             assert read(session, transaction.whole.relation) == [(1, "a", 1), (2, "b", 2), (3, "c", 3)]
 
     def test_a_sign_of_life_changes_nothing(self, catalog: HasTargets, session: EngineSession) -> None:
-        """It is given while a run works."""
+        """Heartbeats can be sent before and after a write."""
         with catalog.begin(TABLE, session) as transaction:
             transaction.beat()
             fill(transaction, session, ReplaceAll(), [(1, "a", 1)])
@@ -133,7 +133,7 @@ class CatalogConformance:
         assert rows_of(catalog, session) == [(1, "a", 1)]
 
     def test_the_table_that_is_evicted_is_gone(self, catalog: HasTargets, session: EngineSession) -> None:
-        """Unless another version has been published meanwhile."""
+        """Unless another version has been published since."""
         first = write(catalog, session, ReplaceAll(), [(1, "a", 1)], "one")
         second = write(catalog, session, ReplaceAll(), [(2, "b", 2)], "two")
         catalog.evict(first)
@@ -143,7 +143,7 @@ class CatalogConformance:
 
     @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
     def test_the_meaning_of_a_write_plan(self, catalog: HasTargets, session: EngineSession, case: PlanCase) -> None:
-        """The rows, and how many were inserted, updated and deleted."""
+        """The rows of the table, and the numbers of rows that were inserted, updated and deleted."""
         if type(case.plan) not in catalog.write_plans:
             pytest.skip(f"{catalog.type} does not carry out {type(case.plan).__name__}")
         write(catalog, session, ReplaceAll(), case.before, "before")
@@ -152,7 +152,7 @@ class CatalogConformance:
         assert (record.inserted, record.updated, record.deleted) == case.counts
 
     def test_the_meaning_of_a_history(self, catalog: HasTargets, session: EngineSession) -> None:
-        """A change ends the version before, at the time when the run began."""
+        """A change ends the earlier version at the time when the run began."""
         if type(HISTORY) not in catalog.write_plans:
             pytest.skip(f"{catalog.type} keeps no history")
         for started, batch in zip((EARLIER, STARTED), HISTORY_BATCHES, strict=True):
@@ -173,7 +173,7 @@ class CatalogConformance:
         assert catalog.current(TABLE) == before
 
     def test_an_older_version_comes_back(self, catalog: HasTargets, session: EngineSession) -> None:
-        """As a new one."""
+        """An older version is published again as a new version."""
         if not isinstance(catalog, HasVersions):
             pytest.skip("it has no versions")
         first = write(catalog, session, ReplaceAll(), [(1, "a", 1)], "one")
@@ -184,7 +184,7 @@ class CatalogConformance:
         assert rows_of(catalog, session) == [(1, "a", 1)]
 
     def test_a_withheld_version_is_published_later(self, catalog: HasTargets, session: EngineSession) -> None:
-        """Upon what is published then."""
+        """It is published after the version that is current by then."""
         if not isinstance(catalog, HasVersions):
             pytest.skip("it has no versions")
         with catalog.begin(TABLE, session) as transaction:
@@ -223,24 +223,24 @@ def fill(
 
 
 def rows_of(catalog: HasTargets, session: EngineSession) -> list[tuple[Any, ...]]:
-    """The rows that readers see."""
+    """Return the rows that readers see."""
     published = catalog.current(TABLE)
     assert published is not None
     return read(session, catalog.read(published))
 
 
 def read(session: EngineSession, relation: Any) -> list[tuple[Any, ...]]:
-    """The rows of a relation, in the order of their values."""
+    """Return the rows of a relation, ordered by their values."""
     return in_order(session.to_arrow(session.load(relation)))
 
 
 def in_order(table: pa.Table) -> list[tuple[Any, ...]]:
-    """The rows of a table, in the order of their values."""
+    """Return the rows of a table, ordered by their values."""
     return sort([tuple(row.values()) for row in table.to_pylist()])
 
 
 def sort(rows: Rows) -> list[tuple[Any, ...]]:
-    """The rows in the order of their values, NULLs first."""
+    """Return the rows ordered by their values, NULLs first."""
     return sorted(rows, key=lambda row: [(value is not None, str(value)) for value in map(_plain, row)])
 
 

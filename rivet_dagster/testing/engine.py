@@ -1,4 +1,4 @@
-"""What every engine promises, as tests: subclass EngineConformance in a test module of your own.
+"""The conformance suite of engines: subclass EngineConformance in a test module of your own.
 
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.testing.engine import EngineConformance
@@ -43,11 +43,11 @@ _VALUES = [
 
 
 class _Stop(BaseException):
-    """What an interrupted run raises."""
+    """The interrupt that ``check_interrupt`` raises in these tests."""
 
 
 class EngineConformance:
-    """The tests of one type of engine. Its SQL here is the plainest there is, in Spark's spelling.
+    """The tests of one type of engine. Their queries are simple SQL in Spark's dialect.
 
     >>> from rivet_dagster.engines.pyspark import PySparkEngine
     >>> from rivet_dagster.model.profile import EngineSpec
@@ -59,17 +59,17 @@ class EngineConformance:
     """
 
     tells_lines: ClassVar[bool] = True
-    """Whether the engine says in which line of a query a mistake is."""
+    """Whether the engine reports the line of an error in a query."""
 
     endless: ClassVar[str] = "SELECT sum(a.n * b.n - c.n) AS v FROM numbers a CROSS JOIN numbers b CROSS JOIN numbers c"
-    """A query that takes hours; ``numbers`` has 30,000 rows. To be overridden where the engine cannot stop this one."""
+    """A query that takes hours; ``numbers`` has 30,000 rows. Override it if the engine cannot cancel this query."""
 
     def new_engine(self, check_interrupt: Callable[[], None] | None = None) -> Engine:
-        """Return a new engine of the type under test; to be overridden."""
+        """Return a new engine of the type under test. To be overridden."""
         raise NotImplementedError
 
     def relation_of(self, kind: type, rows: pa.Table, folder: Path) -> Relation:
-        """Return a relation of that kind with these rows; to be overridden for kinds besides Files and ArrowRows."""
+        """Return a relation of that kind with these rows. To be overridden for kinds other than Files and ArrowRows."""
         if kind is ArrowRows:
             return ArrowRows(rows.schema, lambda: rows.to_reader(max_chunksize=max(rows.num_rows // 3, 1)))
         if kind is Files:
@@ -79,11 +79,11 @@ class EngineConformance:
         pytest.skip(f"no {kind.__name__} to read")
 
     def target_of(self, kind: type, rows: pa.Table, folder: Path) -> Relation:
-        """Return a place without rows, to write rows of that schema to; to be overridden for kinds besides Files."""
+        """Return an empty relation for rows of that schema. To be overridden for kinds other than Files."""
         if kind is Files:
-            place = folder / f"target-{time.time_ns()}"
-            place.mkdir()
-            return Files("parquet", (str(place),))
+            target = folder / f"target-{time.time_ns()}"
+            target.mkdir()
+            return Files("parquet", (str(target),))
         pytest.skip(f"no {kind.__name__} to write to")
 
     @pytest.fixture
@@ -99,13 +99,13 @@ class EngineConformance:
 
     @pytest.fixture
     def numbers(self, engine_under_test: Engine, session: EngineSession, tmp_path: Path) -> Frame:
-        """Enough rows that what joins them thrice never ends."""
+        """A frame with so many rows that the query ``endless`` takes hours."""
         rows = pa.table({"n": pa.array(range(30_000), pa.int64())})
         kind = Files if Files in engine_under_test.reads else ArrowRows
         return session.load(self.relation_of(kind, rows, tmp_path))
 
     def test_a_session_is_a_context_manager_and_closes_once(self, engine_under_test: Engine) -> None:
-        """What is closed can be closed again."""
+        """A closed session can be closed again."""
         with engine_under_test.session() as session:
             assert session.rows("SELECT 1 AS v") == [{"v": 1}]
         session.close()
@@ -114,7 +114,7 @@ class EngineConformance:
     def test_each_kind_is_read_that_the_engine_says_it_reads(
         self, engine_under_test: Engine, session: EngineSession, tmp_path: Path, kind: type
     ) -> None:
-        """Rows, names and NULLs come as they are; any other kind is RVT-519."""
+        """Rows, names and NULLs are unchanged; a kind that the engine cannot read is RVT-519."""
         relation = _some(kind) if kind not in engine_under_test.reads else self.relation_of(kind, ROWS, tmp_path)
         if kind not in engine_under_test.reads:
             _refused("RVT-519", session.load, relation)
@@ -122,15 +122,15 @@ class EngineConformance:
         frame = session.load(relation)
         assert _rows(session, frame) == ROWS.to_pylist()
         assert [name.lower() for name, _ in session.columns(frame)] == ["id", "name"]
-        some = session.load(relation, Projection((("id", None), ("double", "id * 2")), "id >= 2", None))
-        assert _rows(session, some) == [{"id": 2, "double": 4}, {"id": 3, "double": 6}]
+        projected = session.load(relation, Projection((("id", None), ("double", "id * 2")), "id >= 2", None))
+        assert _rows(session, projected) == [{"id": 2, "double": 4}, {"id": 3, "double": 6}]
         assert session.to_arrow(session.load(relation, Projection(limit=1))).num_rows == 1
 
     @pytest.mark.parametrize("kind", [CatalogTable, Files, JdbcTable], ids=lambda kind: kind.__name__)
     def test_each_kind_is_written_that_the_engine_says_it_writes(
         self, engine_under_test: Engine, session: EngineSession, tmp_path: Path, kind: type
     ) -> None:
-        """A second write adds rows; any other kind is RVT-519."""
+        """A second write appends rows; a kind that the engine cannot write is RVT-519."""
         frame = session.query(_SELECT)
         if kind not in engine_under_test.writes:
             _refused("RVT-519", session.write, frame, _some(kind))
@@ -140,13 +140,13 @@ class EngineConformance:
         session.write(session.query("SELECT 'four' AS name, CAST(4 AS BIGINT) AS id"), target)
         with engine_under_test.session() as other:
             written = other.load(target) if kind in engine_under_test.reads else None
-            found = _rows(other, written) if written is not None else _stored(target)
-        assert found == [*ROWS.to_pylist(), {"id": 4, "name": "four"}]
+            rows = _rows(other, written) if written is not None else _stored(target)
+        assert rows == [*ROWS.to_pylist(), {"id": 4, "name": "four"}]
 
     def test_no_file_has_rows_of_two_parts(
         self, engine_under_test: Engine, session: EngineSession, tmp_path: Path
     ) -> None:
-        """``split_by`` says which rows belong together, and is not stored."""
+        """``split_by`` splits rows into files, and is not stored."""
         if Files not in engine_under_test.writes:
             pytest.skip("the engine writes no files")
         target = self.target_of(Files, ROWS, tmp_path)
@@ -157,7 +157,7 @@ class EngineConformance:
         assert {tuple(file.column_names) for file in files} == {("id",)}
 
     def test_views_belong_to_one_session(self, engine_under_test: Engine, session: EngineSession) -> None:
-        """Another session does not see them, nor does one that comes later."""
+        """No other session sees the views of a session."""
         session.register("mine", session.query("SELECT 1 AS v"))
         with engine_under_test.session() as other:
             _refused("RVT-503", other.rows, "SELECT * FROM mine")
@@ -165,9 +165,9 @@ class EngineConformance:
         assert session.rows("SELECT v FROM Mine") == [{"v": 1}]
 
     def test_views_of_a_scope_end_with_it(self, session: EngineSession) -> None:
-        """What they hid is there again, also where the block fails."""
+        """The views that they replaced are restored, also if the block fails."""
         session.register("a", session.query("SELECT 1 AS v"))
-        kept = session.query("SELECT v FROM a")
+        before = session.query("SELECT v FROM a")
         with suppress(ZeroDivisionError), session.views():
             session.register("A", session.query("SELECT 2 AS v"))
             session.register("b", session.query("SELECT v + 1 AS v FROM a"))
@@ -177,11 +177,11 @@ class EngineConformance:
             assert session.rows("SELECT a.v + b.v AS v FROM a CROSS JOIN b") == [{"v": 5}]
             raise ZeroDivisionError
         assert session.rows("SELECT v FROM a") == [{"v": 1}]
-        assert session.to_arrow(kept)["v"].to_pylist() == [1]
+        assert session.to_arrow(before)["v"].to_pylist() == [1]
         _refused("RVT-503", session.rows, "SELECT v FROM b")
 
     def test_a_frame_keeps_the_meaning_that_names_had(self, session: EngineSession) -> None:
-        """Registering a name again changes nothing that was made before."""
+        """Registering a view again does not change the frames that were made before."""
         session.register("a", session.query("SELECT 1 AS v"))
         before = session.query("SELECT v FROM a")
         session.register("a", session.query("SELECT v + 1 AS v FROM a"))
@@ -190,28 +190,28 @@ class EngineConformance:
 
     @pytest.mark.parametrize("value", _VALUES, ids=repr)
     def test_parameters_bind_as_values(self, session: EngineSession, value: Any) -> None:
-        """Never as text, and as the type that they have."""
+        """With their own types, and never inserted as text."""
         assert session.rows("SELECT :v AS v", {"v": value}) == [{"v": value}]
 
     def test_typed_parameters_have_their_type(self, session: EngineSession) -> None:
-        """Also where the value alone would be taken for another."""
+        """Also if the engine would infer another type from the value."""
         for value, kind in ((5, "bigint"), (dt.date(2024, 2, 29), "date"), ("x", "string")):
             frame = session.query("SELECT :v AS v", {"v": Typed(value, kind)})
             assert session.columns(frame) == (("v", kind),)
             assert session.to_arrow(frame)["v"].to_pylist() == [value]
 
     def test_a_text_that_looks_like_a_parameter_is_none(self, session: EngineSession) -> None:
-        """The query reaches the engine as written."""
+        """Text in quotes is not replaced by parameters."""
         assert session.rows("SELECT ':v' AS text, :v AS v", {"v": 1}) == [{"text": ":v", "v": 1}]
 
     def test_unions_go_by_name(self, session: EngineSession) -> None:
-        """Other columns are RVT-503."""
+        """Frames with different columns are RVT-503."""
         frames = [session.query("SELECT 1 AS id, 'x' AS name"), session.query("SELECT 'y' AS name, 2 AS id")]
         assert _rows(session, session.union_by_name(frames)) == [{"id": 1, "name": "x"}, {"id": 2, "name": "y"}]
         _refused("RVT-503", session.union_by_name, [*frames, session.query("SELECT 1 AS id")])
 
     def test_rows_come_in_batches_too(self, session: EngineSession) -> None:
-        """All of them, with the schema of the whole; none is a schema without rows."""
+        """The batches have the schema of the frame, also if there are no rows."""
         reader = session.batches(session.query(_SELECT))
         assert reader.schema.names == ["id", "name"]
         assert reader.read_all().sort_by("id").to_pylist() == ROWS.to_pylist()
@@ -219,7 +219,7 @@ class EngineConformance:
         assert (none.num_rows, none.column_names) == (0, ["id", "name"])
 
     def test_values_of_arrow_are_frames(self, session: EngineSession) -> None:
-        """What a Python joint returns; what is no rows is None."""
+        """Values that a Python joint returns are frames; a value without rows is None."""
         for value in (ROWS, ROWS.to_reader(max_chunksize=1)):
             frame = session.from_value(value)
             assert frame is not None
@@ -228,26 +228,26 @@ class EngineConformance:
         _refused("RVT-316", session.from_value, pa.table([[1], [2]], names=["a", "A"]))
 
     def test_a_mistake_is_told_with_its_line(self, session: EngineSession) -> None:
-        """RVT-503, and the line that counts in the query."""
+        """An error in a query is RVT-503 with its line in the query."""
         error = _refused("RVT-503", session.query, "SELECT 1 AS v,\n  nowhere AS w")
         assert "nowhere" in str(error)
         if self.tells_lines:
             assert error.diagnostics[0].line == 2
 
     def test_a_session_goes_on_after_a_mistake(self, session: EngineSession) -> None:
-        """One failed check hides no other."""
+        """Other queries can be run after an error."""
         _refused("RVT-503", session.rows, "SELECT * FROM nowhere")
         assert session.rows("SELECT 1 AS v") == [{"v": 1}]
 
     def test_what_takes_too_long_is_stopped(self, session: EngineSession, numbers: Frame) -> None:
-        """TimeoutError, and the session goes on."""
+        """A timeout raises TimeoutError, and the session can still be used."""
         session.register("numbers", numbers)
         with pytest.raises(TimeoutError):
             session.rows(self.endless, timeout=1.0)
         assert session.rows("SELECT 1 AS v") == [{"v": 1}]
 
     def test_an_interrupt_stops_what_runs(self, numbers: Frame, tmp_path: Path) -> None:
-        """What ``check_interrupt`` raises comes out within seconds."""
+        """The exception of ``check_interrupt`` is raised within seconds."""
         started: list[float] = []
 
         def check() -> None:
@@ -271,7 +271,7 @@ SELECT CAST(1 AS BIGINT) AS id, 'one' AS name UNION ALL SELECT 2, NULL UNION ALL
 
 
 def _some(kind: type) -> Relation:
-    """Return a relation of a kind that is not read."""
+    """Return any relation of a kind, to be refused."""
     relations: dict[type, Relation] = {
         ArrowRows: ArrowRows(ROWS.schema, ROWS.to_reader),
         CatalogTable: CatalogTable(("t",)),
@@ -282,7 +282,7 @@ def _some(kind: type) -> Relation:
 
 
 def _rows(session: EngineSession, frame: Frame) -> list[dict[str, Any]]:
-    """Return rows in the order of their id, by names in lower case."""
+    """Return the rows ordered by id, with column names in lower case."""
     table = session.to_arrow(frame)
     table = table.rename_columns([name.lower() for name in table.column_names])
     names = [name for name in ("id", "name", "double") if name in table.column_names]
@@ -291,7 +291,9 @@ def _rows(session: EngineSession, frame: Frame) -> list[dict[str, Any]]:
 
 
 def _stored(target: Relation) -> list[dict[str, Any]]:
-    assert isinstance(target, Files), "what is written, and not read, can only be files here"
+    assert isinstance(target, Files), (
+        "rows of a kind that the engine only writes can be read here only if they are files"
+    )
     rows: list[dict[str, Any]] = pq.read_table(target.paths[0]).select(["id", "name"]).sort_by("id").to_pylist()
     return rows
 

@@ -1,4 +1,4 @@
-"""A catalog without files: tables of this process's memory. A template for catalogs of one's own, and for tests."""
+"""A catalog of tables in this process's memory: a template for your own catalogs, and for tests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Columns = tuple[tuple[str, str], ...]
 
 @dataclass
 class _Table:
-    """The versions of one table, the oldest first, and those that are withheld."""
+    """The published versions of a table, the oldest first, and the withheld ones by name."""
 
     published: list[tuple[Published, StoredRows]] = field(default_factory=list)
     withheld: dict[str, tuple[StoredRows, str, Inputs]] = field(default_factory=dict)
@@ -56,7 +56,7 @@ _LOCK = Lock()
 
 
 class MemoryCatalog(HasVersions, ListsTables):
-    """Tables in memory: gone with the process, seen by all that open a catalog of that name."""
+    """Tables in memory, shared by all catalogs of the same name in this process."""
 
     type: ClassVar[str] = "memory"
     options: ClassVar[frozenset[str]] = frozenset()
@@ -65,7 +65,7 @@ class MemoryCatalog(HasVersions, ListsTables):
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """There is nothing to be wrong."""
+        """Return no errors, since there are no options."""
         return {}
 
     def __init__(self, spec: CatalogSpec, root: Path) -> None:
@@ -73,38 +73,38 @@ class MemoryCatalog(HasVersions, ListsTables):
         self._tables = _STORES.setdefault(spec.name, {})
 
     def relation(self, table: str, options: Mapping[str, Any]) -> ArrowRows:
-        """The rows of the published version."""
+        """Return the rows of the published version."""
         return self.read(self._required(table))
 
     def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
-        """Those of the published version."""
+        """Return the columns of the published version."""
         return tuple(Field(*column) for column in self._required(table).statistics.columns)
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
-        """The name of the published version."""
+        """Return the name of the published version."""
         return self._required(table).version
 
     def uri(self, table: str) -> str:
-        """A name that opens nothing."""
+        """Return a URI for display, which cannot be opened."""
         return f"memory:{self.name}/{table}"
 
     def begin(
         self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
     ) -> MemoryTransaction:
-        """An empty version upon the published one."""
+        """Begin an empty version, based on the published one."""
         return MemoryTransaction(self, table, secrets.token_hex(4), MemoryVersion(session, self._current(table)))
 
     def current(self, table: str) -> Published | None:
-        """The last one that was published."""
-        return found[0] if (found := self._current(table)) is not None else None
+        """Return the last published version."""
+        return current[0] if (current := self._current(table)) is not None else None
 
     def published_by(self, table: str, identity: str) -> Published | None:
-        """Any that is there."""
+        """Return any published version, since none expires."""
         versions = (published for published, _ in self._table(table).published)
         return next((version for version in versions if version.identity == identity), None)
 
     def read(self, published: Published) -> ArrowRows:
-        """The rows themselves, which never change."""
+        """Return the rows themselves, which never change."""
         for version, rows in self._table(published.table).published:
             if version.version == published.version:
                 assert isinstance(rows.relation, ArrowRows)
@@ -112,25 +112,25 @@ class MemoryCatalog(HasVersions, ListsTables):
         raise RivetError("RVT-401", f"the version {published.version} of '{published.table}' has been removed")
 
     def evict(self, published: Published) -> None:
-        """Forget all versions."""
+        """Remove all versions of the table."""
         with _LOCK:
             if self.current(published.table) == published:
                 del self._tables[published.table]
 
     def tables(self, prefix: str) -> tuple[str, ...]:
-        """Those that have been published."""
+        """Return the tables that have a published version."""
         return tuple(sorted(name for name in self._tables if name.startswith(prefix) and self.current(name)))
 
     def versions(self, table: str) -> tuple[Version, ...]:
-        """All that were ever published, then the withheld ones."""
-        there = self._table(table)
-        states = [CURRENT] + [OLDER] * len(there.published)
-        published = zip(reversed(there.published), states, strict=False)
-        withheld = (Version(name, WITHHELD, rows.statistics.rows) for name, (rows, *_) in there.withheld.items())
+        """Return all published versions, the newest first, then the withheld ones."""
+        stored = self._table(table)
+        states = [CURRENT] + [OLDER] * len(stored.published)
+        published = zip(reversed(stored.published), states, strict=False)
+        withheld = (Version(name, WITHHELD, rows.statistics.rows) for name, (rows, *_) in stored.withheld.items())
         return (*(_described(version, state) for (version, _), state in published), *withheld)
 
     def take_up(self, table: str, version: str) -> MemoryTransaction:
-        """The withheld rows, upon what is published now."""
+        """Reopen a withheld version, based on what is published now."""
         withheld = self._table(table).withheld
         if version not in withheld:
             raise RivetError("RVT-408", f"'{table}' has no withheld version '{version}'")
@@ -138,14 +138,14 @@ class MemoryCatalog(HasVersions, ListsTables):
         return self._copy(table, version, rows, inputs)
 
     def restage(self, table: str, version: str) -> MemoryTransaction:
-        """The rows of an older version, under a new name."""
+        """Begin a version with the rows of an older one."""
         for published, rows in self._table(table).published[:-1]:
             if published.version == version:
                 return self._copy(table, secrets.token_hex(4), rows, published.inputs)
         raise RivetError("RVT-408", f"'{table}' has no older version '{version}'")
 
     def publish(self, transaction: MemoryTransaction, identity: str, rewrite: Rewritten, inputs: Inputs) -> Published:
-        """Let readers see a version, in one step."""
+        """Publish a version in one atomic step."""
         with _LOCK:
             table = self._tables.setdefault(transaction.table, _Table())
             last = table.published[-1][0] if table.published else None
@@ -165,7 +165,7 @@ class MemoryCatalog(HasVersions, ListsTables):
             return published
 
     def withhold(self, transaction: MemoryTransaction, identity: str, rows: StoredRows, inputs: Inputs) -> None:
-        """Set a version aside."""
+        """Withhold a version."""
         with _LOCK:
             self._tables.setdefault(transaction.table, _Table()).withheld[transaction.version] = (
                 rows,
@@ -174,7 +174,7 @@ class MemoryCatalog(HasVersions, ListsTables):
             )
 
     def forget(self, transaction: MemoryTransaction) -> None:
-        """Drop a version that was withheld."""
+        """Remove a withheld version."""
         with _LOCK:
             self._table(transaction.table).withheld.pop(transaction.version, None)
 
@@ -198,7 +198,7 @@ class MemoryCatalog(HasVersions, ListsTables):
 
 
 class MemoryTransaction(VersionTransaction):
-    """One run's work on a version in memory: a rewrite of the table that shares nothing with its base."""
+    """A transaction on a version in memory: a rewrite of the table that shares nothing with its base."""
 
     def __init__(
         self, catalog: MemoryCatalog, table: str, version: str, filled: MemoryVersion, inputs: Inputs = NO_OPTIONS
@@ -223,12 +223,12 @@ class MemoryTransaction(VersionTransaction):
         self.query_plan = self._rewritten.query_plan
 
     def put(self, rows: pa.RecordBatchReader) -> bool:
-        """Only an engine knows how it calls the types of these columns."""
+        """Return False, since only an engine knows the SQL types of the columns."""
         return False
 
     @property
     def batch(self) -> StoredRows:
-        """The rows that were given."""
+        """The batch."""
         return self._result.batch
 
     @property
@@ -237,7 +237,7 @@ class MemoryTransaction(VersionTransaction):
         return self._result.whole
 
     def beat(self) -> None:
-        """Nobody takes a run of this process for dead."""
+        """Do nothing, since a run of this process never counts as dead."""
 
     @property
     def _result(self) -> Rewritten:
@@ -258,7 +258,7 @@ class MemoryTransaction(VersionTransaction):
 
 
 class MemoryVersion(RewritableVersion):
-    """Arrow tables that rows are added to; ``upon`` is the name of the version that was published before."""
+    """A version as a list of Arrow tables; ``upon`` is the name of the version that it builds upon."""
 
     def __init__(self, session: EngineSession | None, upon: tuple[Published, StoredRows] | None) -> None:
         self._session = session
@@ -269,43 +269,43 @@ class MemoryVersion(RewritableVersion):
 
     @property
     def session(self) -> EngineSession:
-        """The session that fills it."""
-        assert self._session is not None, "begun without a session, a version has its rows already"
+        """The session that computes its rows."""
+        assert self._session is not None, "begun without a session, a version already has its rows"
         return self._session
 
     @property
     def base(self) -> Base | None:
-        """The rows of that version."""
+        """The rows of the version that it builds upon."""
         if self._before is None:
             return None
         _, rows = self._before
         return Base(rows.relation, rows.statistics.columns)
 
     def add(self, frame: Frame, context: WriteContext, split_by: str | None = None) -> None:
-        """Take the rows through this process."""
+        """Add the rows as an Arrow table."""
         rows = self.session.to_arrow(frame)
         self._columns = tuple(column for column in self.session.columns(frame) if column[0] != split_by)
         self._parts.append(rows.drop_columns([split_by]) if split_by is not None else rows)
 
     def take(self, rows: StoredRows) -> None:
-        """Take rows that are stored."""
+        """Add rows that are already stored."""
         assert isinstance(rows.relation, ArrowRows)
         self._columns = rows.statistics.columns
         self._parts.append(rows.relation.batches().read_all())
 
     def added(self) -> StoredRows:
-        """What has come so far."""
+        """Return the rows that have been added so far."""
         return self.audit()
 
     def share(self, affected: Affected) -> Remaining:
-        """Nothing is known of the rows, so each may change."""
+        """Share nothing: there are no statistics, so each row may change."""
         if self._before is None:
             return Remaining(0, None)
         _, rows = self._before
         return Remaining(rows.statistics.rows, rows.relation)
 
     def audit(self) -> StoredRows:
-        """All parts as one table."""
+        """Return all rows as one table."""
         if not self._parts:
             raise RivetError("RVT-402", "nothing has been written")
         table = pa.concat_tables(self._parts)
@@ -314,7 +314,7 @@ class MemoryVersion(RewritableVersion):
 
     @contextmanager
     def scratch(self) -> Iterator[MemoryVersion]:
-        """One more, which nobody knows."""
+        """Yield another version, which is not published."""
         yield MemoryVersion(self._session, None)
 
 

@@ -1,4 +1,4 @@
-"""The meaning of every write plan, as rows: what a table holds before, the batch, what it holds then."""
+"""The meaning of every write plan as test cases: the rows before, the batch, and the rows after."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EARLIER = datetime(2024, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class PlanCase:
-    """A batch that is written to a table of ``(id, day, n)``; ``counts`` are rows inserted, updated and deleted."""
+    """A batch written to a table of ``(id, day, n)``; ``counts`` are the rows inserted, updated and deleted."""
 
     name: str
     plan: WritePlan
@@ -59,10 +59,10 @@ CASES: tuple[PlanCase, ...] = (
     PlanCase("delete and insert by partition", DeleteInsert(columns=("day",), by_partition=True), BEFORE, [(7, "b", 7)],
              [(1, "a", 1), (7, "b", 7)], counts=(1, 0, 2)),
 )  # fmt: skip
-"""Of all plans but History, whose tables have more columns."""
+"""The cases of all plans but History, whose tables have more columns."""
 
 HISTORY = History(keys=("id",))
-"""Of two runs, at EARLIER and at STARTED, the second brings a change of one key and a new key."""
+"""A plan for two runs, at EARLIER and at STARTED; the second batch changes one key and adds a new one."""
 HISTORY_BATCHES: tuple[Rows, Rows] = ([(1, "a", 1), (2, "b", 2)], [(1, "a", 1), (2, "b", 5), (3, "c", 3)])
 HISTORY_AFTER: Rows = [
     (1, "a", 1, EARLIER, None, True),

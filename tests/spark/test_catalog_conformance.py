@@ -16,15 +16,15 @@ from rivet_dagster.testing.memory import MemoryCatalog
 class TestFilesystem(CatalogConformance):
     """Folders of files, shared between versions where that is safe."""
 
-    def new_catalog(self, place: Path) -> FilesystemCatalog:
-        return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake"}), place)
+    def new_catalog(self, folder: Path) -> FilesystemCatalog:
+        return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake"}), folder)
 
 
 class TestMemory(CatalogConformance):
     """No file at all."""
 
-    def new_catalog(self, place: Path) -> MemoryCatalog:
-        return MemoryCatalog(CatalogSpec(str(place), "memory"), place)
+    def new_catalog(self, folder: Path) -> MemoryCatalog:
+        return MemoryCatalog(CatalogSpec(str(folder), "memory"), folder)
 
 
 def test_a_capability_that_a_catalog_lacks_is_an_error_with_a_remedy(tmp_path):

@@ -220,7 +220,7 @@ def test_leftovers_of_the_dead_are_named_and_stay(tmp_path):
 def test_tables_of_somebody_else_are_broken(tmp_path, monkeypatch):
     lake = catalog(tmp_path)
     publish(lake, [1])
-    monkeypatch.setattr("rivet_dagster.catalogs.filesystem.examining.leftovers", refusing(errno.EACCES))
+    monkeypatch.setattr("rivet_dagster.catalogs.filesystem.examining.leftovers_of", refusing(errno.EACCES))
     assert short(lake.examine(True)) == [(FAIL, "catalog warehouse", "RVT-404")]
     assert only(lake.examine(False)).status == OK
 

@@ -14,7 +14,7 @@ import pytest
 from support.folders import ProjectFolder
 from support.tables import catalog, fill, ids, publish, refused, tree
 
-from rivet_dagster.catalogs import beating
+from rivet_dagster.catalogs import heartbeat_thread
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog, heartbeat, versions
 from rivet_dagster.catalogs.filesystem import sweep as sweep_module
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
@@ -121,7 +121,7 @@ def test_nothing_stays_of_what_was_published_or_discarded(warehouse, home):
 def test_signs_are_given_while_a_block_runs_and_not_after(warehouse, home, monkeypatch):
     staged = warehouse.begin("orders")
     file = home / f"{staged.version}.alive"
-    monkeypatch.setattr(beating, "SECONDS", 0.05)
+    monkeypatch.setattr(heartbeat_thread, "SECONDS", 0.05)
     with staged:
         silent_for(30, home, staged)
         deadline = time.monotonic() + 60
@@ -139,7 +139,7 @@ def test_storage_that_is_away_for_a_moment_does_not_end_the_signs(warehouse, hom
         calls.append(1)
         raise OSError("stale file handle")
 
-    monkeypatch.setattr(beating, "SECONDS", 0.01)
+    monkeypatch.setattr(heartbeat_thread, "SECONDS", 0.01)
     monkeypatch.setattr(staged, "beat", away)
     with staged:
         deadline = time.monotonic() + 60

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.tables import catalog, fill, ids, publish, recorded_syncs, refused, tree
 
-from rivet_dagster.catalogs import beating
+from rivet_dagster.catalogs import heartbeat_thread
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog, heartbeat, publishers, versions
 from rivet_dagster.catalogs.filesystem.copy_on_write import share
 from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
@@ -316,7 +316,7 @@ def test_signs_of_life_are_given_while_files_are_copied(warehouse, table, monkey
         assert beats.wait(10)
         shutil.copyfile(path, target)
 
-    monkeypatch.setattr(beating, "SECONDS", 0.01)
+    monkeypatch.setattr(heartbeat_thread, "SECONDS", 0.01)
     monkeypatch.setattr(os, "link", no_links)
     monkeypatch.setattr(shutil, "copy2", slow)
     monkeypatch.setattr(heartbeat, "beat", lambda *_: beats.set())

@@ -9,7 +9,7 @@ from support.plugins import install
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources.resources import engine_resources, rivet_executor
+from rivet_dagster.definitions.resources.engines import engine_resources, rivet_executor
 from rivet_dagster.engines.contract import Engine, EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
@@ -91,7 +91,7 @@ def test_the_dagster_resource_has_them_too(project, monkeypatch):
     made = project({"a": "lake"}, ["a"])
     made_of = []
     monkeypatch.setattr(
-        "rivet_dagster.definitions.resources.resources.import_module",
+        "rivet_dagster.definitions.resources.engines.import_module",
         lambda name: SimpleNamespace(LazyPySparkResource=lambda **arguments: made_of.append((name, arguments))),
     )
     definitions = engine_resources(RivetProject.load(made.root))

@@ -16,7 +16,7 @@ def tallied(*seen: list[Stage]) -> list[tuple[int, int, int, int]]:
     tally = Tally()
     found = []
     for stages in seen:
-        tally.see(stages)
+        tally.update(stages)
         progress = tally.progress(1)
         found.append(astuple(progress)[:4] if progress else None)
     return found
@@ -42,22 +42,22 @@ class FakeJobs:
     """Jobs whose stages are told by hand."""
 
     def __init__(self) -> None:
-        self.see = None
+        self.listener = None
 
     @contextmanager
-    def watch(self, tag, see):
-        self.see = see
+    def listen(self, tag, listener):
+        self.listener = listener
         yield
 
 
 def test_the_end_tells_that_all_is_done():
     told: list[Progress] = []
     jobs = FakeJobs()
-    with reporting(told.append, jobs.watch, "t") as tick:
+    with reporting(told.append, jobs.listen, "t") as tick:
         tick()
-        jobs.see([Stage(0, 3, 8)])
+        jobs.listener([Stage(0, 3, 8)])
         tick()
-        jobs.see([Stage(0, 5, 8), Stage(1, 1, 2)])
+        jobs.listener([Stage(0, 5, 8), Stage(1, 1, 2)])
     assert [astuple(progress)[:4] for progress in told] == [(0, 1, 3, 8), (2, 2, 10, 10)]
     assert 0 <= told[0].seconds <= told[1].seconds
 
@@ -65,8 +65,8 @@ def test_the_end_tells_that_all_is_done():
 def test_what_was_never_told_of_has_no_end_either():
     told: list[Progress] = []
     jobs = FakeJobs()
-    with reporting(told.append, jobs.watch, "t"):
-        jobs.see([Stage(0, 3, 8)])
+    with reporting(told.append, jobs.listen, "t"):
+        jobs.listener([Stage(0, 3, 8)])
     assert told == []
 
 
@@ -75,8 +75,8 @@ def test_what_fails_is_not_told_to_be_done():
     jobs = FakeJobs()
 
     def work() -> None:
-        with reporting(told.append, jobs.watch, "t") as tick:
-            jobs.see([Stage(0, 3, 8)])
+        with reporting(told.append, jobs.listen, "t") as tick:
+            jobs.listener([Stage(0, 3, 8)])
             tick()
             raise ZeroDivisionError
 
@@ -120,7 +120,7 @@ JOIN = [
 def test_over_connect_only_stages_that_have_begun_are_counted():
     told: list[Progress] = []
     spark = FakeConnect()
-    with reporting(told.append, ConnectAdapter(spark).watch, "t") as tick:
+    with reporting(told.append, ConnectAdapter(spark).listen, "t") as tick:
         for stages in JOIN:
             spark.tell(*stages)
             tick()
@@ -132,6 +132,6 @@ def test_over_connect_only_stages_that_have_begun_are_counted():
 
 def test_over_connect_a_write_that_fails_leaves_no_handler():
     spark = FakeConnect()
-    with pytest.raises(ZeroDivisionError), reporting(print, ConnectAdapter(spark).watch, "t"):
+    with pytest.raises(ZeroDivisionError), reporting(print, ConnectAdapter(spark).listen, "t"):
         raise ZeroDivisionError
     assert spark.handlers == []

@@ -1,4 +1,4 @@
-"""Tables to which files come, each told apart from the others."""
+"""Landing zones: tables to which others add files, and whose files are read one by one."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from rivet_dagster.model.relations import Files
 
 
 class LandingZone(ABC):
-    """A table whose readers can leave out the files that they have read."""
+    """A table whose readers can skip the files that they have already consumed."""
 
     @abstractmethod
     def files(self) -> tuple[LandedFile, ...]:
-        """Return the files that are there now, in order. Raises RVT-321 where there is no landing zone, RVT-403."""
+        """Return the current files, in order. Raises RVT-321 if there is no landing zone, RVT-403."""
 
     @abstractmethod
     def relation(self, files: Sequence[LandedFile]) -> Files:
-        """Return how an engine reads exactly these files."""
+        """Return the relation of exactly these files."""
 
     @abstractmethod
     def archive(self, files: Iterable[LandedFile], name: str) -> None:
-        """Move those of ``files`` that are still there, unchanged, to a place called ``name`` that nobody reads.
+        """Move those of ``files`` that still exist, unchanged, to a folder called ``name`` that no reader reads.
 
-        A file that has changed, or has come, meanwhile stays; none is overwritten. Raises RVT-410 where some could not
-        be moved; all others are.
+        Files that have changed or been added meanwhile stay where they are, and no file is overwritten. Raises RVT-410
+        if some could not be moved; all others are moved.
         """
 
 
@@ -36,12 +36,12 @@ class HasLandingZones(Catalog):
 
     @classmethod
     def refuses_landing(cls, options: Mapping[str, Any], table: str) -> str | None:
-        """Return why ``table`` of a catalog with these ``options`` cannot be a landing zone; None where it can.
+        """Return why ``table`` of a catalog with these ``options`` cannot be a landing zone; None if it can.
 
-        A value that still holds ``${`` is not judged.
+        A value with an unexpanded ``${`` is not checked.
         """
         return None
 
     @abstractmethod
     def landing_zone(self, table: str, options: Mapping[str, Any]) -> LandingZone:
-        """Return the landing zone ``table``; nothing is looked at yet."""
+        """Return the landing zone ``table`` without accessing storage."""

@@ -15,15 +15,15 @@ class ListsFiles(Catalog):
 
     @classmethod
     def refuses_listing(cls, options: Mapping[str, Any], table: str) -> str | None:
-        """Return why the files of ``table`` of a catalog with these ``options`` cannot be told; None where they can.
+        """Return why the files of ``table`` of a catalog with these ``options`` cannot be listed; None if they can.
 
-        A value that still holds ``${`` is not judged.
+        A value with an unexpanded ``${`` is not checked.
         """
         return None
 
     @abstractmethod
     def files(self, table: str, options: Mapping[str, Any]) -> tuple[LandedFile, ...]:
-        """Return the files that ``table`` is read from now, in order; none where the first has yet to come.
+        """Return the files that ``table`` consists of now, in order; none as long as the first has not arrived.
 
         Raises RVT-403.
         """

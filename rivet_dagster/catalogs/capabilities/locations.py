@@ -1,4 +1,4 @@
-"""Where tables are, told by their names: so that two joints that mean the same rows are found."""
+"""The locations of tables, by which the compiler finds two joints that write or read the same rows."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from rivet_dagster.model.location import Location
 
 
 class TellsLocations(Catalog):
-    """tells where its tables are."""
+    """knows the locations of its tables."""
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
-        """Return these expanded ``options`` as they hold on this machine; ``root`` is the project's directory."""
+        """Return the expanded ``options`` with paths resolved on this machine; ``root`` is the project's directory."""
         return options
 
     @classmethod
     @abstractmethod
-    def written_places(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
-        """Return where the rows of a ``table`` are that is published in a catalog with these ``options``.
+    def written_locations(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
+        """Return the locations of the rows of a ``table`` that is published in a catalog with these ``options``.
 
-        The names alone tell: nothing is looked at. None are told that nobody can know before ``${`` is expanded.
+        They are derived from the names alone, without accessing storage. Locations that depend on an unexpanded ``${``
+        are left out.
         """
 
     @classmethod
     @abstractmethod
-    def read_places(cls, options: Mapping[str, Any], table: str, look: bool = False) -> Iterable[Location]:
-        """Return where the rows are that a source on ``table`` reads, told as ``written_places`` does.
+    def read_locations(cls, options: Mapping[str, Any], table: str, look: bool = False) -> Iterable[Location]:
+        """Return the locations of the rows that a source on ``table`` reads, derived as in ``written_locations``.
 
-        With ``look``, ``options`` are resolved, and links on this machine are followed.
+        With ``look``, ``options`` are resolved ones, and links on this machine are followed.
         """

@@ -1,4 +1,4 @@
-"""Tables found by how their names begin."""
+"""Tables found by a prefix of their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removing what runs that died have left."""
+"""Removing what dead runs have left behind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.errors import RivetError
 
 DEAD_AFTER = 60.0
-"""Seconds without a sign of life after which nobody works on a version any more."""
+"""Seconds without a heartbeat after which the run that builds a version counts as dead."""
 
 
 class Sweeps(Catalog):
@@ -17,12 +17,12 @@ class Sweeps(Catalog):
 
     @abstractmethod
     def building(self) -> tuple[str, ...]:
-        """Return the names of the versions that are being built, by runs that live or have just died."""
+        """Return the names of the versions that are being built, by runs that are alive or have only just died."""
 
     @abstractmethod
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
-        """Remove what runs that are dead were building, and return the names of it; a living run loses nothing.
+        """Remove the versions that dead runs were building and return their names; live runs are not affected.
 
-        A table that cannot be swept keeps no other from it: ``failed`` is called with each error, or they are raised
-        together at the end.
+        A table that cannot be swept does not stop the others: ``failed`` is called with each error, or, without it,
+        all errors are raised together at the end.
         """

@@ -22,7 +22,7 @@ class HasTargets(Catalog):
     """publishes tables, each version all or nothing."""
 
     write_plans: ClassVar[frozenset[PlanType]]
-    """The kinds of write plan that it carries out."""
+    """The kinds of write plan that it can carry out."""
 
     @abstractmethod
     def begin(
@@ -30,30 +30,30 @@ class HasTargets(Catalog):
     ) -> TableTransaction:
         """Begin a new version of ``table``; ``options`` are those of its storage.
 
-        ``session`` computes what is written, and the catalog's own queries; it stays open until the transaction has
-        ended. Whoever has the rows in this process needs none. Raises RVT-402, RVT-404.
+        ``session`` computes the rows to be written and runs the catalog's own queries; it must stay open until the
+        transaction ends. A caller that has the rows in this process needs no session. Raises RVT-402, RVT-404.
         """
 
     @abstractmethod
     def current(self, table: str) -> Published | None:
-        """Return the published version that readers see."""
+        """Return the published version that readers see; None if there is none."""
 
     @abstractmethod
     def published_by(self, table: str, identity: str) -> Published | None:
-        """Return the version that ``identity`` published, whatever came after it; None where none is known.
+        """Return the version that ``identity`` published, even if later ones followed; None if none is known.
 
-        It is known for longer than anybody retries a run, so ``read`` may find that the version has been expired; then
-        its columns are those of a later one.
+        It stays known for longer than anybody retries a run. The version itself may have expired by then, in which case
+        ``read`` raises, and the columns are those of a later version.
         """
 
     @abstractmethod
     def read(self, published: Published) -> Relation:
-        """Return how an engine reads exactly that version. Raises RVT-401 where it has been expired."""
+        """Return the relation of exactly that version. Raises RVT-401 if it has expired."""
 
     def statistics(self, published: Published) -> Statistics:
-        """Return what storage tells of that version without reading its rows. Raises RVT-401."""
+        """Return the statistics that storage has of that version without reading its rows. Raises RVT-401."""
         return published.statistics
 
     @abstractmethod
     def evict(self, published: Published) -> None:
-        """Remove the table if that version is still what readers see: its rows are not needed any more."""
+        """Remove the table, whose rows are no longer needed, if readers still see that version."""

@@ -1,4 +1,4 @@
-"""A new version of a table on its way to its readers."""
+"""The transaction that writes and publishes a new version of a table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rivet_dagster.catalogs.beating import beating
+from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.engines.contract import Frame, Progress, QueryPlan
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import Inputs
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WriteContext:
-    """The facts about a run that a write of it needs.
+    """What a write needs to know about its run.
 
-    ``window`` are the partitions that the run covers: those of the table, whose column this names. ``started`` is when
-    the run began, in UTC; ``progress`` is called as engines call it; ``shows_values`` says whether messages may quote
-    values of rows. ``computing`` is entered while the engine computes the frame that is written: what goes wrong then
-    is the fault of the frame's own query.
+    ``window`` holds the partitions of the table that the run covers, and the table's partition column. ``started`` is
+    the time when the run began, in UTC; ``progress`` is passed on to the engine's write; ``shows_values`` says whether
+    messages may quote values of rows. ``computing`` is entered while the engine computes the frame to be written: an
+    error raised there is one of the frame's own query.
     """
 
     window: Window | None = None
@@ -45,67 +45,67 @@ NO_CONTEXT = WriteContext()
 class TableTransaction(ABC):
     """A version of ``table`` that no reader sees until it is committed.
 
-    Entered as a context manager it gives signs of life until the block ends, and is aborted there, however the block
-    ends, unless it has been committed. In place of a RivetError of the block RVT-406 is raised where the run counted as
-    dead by then: whatever else it met may come of that.
+    As a context manager it sends heartbeats until the block ends, and is aborted at the end of the block, whether that
+    fails or not, unless it has been committed. If the run counts as dead by the time the block raises a RivetError,
+    RVT-406 is raised in its place, since the error may be a consequence of that.
     """
 
     table: str
     version: str
-    """Its name, which is that of the published version later on."""
+    """The name of the version, which it keeps when it is published."""
 
     query_plan: QueryPlan | None = None
-    """How the engine computed the batch, where it has been written by a query."""
+    """How the engine computed the batch; None unless it was written by a query."""
 
     _ended = False
 
     @property
     @abstractmethod
     def base(self) -> Base | None:
-        """The published version that it builds upon; None where the table did not exist. Raises RVT-405."""
+        """The published version that it builds upon; None if the table did not exist. Raises RVT-405."""
 
     @abstractmethod
     def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
-        """Carry out ``plan`` with the rows of ``frame``, of the session that the transaction was begun with.
+        """Carry out ``plan`` with the rows of ``frame``, a frame of the session that the transaction was begun with.
 
-        Called once. Raises RVT-405 where the base is gone; RVT-322 and RVT-512 to RVT-516 for a batch that does not
-        fit.
+        To be called once. Raises RVT-405 if the base has been removed; RVT-322 and RVT-512 to RVT-516 for a batch that
+        does not fit the table.
         """
 
     @abstractmethod
     def put(self, rows: pa.RecordBatchReader) -> bool:
-        """Replace all rows by these, without an engine. Raises RVT-404.
+        """Replace all rows by ``rows``, without an engine, and return True. Raises RVT-404.
 
-        False, with nothing read, where that takes an engine: for these types, or for this storage.
+        Return False, without having read any row, if these types or this storage require an engine.
         """
 
     @property
     @abstractmethod
     def batch(self) -> StoredRows:
-        """The rows that were given, by themselves, readable until the transaction ends."""
+        """The batch alone, readable until the transaction ends."""
 
     @property
     @abstractmethod
     def whole(self) -> StoredRows:
-        """All rows that the table has once this is committed; the same object as ``batch`` where those are all."""
+        """All rows that the table has once this is committed; the same object as ``batch`` if it has no others."""
 
     @abstractmethod
     def beat(self) -> None:
-        """Give a sign of life; whoever gives none for DEAD_AFTER seconds counts as dead. Raises RVT-406, OSError."""
+        """Send a heartbeat; a run that sends none for DEAD_AFTER seconds counts as dead. Raises RVT-406, OSError."""
 
     def commit(self, identity: str, inputs: Inputs | None = None) -> Published:
-        """Switch readers to it in one atomic step, and remember ``identity``, the run that did it.
+        """Publish the version in one atomic step, and record ``identity``, the run that published it.
 
-        ``inputs`` says what it was made from. Committed again, it changes nothing. Raises RVT-404 where the place
-        cannot be written to, RVT-405 where another run published since it was begun, RVT-406 as ``beat`` does, RVT-407
-        where what was written is damaged or not what was judged.
+        ``inputs`` are the positions of the inputs that it was made from. A second call changes nothing. Raises RVT-404
+        if storage cannot be written to, RVT-405 if another run has published since this one began, RVT-406 as ``beat``
+        does, RVT-407 if what was written is damaged or has changed since it was judged.
         """
         published = self._commit(identity, inputs)
         self._ended = True
         return published
 
     def abort(self) -> None:
-        """Remove all of it; what is published stays as it is. It may be called again, and after a commit."""
+        """Remove the version; what is published stays as it is. A second call, or one after a commit, does nothing."""
         self._ended = True
         self._abort()
 
@@ -116,14 +116,14 @@ class TableTransaction(ABC):
     def _abort(self) -> None: ...
 
     def __enter__(self) -> Self:
-        self._signs = ExitStack()
-        self._signs.enter_context(beating(self.beat, self.table))
+        self._heartbeats = ExitStack()
+        self._heartbeats.enter_context(beating(self.beat, self.table))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._signs.close()
+        self._heartbeats.close()
         fails = not self._ended and isinstance(error, RivetError) and error.code != "RVT-406"
         death = self._death() if fails else None
         if not self._ended:

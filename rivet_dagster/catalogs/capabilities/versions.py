@@ -1,4 +1,4 @@
-"""Versions that a person decides on: those that are withheld, and older ones that can come back."""
+"""Versions that a person decides about: withheld ones, and older ones that can be published again."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rivet_dagster.model.storage import Version
 
 
 class VersionTransaction(TableTransaction):
-    """A version on its way to readers that may also be left to a person."""
+    """A transaction whose version may also be withheld, for a person to publish or remove."""
 
     def withhold(self, identity: str = "", inputs: Inputs | None = None) -> None:
-        """Leave it, complete but not published, to a person: no sweep removes it.
+        """Withhold the version: it stays, complete but not published, and no sweep removes it.
 
-        Who publishes it then does so for ``identity``, the run that made it, too: ``published_by`` knows both.
-        Raises RVT-404, RVT-406.
+        When it is published later, ``published_by`` finds it both under the identity that publishes it and under
+        ``identity``, the run that made it. Raises RVT-404, RVT-406.
         """
         self._withhold(identity, inputs)
         self._ended = True
@@ -36,16 +36,16 @@ class HasVersions(HasTargets):
     def begin(
         self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
     ) -> VersionTransaction:
-        """Begin a new version of ``table``, which can be withheld."""
+        """Begin a new version of ``table``, which can also be withheld."""
 
     @abstractmethod
     def versions(self, table: str) -> tuple[Version, ...]:
-        """Return all that somebody could want: the published ones, the newest first, then the withheld ones."""
+        """Return the published versions that still exist, the newest first, then the withheld ones."""
 
     @abstractmethod
     def take_up(self, table: str, version: str) -> VersionTransaction:
-        """Return a withheld version, to be published upon what is published now, or removed. Raises RVT-408."""
+        """Reopen a withheld version, to be published after the current one or removed. Raises RVT-408."""
 
     @abstractmethod
     def restage(self, table: str, version: str) -> VersionTransaction:
-        """Begin a version with the rows of an older published one. Raises RVT-402, RVT-404, RVT-408."""
+        """Begin a new version with the rows of an older published one. Raises RVT-402, RVT-404, RVT-408."""

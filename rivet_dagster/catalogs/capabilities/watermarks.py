@@ -1,4 +1,4 @@
-"""Watermarks: how far a table has come, and what a person set in place of that."""
+"""Watermarks: the maximum of a column of a published version, and the value that a person set in place of it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from rivet_dagster.model.watermark import Override
 
 
 class HasWatermarks(HasTargets):
-    """keeps a watermark that a person sets."""
+    """stores a watermark that a person sets."""
 
     @abstractmethod
     def max_of(self, published: Published, column: str) -> Any:
-        """Return the greatest value of a column of that version, read without an engine; None where all are NULL.
+        """Return the maximum of a column of that version, read without an engine; None if all values are NULL.
 
-        NaN is greater than all others; a TIMESTAMP has a time zone, a TIMESTAMP_NTZ none. Raises RVT-401, RVT-407.
+        NaN counts as the greatest value. A TIMESTAMP is returned with a time zone, a TIMESTAMP_NTZ without. Raises
+        RVT-401, RVT-407.
         """
 
     @abstractmethod
     def watermark_override(self, published: Published) -> Override | None:
-        """Return what a person set in place of the watermark of that version."""
+        """Return the value that a person set in place of the watermark of that version; None if nobody has."""
 
     @abstractmethod
     def override_watermark(self, published: Published, override: Override) -> None:
-        """Set it, to hold until another version is published. Raises RVT-404, and RVT-405 where one has been."""
+        """Set the watermark until another version is published. Raises RVT-404, and RVT-405 if one has been already."""

@@ -1,4 +1,4 @@
-"""Arrow's types as Spark reads them from files that another writer made."""
+"""The Spark SQL types of Arrow types, as Spark reads them from files of other writers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLAIN = {
 
 
 def sql_type(type_: Any) -> str | None:
-    """The name of the type that Spark gives such a column; None where it has none, or which is not sure.
+    """Return the name of the type that Spark gives such a column; None if it has none, or if it is not certain.
 
     >>> import pyarrow as pa
     >>> sql_type(pa.map_(pa.string(), pa.list_(pa.struct([("at", pa.timestamp("us", "UTC")), ("n", pa.uint8())]))))

@@ -1,6 +1,6 @@
 """The columns of a source's files as Spark would name and type them, read from one footer or header.
 
-What only Spark can tell (inferred types, JSON, folders that are partitions) stays unknown: a guess would be worse.
+What only Spark can determine (inferred types, JSON, partition folders) stays unknown rather than being guessed.
 """
 
 from __future__ import annotations
@@ -16,45 +16,45 @@ from pathlib import Path
 from typing import IO, Any
 
 from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
+from rivet_dagster.catalogs.filesystem.file_status import looking
 from rivet_dagster.catalogs.filesystem.footers import spark_columns
-from rivet_dagster.catalogs.filesystem.presence import looking
-from rivet_dagster.catalogs.filesystem.sources import Found, data_files
+from rivet_dagster.catalogs.filesystem.sources import TableFiles, data_files
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.schema import Field, Schema
 
 _OPEN: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".bz2": bz2.open}
 _ORC_UNSURE = re.compile(r"\b(timestamp|bigint|int)\b")
-"""Types under which Spark stores timestamps without a time zone and intervals, too."""
+"""ORC types that Spark also uses to store timestamps without a time zone and intervals."""
 
-_HEADER_KEPT = frozenset({
+_HARMLESS = frozenset({
     "header", "sep", "delimiter", "enforceschema", "inferschema", "nullvalue", "emptyvalue", "nanvalue", "dateformat",
     "timestampformat", "samplingratio", "locale", "mode",
 })  # fmt: skip
 """Options of a CSV reader that do not change how the header is read."""
 
 
-def source_columns(found: Found, options: Mapping[str, str]) -> Schema | None:
-    """What the first file tells, given the engine's reader options; None where it does not tell all the names.
+def source_columns(table: TableFiles, options: Mapping[str, str]) -> Schema | None:
+    """Return the columns of the first file, given the engine's reader options; None if it does not name all of them.
 
-    Raises RVT-403 where it cannot be read.
+    Raises RVT-403 if it cannot be read.
     """
-    read = {"parquet": _parquet, "orc": _orc, "csv": _csv}.get(found.format)
-    with looking(found.paths[0]):
-        files = list(data_files(found.paths))
+    read = {"parquet": _parquet, "orc": _orc, "csv": _csv}.get(table.format)
+    with looking(table.paths[0]):
+        files = list(data_files(table.paths))
     spelled = {key.lower(): value for key, value in options.items()}
-    if read is None or not files or "schema" in spelled or _has_folders(found, files):
+    if read is None or not files or "schema" in spelled or _has_folders(table, files):
         return None
-    # Spark looks into the first one, too.
+    # Spark, too, takes the schema from the first file.
     first = min(files, key=str)
     try:
         return read(first, spelled)
     except (OSError, ValueError, csv.Error) as error:  # pyarrow's errors are among these
-        raise RivetError("RVT-403", f"{first.name} cannot be read as {found.format}: {error}") from error
+        raise RivetError("RVT-403", f"{first.name} cannot be read as {table.format}: {error}") from error
 
 
-def _has_folders(found: Found, files: list[Path]) -> bool:
-    """Whether folders below the table's own may be partitions, whose columns Spark adds."""
-    return any(file not in found.paths and file.parent not in found.paths for file in files)
+def _has_folders(table: TableFiles, files: list[Path]) -> bool:
+    """Return whether there are subfolders, which may be partitions, whose columns Spark adds."""
+    return any(file not in table.paths and file.parent not in table.paths for file in files)
 
 
 def _parquet(file: Path, options: Mapping[str, str]) -> Schema | None:
@@ -63,8 +63,8 @@ def _parquet(file: Path, options: Mapping[str, str]) -> Schema | None:
     if options.get("mergeschema") == "true":
         return None
     footer = pq.read_metadata(file)
-    noted = spark_columns(footer)
-    return tuple(Field(*column) for column in noted) if noted else _fields(footer.schema.to_arrow_schema())
+    columns = spark_columns(footer)
+    return tuple(Field(*column) for column in columns) if columns else _fields(footer.schema.to_arrow_schema())
 
 
 def _orc(file: Path, options: Mapping[str, str]) -> Schema | None:
@@ -82,11 +82,11 @@ def _fields(schema: Any) -> Schema:
 
 def _csv(file: Path, options: Mapping[str, str]) -> Schema | None:
     separator = options.get("sep", options.get("delimiter", ","))
-    if options.get("header") != "true" or not options.keys() <= _HEADER_KEPT or len(separator) != 1:
+    if options.get("header") != "true" or not options.keys() <= _HARMLESS or len(separator) != 1:
         return None
     with _OPEN.get(file.suffix.lower(), open)(file, "rt", encoding="utf-8-sig", newline="") as lines:
         header = next((line for line in lines if line.strip()), "")
-    # Spark's escape is a backslash, and a doubled quote none.
+    # Spark escapes quotes with a backslash, and does not take a doubled quote for an escaped one.
     if not header or "\\" in header or '""' in header:
         return None
     names = next(csv.reader([header], delimiter=separator))
@@ -95,7 +95,7 @@ def _csv(file: Path, options: Mapping[str, str]) -> Schema | None:
 
 
 def _safe(names: list[str], null: str) -> list[str]:
-    """The names that Spark gives: with their positions where they are empty or repeated.
+    """Return the names that Spark gives: with their positions if they are empty or repeated.
 
     >>> _safe(["a", "", "b", "A"], null="")
     ['a0', '_c1', 'b', 'A3']

@@ -1,4 +1,4 @@
-"""Files of ours that somebody damaged."""
+"""The error for damaged JSON files of the catalog."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rivet_dagster.errors import RivetError
 
 @contextmanager
 def damage(file: Path, remedy: str) -> Iterator[None]:
-    """Turn what goes wrong in the block, which reads JSON of ours from ``file``, into RVT-407 with this ``remedy``.
+    """Turn errors of the block, which parses the JSON in ``file``, into RVT-407 with ``remedy`` as remediation.
 
     >>> with damage(Path("orders.json"), "Move it away."):
     ...     {}["version"]

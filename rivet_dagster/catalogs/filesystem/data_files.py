@@ -1,7 +1,7 @@
-"""Statistics of a version's data files: taken from the file beside the version, read from footers where one is new.
+"""Statistics of a version's data files, cached in a file beside the version; footers are read for new files only.
 
-``<version>.files.json`` holds rows and bounds of each file by its name, with the size and time by which it is known
-again in later versions that share it. A version of an earlier release has none.
+``<version>.files.json`` holds row count, min and max of each file by name, with the size and modification time by which
+the file is recognized in later versions that share it. Versions of earlier releases have no such file.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from rivet_dagster.catalogs.filesystem.footers import Footer, footer_of, togethe
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 
-Mark = tuple[str, int, int]
-"""A file's name, size and time: what tells it apart from itself with other content."""
+FileStamp = tuple[str, int, int]
+"""A file's name, size and modification time, which together identify its content."""
 
 
-def mark(path: Path) -> Mark:
-    """Return the mark of a file. Raises RVT-407 where it has vanished."""
+def stamp_of(path: Path) -> FileStamp:
+    """Return the stamp of a file. Raises RVT-407 if it does not exist any more."""
     try:
         status = path.stat()
     except FileNotFoundError as error:
@@ -33,29 +33,29 @@ def mark(path: Path) -> Mark:
 
 
 class Footers:
-    """The footers of a table's files, each read once at most; ``beside`` are files that tell some of them."""
+    """The footers of a table's files, each read at most once; ``cached`` are paths of files that hold some of them."""
 
-    def __init__(self, *beside: Path) -> None:
-        self._beside = list(beside)
-        self._known: dict[Mark, Footer] = {}
+    def __init__(self, *cached: Path) -> None:
+        self._cached = list(cached)
+        self._known: dict[FileStamp, Footer] = {}
 
     def of(self, path: Path) -> Footer:
-        """Return what a file tells. Raises RVT-407."""
-        while self._beside:
-            self._known |= _read(self._beside.pop())
-        key = mark(path)
-        if key not in self._known:
-            self._known[key] = footer_of(path)
-        return self._known[key]
+        """Return the footer of a file. Raises RVT-407."""
+        while self._cached:
+            self._known |= _read(self._cached.pop())
+        stamp = stamp_of(path)
+        if stamp not in self._known:
+            self._known[stamp] = footer_of(path)
+        return self._known[stamp]
 
     def statistics(self, files: Iterable[Path]) -> Statistics:
-        """Return what ``files``, at least one, tell together. Raises RVT-407."""
+        """Return the statistics of ``files``, at least one, taken together. Raises RVT-407."""
         return together([self.of(path).statistics for path in files])
 
-    def write(self, files: Iterable[Path], beside: Path) -> None:
-        """Put what ``files`` tell on disk, as one that can be given as ``beside``. Raises OSError."""
-        known = {mark(path): self.of(path) for path in files}
-        with open(beside, "w", encoding="utf-8") as file:
+    def write(self, files: Iterable[Path], to: Path) -> None:
+        """Write the footers of ``files`` to disk, in the form that ``cached`` files have. Raises OSError."""
+        known = {stamp_of(path): self.of(path) for path in files}
+        with open(to, "w", encoding="utf-8") as file:
             file.write(json.dumps(_as_json(known), separators=(",", ":")) + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -64,8 +64,8 @@ class Footers:
 _REMEDY = "Remove it: the files themselves tell the same."
 
 
-def _read(path: Path) -> dict[Mark, Footer]:
-    """Return what stands in a file, nothing where there is none. Raises RVT-407 where it is damaged."""
+def _read(path: Path) -> dict[FileStamp, Footer]:
+    """Return the footers in a cache file, none if it does not exist. Raises RVT-407 if it is damaged."""
     try:
         text = path.read_text("utf-8", errors="replace")
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def _footer(file: Mapping[str, Any], schema: Mapping[str, Any]) -> Footer:
     return Footer(Statistics(int(file["rows"]), file["size"], columns, values), schema["spark"])
 
 
-def _as_json(known: Mapping[Mark, Footer]) -> dict[str, Any]:
+def _as_json(known: Mapping[FileStamp, Footer]) -> dict[str, Any]:
     schemas: list[dict[str, Any]] = []
     files = {}
     for (name, size, mtime_ns), footer in known.items():
@@ -106,7 +106,7 @@ def _as_json(known: Mapping[Mark, Footer]) -> dict[str, Any]:
 
 
 def _plain(known: ColumnStatistics) -> list[Any]:
-    """The numbers of one column; without bounds where they are of a type that JSON has no text for here."""
+    """Return the statistics of one column as JSON; without min and max if ``_typed`` does not know their type."""
     try:
         return [known.nulls, _typed(known.min), _typed(known.max)]
     except TypeError:
@@ -122,7 +122,7 @@ _TYPES: dict[str, Any] = {
 
 
 def _typed(value: Any) -> Any:
-    """A bound as JSON: as it is, or as a text with the name of its type.
+    """Return a min or max as JSON: the value itself, or its text by the name of its type.
 
     >>> _typed(3), _typed("eu"), _typed(date(2024, 1, 31)), _typed(Decimal("1.50"))
     (3, 'eu', {'date': '2024-01-31'}, {'decimal': '1.50'})
@@ -137,13 +137,13 @@ def _typed(value: Any) -> Any:
     raise TypeError(value)
 
 
-def _value(found: Any) -> Any:
-    """The bound that ``_typed`` wrote.
+def _value(stored: Any) -> Any:
+    """Return the min or max that ``_typed`` wrote.
 
     >>> _value({"date": "2024-01-31"}), _value(3)
     (datetime.date(2024, 1, 31), 3)
     """
-    if not isinstance(found, dict):
-        return found
-    ((kind, text),) = found.items()
+    if not isinstance(stored, dict):
+        return stored
+    ((kind, text),) = stored.items()
     return _TYPES[kind](text)

@@ -1,4 +1,4 @@
-"""Problems of tables as joints declare them, found before anything runs."""
+"""Problems of tables as joints declare them, found at compile time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rivet_dagster.catalogs.filesystem.catalog_location import is_remote, local_path
 from rivet_dagster.catalogs.filesystem.formats import as_texts, chosen_format
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.place import is_remote, local_path
 from rivet_dagster.catalogs.filesystem.sources import without_braces
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
@@ -34,7 +34,7 @@ PARQUET_OPTIONS = tuple(
     size.statistics.enabled statistics.truncate.length validation writer.max-padding writer.version
     """.split()
 )
-"""Options of the Parquet library, as it spells them; some may end in ``#column``. None of them adds files."""
+"""Options of the Parquet library, in its spelling; some may end in ``#column``. None of them adds files."""
 
 _CODECS = ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4_raw", "zstd")
 _LONGEST = 255
@@ -44,7 +44,7 @@ _CATALOG_PATH = "Give the catalog another `path`."
 def wrong_sink(catalog: Mapping[str, Any], table: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
     """Yield the problems of a table that is to be published.
 
-    >>> [one.message for one in wrong_sink({"path": "lake"}, "orders", {"compression": "zst"})]
+    >>> [problem.message for problem in wrong_sink({"path": "lake"}, "orders", {"compression": "zst"})]
     ["`compression` must be one of none, uncompressed, snappy, gzip, lzo, brotli, lz4, lz4_raw, zstd, not 'zst'"]
     """
     path = str(catalog.get("path"))
@@ -57,8 +57,8 @@ def wrong_sink(catalog: Mapping[str, Any], table: str, options: Mapping[str, Any
     try:
         TableLayout(Path(), table)
     except RivetError as error:
-        found = error.diagnostics[0]
-        yield Wrong("RVT-204", "table", found.message, found.remediation)
+        diagnostic = error.diagnostics[0]
+        yield Wrong("RVT-204", "table", diagnostic.message, diagnostic.remediation)
     else:
         if len(table.encode()) > _LONGEST:
             yield Wrong("RVT-204", "table", f"no table has a name of more than {_LONGEST} bytes, like {show(table)}")
@@ -95,5 +95,5 @@ def _refused(key: str, judge: Callable[[], object]) -> Iterator[Wrong]:
     try:
         judge()
     except RivetError as error:
-        found = error.diagnostics[0]
-        yield Wrong(found.code, key, found.message, found.remediation)
+        diagnostic = error.diagnostics[0]
+        yield Wrong(diagnostic.code, key, diagnostic.message, diagnostic.remediation)

@@ -1,4 +1,4 @@
-"""Whether a run could read and publish in a folder, tried out beside its tables."""
+"""Findings of whether a run could read and publish tables in a folder, tried out beside the tables."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation
+from rivet_dagster.catalogs.filesystem.file_status import exists, is_folder, looking
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.place import Place
-from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, looking
-from rivet_dagster.catalogs.filesystem.sweep import leftovers
+from rivet_dagster.catalogs.filesystem.sweep import leftovers_of
 from rivet_dagster.catalogs.filesystem.versions import UNSUPPORTED
 from rivet_dagster.catalogs.filesystem.writing import writing
 from rivet_dagster.errors import RivetError
@@ -19,74 +19,74 @@ from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 from rivet_dagster.project.own_folder import keep_out_of_git
 
 _NAMES = 5
-"""So many leftovers are called by name."""
+"""How many leftovers are named in a finding."""
 
 
 def examine(
-    subject: str, place: Place, tables: Callable[[], Sequence[TableLayout]], publishes: bool
+    subject: str, location: CatalogLocation, tables: Callable[[], Sequence[TableLayout]], publishes: bool
 ) -> Iterator[Finding]:
-    """What stands in the way of reading at ``place`` and, where a project ``publishes`` there, of switching tables."""
-    shown = place.shown(place.remote or place.folder)
+    """Return findings of trying to read at ``location`` and, if a project ``publishes`` there, to switch tables."""
+    shown = location.shown(location.remote or location.folder)
     try:
-        if place.remote:
+        if location.remote:
             if publishes:
                 raise RivetError("RVT-402", f"{shown} has no atomic switch from one version of a table to the next")
             yield in_order(subject, f"{shown}: only an engine can look there")
             return
-        _try_to_read(place.folder, shown, publishes)
+        _try_to_read(location.folder, shown, publishes)
         with looking(shown):
-            shares = not publishes or _try_to_publish(place.folder, shown)
-        left, wrong = _leftovers(tables() if publishes else ())
+            shares = not publishes or _try_to_publish(location.folder, shown)
+        leftovers, errors = _leftovers(tables() if publishes else ())
     except RivetError as error:
         yield from broken(subject, error)
         return
-    for one in wrong:
-        yield from broken(subject, one)
-    if not wrong:
+    for error in errors:
+        yield from broken(subject, error)
+    if not errors:
         yield in_order(subject, f"{shown}: {'tables can be published' if publishes else 'can be read'}")
     if not shares:
         text = f"{shown} has no hard links: a write that changes a part of a table copies all of it"
         yield doubtful(subject, text, "Put it on a POSIX file system.")
-    if left:
-        named = ", ".join(left[:_NAMES]) + (", ..." if len(left) > _NAMES else "")
-        text = f"{len(left)} leftover{'' if len(left) == 1 else 's'} of dead runs: {named}"
+    if leftovers:
+        named = ", ".join(leftovers[:_NAMES]) + (", ..." if len(leftovers) > _NAMES else "")
+        text = f"{len(leftovers)} leftover{'' if len(leftovers) == 1 else 's'} of dead runs: {named}"
         yield doubtful(subject, text, "`rivet-dagster sweep` removes them, and so does the next write of each table.")
 
 
 def _leftovers(tables: Iterable[TableLayout]) -> tuple[list[str], list[RivetError]]:
-    left: list[str] = []
-    wrong: list[RivetError] = []
+    names: list[str] = []
+    errors: list[RivetError] = []
     for table in tables:
         try:
             with writing(table.home):
-                left += [f"{table.name}/{name}" for name in leftovers(table)]
+                names += [f"{table.name}/{name}" for name in leftovers_of(table)]
         except RivetError as error:
-            wrong.append(error)
-    return left, wrong
+            errors.append(error)
+    return names, errors
 
 
 def _try_to_read(folder: Path, shown: str, publishes: bool) -> None:
     try:
         os.scandir(folder).close()
     except FileNotFoundError as error:
-        if not publishes:  # else the first run makes it
+        if not publishes:  # else the first run creates it
             raise RivetError("RVT-403", f"there is no folder {shown}") from error
     except OSError as error:
         raise RivetError("RVT-403", f"{shown} cannot be read: {error.strerror}") from error
 
 
 def _try_to_publish(folder: Path, shown: str) -> bool:
-    """Go through all that a run does to publish; False where only hard links are missing. Raises RVT-402, RVT-404."""
+    """Try all operations by which a run publishes; return False if only hard links fail. Raises RVT-402, RVT-404."""
     versions = folder / ".rivet"
     if is_folder(versions) and versions.stat().st_dev != folder.stat().st_dev:
         raise RivetError("RVT-402", f"{versions} and {shown} are not on one file system: no table can be switched")
-    there = next(path for path in (folder, *folder.parents) if exists(path))
-    with writing(there), TemporaryDirectory(prefix=".rivet-doctor-", dir=there) as name:
+    existing = next(path for path in (folder, *folder.parents) if exists(path))
+    with writing(existing), TemporaryDirectory(prefix=".rivet-doctor-", dir=existing) as name:
         probe = Path(name)
         keep_out_of_git(probe)
         (probe / "file").touch()
         try:
-            for _ in range(2):  # the second time in the place of the first
+            for _ in range(2):  # the second time to replace the link of the first
                 (probe / "new").symlink_to("file")
                 os.replace(probe / "new", probe / "link")
             with open(probe / "lock", "a") as lock:

@@ -1,4 +1,4 @@
-"""What the footers of a version's Parquet files tell without reading its rows."""
+"""Statistics and schemas in the footers of a version's Parquet files, read without reading rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
-from rivet_dagster.catalogs.filesystem.presence import names_in
+from rivet_dagster.catalogs.filesystem.file_status import names_in
 from rivet_dagster.catalogs.parquet_rows import SPARK_SCHEMA
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
@@ -20,25 +20,25 @@ _SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": 
 
 
 def parquet_files(folder: Path) -> list[Path]:
-    """The data files of a version, in order; none where its folder does not exist. Raises OSError."""
+    """Return the data files of a version, in order; none if its folder does not exist. Raises OSError."""
     return [path for path in map(folder.joinpath, names_in(folder)) if is_data(path)]
 
 
 def is_data(path: Path) -> bool:
-    """Whether it is a data file; Spark writes checksums and marks of success beside them."""
+    """Return whether a path is a data file; Spark also writes checksums and ``_SUCCESS`` files."""
     return not path.name.startswith(("_", "."))
 
 
 @dataclass(frozen=True)
 class Footer:
-    """Statistics of one file, told without its rows; ``schema`` is the one that Spark noted, as JSON."""
+    """The footer of one file: its statistics, and the schema that Spark stored in it, as JSON."""
 
     statistics: Statistics
     schema: str | None = None
 
 
 def footer_of(path: Path) -> Footer:
-    """Return what a file tells. Raises RVT-407."""
+    """Return the footer of a file. Raises RVT-407."""
     footer = read_footer(path)
     columns = _columns(footer)
     statistics = Statistics(footer.num_rows, path.stat().st_size, columns, _values(footer, columns))
@@ -46,7 +46,7 @@ def footer_of(path: Path) -> Footer:
 
 
 def together(parts: Sequence[Statistics]) -> Statistics:
-    """Return the statistics of a table that files (at least one) make up, from those of the files.
+    """Return the statistics of a table from those of its files, at least one.
 
     >>> one, other = Statistics(2, 9, values={"id": ColumnStatistics(0, 1, 2)}), Statistics(1, 5)
     >>> together([one, one]).values, together([one, other]).values
@@ -58,24 +58,24 @@ def together(parts: Sequence[Statistics]) -> Statistics:
 
 
 def _of_all(parts: Sequence[tuple[int, ColumnStatistics | None]]) -> ColumnStatistics:
-    there = [(rows, known) for rows, known in parts if rows]
-    if not all(known is not None and known.nulls is not None for _, known in there):
+    filled = [(rows, known) for rows, known in parts if rows]
+    if not all(known is not None and known.nulls is not None for _, known in filled):
         return ColumnStatistics()
-    found = [(rows, known) for rows, known in there if known is not None]
-    nulls = sum(known.nulls or 0 for _, known in found)
-    bounded = [known for rows, known in found if known.nulls != rows]
+    columns = [(rows, known) for rows, known in filled if known is not None]
+    nulls = sum(known.nulls or 0 for _, known in columns)
+    bounded = [known for rows, known in columns if known.nulls != rows]
     if not bounded or any(known.min is None for known in bounded):
         return ColumnStatistics(nulls)
     return ColumnStatistics(nulls, min(known.min for known in bounded), max(known.max for known in bounded))
 
 
 def read_statistics(files: list[Path]) -> Statistics:
-    """Return what ``files``, at least one, tell of the table that they make up. Raises RVT-407."""
+    """Return the statistics of the table that ``files``, at least one, make up. Raises RVT-407."""
     return together([footer_of(path).statistics for path in files])
 
 
 def read_footer(path: Path) -> Any:
-    """The footer of a file. Raises RVT-407."""
+    """Return the footer of a file, as pyarrow reads it. Raises RVT-407."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -87,23 +87,23 @@ def read_footer(path: Path) -> Any:
 
 
 def spark_schema(footer: Any) -> str | None:
-    """The schema, as JSON, that Spark noted when it wrote the file; None in a file of another writer."""
-    described = (footer.metadata or {}).get(SPARK_SCHEMA)
-    return described.decode() if described else None
+    """Return the schema, as JSON, that Spark stored when it wrote the file; None for a file of another writer."""
+    schema = (footer.metadata or {}).get(SPARK_SCHEMA)
+    return schema.decode() if schema else None
 
 
 def spark_columns(footer: Any) -> tuple[tuple[str, str], ...] | None:
-    """The columns of that schema."""
-    described = spark_schema(footer)
-    if described is None:
+    """Return the columns of that schema."""
+    schema = spark_schema(footer)
+    if schema is None:
         return None
-    return tuple((field["name"], spark_type(field["type"])) for field in json.loads(described)["fields"])
+    return tuple((field["name"], spark_type(field["type"])) for field in json.loads(schema)["fields"])
 
 
 def _values(footer: Any, columns: tuple[tuple[str, str], ...]) -> dict[str, ColumnStatistics]:
-    """What all row groups together tell of each column, and of each field of a struct by its path: ``place.city``.
+    """Return the statistics over all row groups of each column, and of each field of a struct, by path: ``place.city``.
 
-    Nothing of a column with dots in its name, nor of what lists and maps hold.
+    Columns with dots in their names, and the elements of lists and maps, are left out.
     """
     schema = footer.schema
     types = {name.lower(): type_ for name, type_ in columns}
@@ -120,22 +120,22 @@ def _values(footer: Any, columns: tuple[tuple[str, str], ...]) -> dict[str, Colu
     return values
 
 
-def _value(found: list[Any]) -> ColumnStatistics:
-    if not all(one is not None and one.has_null_count for one in found):
+def _value(groups: list[Any]) -> ColumnStatistics:
+    if not all(group is not None and group.has_null_count for group in groups):
         return ColumnStatistics()
-    nulls = sum(one.null_count for one in found)
-    bounded = [one for one in found if one.num_values]
-    if not bounded or not all(one.has_min_max and _is_exact(one) for one in bounded):
+    nulls = sum(group.null_count for group in groups)
+    bounded = [group for group in groups if group.num_values]
+    if not bounded or not all(group.has_min_max and _is_exact(group) for group in bounded):
         return ColumnStatistics(nulls)
-    return ColumnStatistics(nulls, min(one.min for one in bounded), max(one.max for one in bounded))
+    return ColumnStatistics(nulls, min(group.min for group in bounded), max(group.max for group in bounded))
 
 
 def _is_exact(statistics: Any) -> bool:
-    """Of numbers with a fraction in binary NaN is left out of the bounds, and of long texts the end may be."""
+    """Return whether min and max are exact: those of floats leave out NaN, and those of long texts may be truncated."""
     if statistics.logical_type is not None and statistics.logical_type.type == "STRING":
         try:
             return max(len(statistics.min), len(statistics.max)) < _SHORT
-        except UnicodeDecodeError:  # Spark's texts may be any bytes
+        except UnicodeDecodeError:  # Spark allows any bytes in strings
             return False
     return statistics.physical_type in _EXACT
 
@@ -146,7 +146,7 @@ def _columns(footer: Any) -> tuple[tuple[str, str], ...]:
 
 
 def spark_type(type_: Any) -> str:
-    """A type of Spark's JSON schema as Spark's SQL writes it.
+    """Return a type of Spark's JSON schema as Spark's SQL writes it.
 
     >>> spark_type("long")
     'bigint'

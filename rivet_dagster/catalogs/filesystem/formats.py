@@ -1,4 +1,4 @@
-"""File formats: told from a name, and the reader options each gets unless the user says otherwise."""
+"""File formats: how they follow from a file's name, and their default reader options."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COMPRESSIONS = (".gz", ".bz2", ".zst")
 
 
 def extension(path: str) -> str:
-    """The extension of ``path`` in lower case, a compression's left out.
+    """Return the extension of ``path`` in lower case, without that of a compression.
 
     >>> extension("landing/Orders.CSV.gz")
     '.csv'
@@ -34,7 +34,7 @@ def extension(path: str) -> str:
 
 
 def format_of(path: str) -> str | None:
-    """The format that the extension of ``path`` stands for.
+    """Return the format that the extension of ``path`` stands for; None if it is not known.
 
     >>> format_of("orders.ndjson"), format_of("orders")
     ('json', None)
@@ -43,7 +43,7 @@ def format_of(path: str) -> str | None:
 
 
 def chosen_format(options: Mapping[str, Any]) -> str | None:
-    """The user's own choice among ``options``. Raises RVT-204."""
+    """Return the ``format`` in the user's ``options``, None without one. Raises RVT-204."""
     chosen = options.get("format")
     if chosen is not None and chosen not in FORMATS:
         raise RivetError("RVT-204", f"no format is called {show(chosen)}{nearest(str(chosen), FORMATS)}")
@@ -51,14 +51,14 @@ def chosen_format(options: Mapping[str, Any]) -> str | None:
 
 
 def reader_options(format: str, path: str, options: Mapping[str, Any]) -> dict[str, str]:
-    """The engine's options for reading ``path``: the user's, after our defaults. Raises RVT-204.
+    """Return the engine's options for reading ``path``: our defaults, overridden by the user's. Raises RVT-204.
 
     >>> reader_options("csv", "orders.tsv", {"header": False})
     {'enforceSchema': 'false', 'sep': '\\t', 'header': 'false'}
     """
     defaults = {}
     if format == "csv":
-        # Otherwise Spark ignores every header but the first, and gives the columns the schema's names by position.
+        # Otherwise Spark ignores all headers but the first file's, and assigns the schema's names by position.
         defaults = {"header": "true", "enforceSchema": "false"}
         if extension(path) == ".tsv":
             defaults["sep"] = "\t"
@@ -70,7 +70,7 @@ def reader_options(format: str, path: str, options: Mapping[str, Any]) -> dict[s
 
 
 def as_texts(options: Mapping[str, Any]) -> dict[str, str]:
-    """Reader or writer options, all but ``format``, spelled as Spark wants them. Raises RVT-204.
+    """Return reader or writer options, all but ``format``, as texts that Spark understands. Raises RVT-204.
 
     >>> as_texts({"format": "csv", "multiLine": True, "samplingRatio": 0.5})
     {'multiLine': 'true', 'samplingRatio': '0.5'}

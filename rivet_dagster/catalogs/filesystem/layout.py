@@ -1,6 +1,6 @@
-"""How a published table lies on disk.
+"""The layout of a published table on disk.
 
-``<path>/orders`` is a relative link to one of the folders of its versions; a manifest stands beside each::
+``<path>/orders`` is a relative link to the folder of one of its versions; beside each folder is a manifest::
 
     <path>/orders -> .rivet/orders/00000002-9c41d0aa
     <path>/.rivet/orders/00000001-5be2f7c3/      flat Parquet files
@@ -17,8 +17,9 @@
     <path>/.rivet/orders/publishers.jsonl  of expired versions
     <path>/.rivet/orders/lock
 
-A folder whose version the link cannot be followed back to, manifest by manifest, was never published; without a sign of
-life beside it, it is a dead run's, unless a mark says that it is withheld, or a link that a person made leads to it.
+The published versions are those that are found by following the link, and then the ``base`` of each manifest. Any other
+folder was never published; without a heartbeat file beside it, it belongs to a dead run, unless a mark says that it is
+withheld, or a link that a person made leads to it.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from rivet_dagster.catalogs.filesystem.presence import MISSING, is_folder, looking, names_in
+from rivet_dagster.catalogs.filesystem.file_status import MISSING, is_folder, looking, names_in
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import show
 
 HOMES = ".rivet"
-"""The folder of a catalog in which the tables' versions are."""
+"""The folder of a catalog that contains the tables' versions."""
 
 _NAME = re.compile(r"\w[\w.-]*")
 _VERSION = re.compile(r"\d{8,}-[0-9a-f]{8}")
@@ -43,7 +44,7 @@ _SUFFIXES = (".json", ".alive", ".kept", ".removed", ".watermark")
 
 
 def is_table_name(name: str) -> bool:
-    """Whether a table can be called so.
+    """Return whether a name is valid for a table.
 
     >>> is_table_name("marts.orders-2024"), is_table_name(".DS_Store"), is_table_name("a/b")
     (True, False, False)
@@ -53,7 +54,7 @@ def is_table_name(name: str) -> bool:
 
 @dataclass(frozen=True)
 class TableLayout:
-    """The places of one table in a catalog's folder."""
+    """The paths of one table in a catalog's folder."""
 
     folder: Path
     name: str
@@ -69,72 +70,72 @@ class TableLayout:
 
     @property
     def link(self) -> Path:
-        """What readers open."""
+        """The link that readers open."""
         return self.folder / self.name
 
     @property
     def home(self) -> Path:
-        """The folder of the versions."""
+        """The folder that contains the versions."""
         return self.folder / HOMES / self.name
 
     @property
     def lock(self) -> Path:
-        """The file that whoever changes what is published holds a lock on."""
+        """The file that is locked by a process that changes what is published."""
         return self.home / "lock"
 
     @property
     def publishers(self) -> Path:
-        """The file that says who published the versions that have expired."""
+        """The file that records which runs published the versions that have expired."""
         return self.home / "publishers.jsonl"
 
     def data(self, version: str) -> Path:
-        """The folder of a version's files."""
+        """Return the folder of a version's files."""
         return self._of(version)
 
     def manifest(self, version: str) -> Path:
-        """The file that describes a version."""
+        """Return the manifest of a version."""
         return self._of(version, ".json")
 
     def alive(self, version: str) -> Path:
-        """The file whose time says when the run that builds a version was last alive."""
+        """Return the heartbeat file of a version that is being built."""
         return self._of(version, ".alive")
 
     def files(self, version: str) -> Path:
-        """The file that says what the footers of a version's files tell."""
+        """Return the file that caches the footers of a version's files."""
         return self._of(version, ".files.json")
 
     def withheld(self, version: str) -> Path:
-        """The file that marks a version as withheld."""
+        """Return the file that marks a version as withheld."""
         return self._of(version, ".kept")
 
     def watermark(self, version: str) -> Path:
-        """The file with what a person set in place of the watermark of a version."""
+        """Return the file with the value that a person set in place of the watermark of a version."""
         return self._of(version, ".watermark")
 
     def removed(self, version: str) -> Path:
-        """Where a version's folder goes while its files are removed one by one."""
+        """Return the path that a version's folder is renamed to while its files are removed one by one."""
         return self._of(version, ".removed")
 
     def _of(self, version: str, suffix: str = "") -> Path:
-        # A person may have typed it: a path would lead to another table.
+        # A person may have typed it, and a path could lead to another table.
         if not _VERSION.fullmatch(version):
             raise RivetError("RVT-408", f"'{self.name}' has no version {show(version)}")
         return self.home / f"{version}{suffix}"
 
     def versions(self) -> set[str]:
-        """All versions of which anything is there."""
+        """Return all versions of which any file or folder exists."""
         names = names_in(self.home)
         bare = (name.partition(".")[0] if name.endswith(_SUFFIXES) else name for name in names)
         return {name for name in bare if _VERSION.fullmatch(name)}
 
     def link_text(self, version: str) -> str:
-        """Relative, so that the catalog's folder can be moved or mounted elsewhere."""
+        """Return the target of the link: relative, so that the catalog's folder can be moved or mounted elsewhere."""
         return f"{HOMES}/{self.name}/{version}"
 
     def published(self) -> str | None:
-        """The version that readers see, None where nothing stands.
+        """Return the version that readers see, None if there is no link.
 
-        Raises RVT-404 where something else does, RVT-403 where that cannot be looked up.
+        Raises RVT-404 if there is something else at its path, RVT-403 if that cannot be looked up.
         """
         with looking(self.link):
             try:
@@ -142,7 +143,7 @@ class TableLayout:
             except OSError as error:
                 if error.errno in MISSING:
                     return None
-                if error.errno != errno.EINVAL:  # the answer about what is no link
+                if error.errno != errno.EINVAL:  # it is not a link
                     raise
                 text = ""
             version = os.path.basename(text)
@@ -152,6 +153,6 @@ class TableLayout:
         raise RivetError("RVT-404", f"{kind} that is not ours stands where the table would be: {self.link}")
 
     def new_version(self) -> str:
-        """A name that sorts after those of all versions that are there."""
+        """Return a name that sorts after those of all existing versions."""
         numbers = [int(version.partition("-")[0]) for version in self.versions()]
         return f"{max(numbers, default=0) + 1:08d}-{secrets.token_hex(4)}"

@@ -1,4 +1,4 @@
-"""Links that people made to versions: what one of them leads to is theirs, and stays."""
+"""Links that people made to versions, which keep those versions from being removed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rivet_dagster.catalogs.filesystem.layout import HOMES, TableLayout
 
 
 def unlinked(table: TableLayout, versions: Sequence[str]) -> list[str]:
-    """Return the ``versions`` that no link below the catalog's folder leads to, or into. Raises OSError."""
+    """Return the ``versions`` without a link below the catalog's folder to or into them. Raises OSError."""
     if not versions:
         return []
     home = Path(os.path.realpath(table.home))
@@ -19,15 +19,15 @@ def unlinked(table: TableLayout, versions: Sequence[str]) -> list[str]:
     return [version for version in versions if version not in linked]
 
 
-def _links(folder: Path, but: str | None = None) -> Iterator[str]:
-    """All symbolic links at any depth, in the folder itself not those below ``but``."""
+def _links(folder: Path, skipped: str | None = None) -> Iterator[str]:
+    """Yield all symbolic links below ``folder``, at any depth, but those below its subfolder ``skipped``."""
     try:
-        with os.scandir(folder) as entries:
-            there = list(entries)
+        with os.scandir(folder) as scanned:
+            entries = list(scanned)
     except (FileNotFoundError, PermissionError):  # as a disk's `lost+found`
         return
-    for entry in there:
+    for entry in entries:
         if entry.is_symlink():
             yield entry.path
-        elif entry.name != but and entry.is_dir(follow_symlinks=False):
+        elif entry.name != skipped and entry.is_dir(follow_symlinks=False):
             yield from _links(Path(entry.path))

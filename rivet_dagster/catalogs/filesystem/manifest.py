@@ -1,4 +1,4 @@
-"""The file beside a version that says what it is, who published it and upon what."""
+"""The manifest: the file beside a version with its statistics, the run that published it, and its base."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rivet_dagster.model.storage import Published, Record, Statistics
 
 @dataclass(frozen=True)
 class Manifest:
-    """One version; ``base`` is the version it came after and ``rows_before`` how many rows that held.
+    """A version; ``base`` is the version that it replaced as the published one, and ``rows_before`` its row count.
 
-    ``identity`` published it; where that was a person, ``made_by`` is the run that made it. ``inputs`` says what it was
-    made from.
+    ``identity`` is the run that published it; if a person did, ``made_by`` is the run that made it. ``inputs`` are the
+    positions of the inputs that it was made from.
     """
 
     version: str
@@ -48,7 +48,7 @@ class Manifest:
         inputs: Inputs | None = None,
         made_by: str = "",
     ) -> Manifest:
-        """The manifest of a version that is about to come after ``base``, all rows replaced unless ``record`` says."""
+        """Return the manifest of a version to publish after ``base``; without a ``record``, it replaced all rows."""
         return cls(
             version=version,
             base=base.version if base else None,
@@ -65,16 +65,16 @@ class Manifest:
 
     @property
     def statistics(self) -> Statistics:
-        """What it says of the data."""
+        """The statistics of the data."""
         return Statistics(self.rows, self.bytes, self.columns)
 
     @property
     def publishers(self) -> frozenset[str]:
-        """The runs whose retry must find it."""
+        """The identities of the runs whose retries must find this version."""
         return frozenset({self.identity, self.made_by}) - {""}
 
     def published(self, catalog: str, table: str, uri: str) -> Published:
-        """The version as that of a table of a catalog."""
+        """Return the version as a published version of a table of a catalog."""
         return Published(
             catalog,
             table,
@@ -88,7 +88,7 @@ class Manifest:
         )
 
     def write(self, path: Path) -> None:
-        """Put it on disk for good."""
+        """Write it to disk durably."""
         with open(path, "w", encoding="utf-8") as file:
             json.dump(self._fields(), file, indent=2)
             file.write("\n")
@@ -96,7 +96,7 @@ class Manifest:
             os.fsync(file.fileno())
 
     def _fields(self) -> dict[str, Any]:
-        """Its JSON; what the first releases did not know is there only where it says something."""
+        """Return its JSON; keys that the first releases do not know are left out if they are empty."""
         fields = summary(self) | {"columns": self.columns, _LANDED: landed_as_json(self.inputs)}
         positions = positions_as_json(self.inputs)
         fields |= {"inputs": positions} if positions else {}
@@ -112,14 +112,14 @@ _REMEDY = (
 
 
 def read_manifest(path: Path) -> Manifest | None:
-    """The manifest in ``path``, None where there is none. Raises RVT-407 where it is damaged or a newer release's."""
+    """Return the manifest in ``path``, None without one. Raises RVT-407 if it is damaged or of a newer release."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None
     with damage(path, _REMEDY):
         fields = json.loads(text)
-        newer = sorted(fields.keys() - {one.name for one in dataclasses.fields(Manifest)} - {_LANDED})
+        newer = sorted(fields.keys() - {field.name for field in dataclasses.fields(Manifest)} - {_LANDED})
         if newer:
             message = f"{path} is a newer release's: this one does not know {', '.join(newer)}"
             raise RivetError("RVT-407", message, remediation="Update rivet_dagster here.")
@@ -127,16 +127,16 @@ def read_manifest(path: Path) -> Manifest | None:
 
 
 def summary(manifest: Manifest) -> dict[str, Any]:
-    """Return the fields, without columns and inputs, that ``manifest_from`` takes."""
+    """Return the fields without columns and inputs, in the form that ``manifest_from`` takes."""
     return {
         key: value for key, value in asdict(replace(manifest, inputs={})).items() if key not in ("columns", "inputs")
     }
 
 
 def manifest_from(fields: dict[str, Any]) -> Manifest:
-    """The manifest whose JSON these fields are. Raises KeyError, TypeError, AttributeError where they are not."""
+    """Return the manifest with these JSON fields. Raises KeyError, TypeError, AttributeError if they are damaged."""
     columns = tuple((name, type_) for name, type_ in fields.pop("columns", ()))
-    replaced = Record(fields["rows"], 0, fields["rows_before"])  # all that the first release could do
+    replaced = Record(fields["rows"], 0, fields["rows_before"])  # the only kind of write of the first release
     record = Record(**fields.pop("record")) if "record" in fields else replaced
     inputs = inputs_from_json(fields.pop(_LANDED, {}), fields.pop("inputs", {}))
     return Manifest(**fields, columns=columns, record=record, inputs=inputs)

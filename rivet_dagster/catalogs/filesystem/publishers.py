@@ -1,7 +1,8 @@
-"""Who published the versions that have expired: a retry of their runs must find that it has published.
+"""A record of the runs that published versions that have expired, so that a retry of a run finds its version.
 
-A line for each in ``publishers.jsonl`` beside the versions, added before the version goes, so that at every instant one
-of the two tells. What is older than 30 days, longer than anybody retries a run, is removed from time to time.
+``publishers.jsonl`` beside the versions has a line for each, added before the version is removed, so that at any time
+either the version or its line exists. Lines of versions that were published more than 30 days ago are removed from time
+to time: nobody retries a run after so long.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ REMEMBERED = timedelta(days=30)
 
 
 def remember(table: TableLayout, manifests: Iterable[Manifest]) -> None:
-    """Add who published these versions of ``table``, under its lock and for good. Raises OSError."""
+    """Add the publishers of these versions of ``table``, durably; the caller holds its lock. Raises OSError."""
     lines = [f"{json.dumps(summary(manifest))}\n".encode() for manifest in manifests]
     if not lines:
         return
     with open(table.publishers, "a+b") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":  # somebody was killed while adding a line
+            if file.read(1) != b"\n":  # a process was killed while it added a line
                 lines.insert(0, b"\n")
         file.writelines(lines)
         file.flush()
@@ -39,7 +40,7 @@ def remember(table: TableLayout, manifests: Iterable[Manifest]) -> None:
 
 
 def find(table: TableLayout, identity: str) -> Manifest | None:
-    """The manifest, without columns, of the expired version that ``identity`` published. Raises OSError."""
+    """Return the manifest, without columns, of the expired version that ``identity`` published. Raises OSError."""
     written = json.dumps(identity).encode()
     for line in _lines(table):
         manifest = _read(line) if written in line else None
@@ -49,15 +50,15 @@ def find(table: TableLayout, identity: str) -> Manifest | None:
 
 
 def forget(table: TableLayout) -> None:
-    """Forget who published the versions of a table that is not published any more. Raises OSError."""
+    """Remove the record of a table that is not published any more. Raises OSError."""
     table.publishers.unlink(missing_ok=True)
 
 
 def _forget_before(table: TableLayout, oldest: str) -> None:
-    stay = [line for line in _lines(table) if (manifest := _read(line)) and manifest.published_at >= oldest]
+    recent = [line for line in _lines(table) if (manifest := _read(line)) and manifest.published_at >= oldest]
     rewritten = table.publishers.with_suffix(".new")
     with open(rewritten, "wb") as file:
-        file.writelines(stay)
+        file.writelines(recent)
         file.flush()
         os.fsync(file.fileno())
     os.replace(rewritten, table.publishers)
@@ -71,7 +72,7 @@ def _lines(table: TableLayout) -> list[bytes]:
 
 
 def _read(line: bytes) -> Manifest | None:
-    """None for a line that somebody was killed in the middle of: its version is still there, or stands in another."""
+    """Return None for a line whose writer was killed: its version still exists, or another line has it."""
     try:
         return manifest_from(json.loads(line))
     except (ValueError, TypeError, KeyError, AttributeError):

@@ -1,13 +1,13 @@
-"""The switch of readers to a version that has been written."""
+"""Publishing a version that has been written."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
 from rivet_dagster.catalogs.filesystem import heartbeat, publishers, versions
-from rivet_dagster.catalogs.filesystem.data_files import mark
+from rivet_dagster.catalogs.filesystem.data_files import stamp_of
+from rivet_dagster.catalogs.filesystem.file_status import exists
 from rivet_dagster.catalogs.filesystem.manifest import Manifest
-from rivet_dagster.catalogs.filesystem.presence import exists
 from rivet_dagster.catalogs.filesystem.staging import StagedVersion
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import Inputs
@@ -17,9 +17,9 @@ from rivet_dagster.model.storage import Record
 def publish(
     staged: StagedVersion, identity: str, made_by: str, record: Record | None, inputs: Inputs, keep: int
 ) -> Manifest:
-    """Switch readers to ``staged``, of which the newest ``keep`` versions stay; ``made_by`` is who withheld it.
+    """Switch readers to ``staged``, and expire all but the newest ``keep`` versions; ``made_by`` is who withheld it.
 
-    Publishing again what is published already changes nothing. Raises what ``TableTransaction.commit`` does, OSError.
+    Publishing the published version again changes nothing. Raises what ``TableTransaction.commit`` does, and OSError.
     """
     table, name = staged.table, staged.name
     if table.published() == name and (done := versions.manifest_of(table, name)):
@@ -27,7 +27,7 @@ def publish(
     with heartbeat.required(table, name):
         files = staged.files()
         statistics = staged.footers.statistics(files)
-        if staged.audited is not None and staged.audited != frozenset(map(mark, files)):
+        if staged.audited is not None and staged.audited != frozenset(map(stamp_of, files)):
             raise RivetError("RVT-407", f"the files in {staged.shown} have changed since they were judged")
         files = versions.tidy(table, name, staged.footers)
         versions.sync_data(table, name)
@@ -52,6 +52,6 @@ def publish(
         heartbeat.end(table, name)
         if exists(table.withheld(name)):
             table.withheld(name).unlink()
-        with suppress(OSError, RivetError):  # it is published; the next run tells what is wrong with others
+        with suppress(OSError, RivetError):  # the version is published; the next run reports what is wrong with others
             versions.expire(table, keep)
     return manifest

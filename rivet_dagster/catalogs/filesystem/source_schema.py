@@ -1,7 +1,7 @@
-"""The schema of a source's Parquet files, where one footer proves what Spark would find: it need not look then.
+"""The schema of a source's Parquet files, if one footer proves what Spark would infer, so that Spark need not do so.
 
-Spark starts a job to look into a footer of each table that it opens. What depends on its settings (texts as binary,
-wall clocks, old timestamps), or on more than one file, is left to it.
+Spark starts a job to read a footer of each table that it opens. Whatever depends on its settings (binary read as
+strings, timestamps without time zone, old timestamps) or on more than one file is left to Spark.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
+from rivet_dagster.catalogs.filesystem.file_status import is_folder, looking, names_in
 from rivet_dagster.catalogs.filesystem.footers import spark_schema
-from rivet_dagster.catalogs.filesystem.presence import is_folder, looking, names_in
-from rivet_dagster.catalogs.filesystem.sources import Found, is_ignored
+from rivet_dagster.catalogs.filesystem.sources import TableFiles, is_ignored
 from rivet_dagster.model.relations import Files
 
 _CERTAIN = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date"})
 
 
-def with_schema(relation: Files, found: Found) -> Files:
-    """Return the relation with the option ``schema``, or as it is where that is not certain. Raises RVT-403."""
+def with_schema(relation: Files, table: TableFiles) -> Files:
+    """Return the relation with the option ``schema``, or unchanged if that is not certain. Raises RVT-403."""
     given = {key.lower() for key in relation.options}
     if relation.format != "parquet" or given & {"schema", "mergeschema", "datetimerebasemode", "int96rebasemode"}:
         return relation
-    with looking(found.paths[0]):
-        first = _first_file(found)
+    with looking(table.paths[0]):
+        first = _first_file(table)
     schema = _schema(first) if first is not None else None
     return (
         relation if schema is None else Files(relation.format, relation.paths, {**relation.options, "schema": schema})
     )
 
 
-def _first_file(found: Found) -> Path | None:
-    """Return the file that Spark would look into; None where folders below may be partitions."""
+def _first_file(table: TableFiles) -> Path | None:
+    """Return the file whose footer Spark would read; None if there are subfolders, which may be partitions."""
     files: list[Path] = []
-    for path in found.paths:
+    for path in table.paths:
         if not is_folder(path):
             files.append(path)
             continue
@@ -51,13 +51,13 @@ def _schema(file: Path) -> str | None:
 
     try:
         footer = pq.read_metadata(file)
-        noted = spark_schema(footer)
-        if noted is not None:
-            return noted if '"udt"' not in noted else None
-        # Arrow's own notes, as of a time zone, are not Spark's business; the types of the file itself are.
+        schema = spark_schema(footer)
+        if schema is not None:
+            return schema if '"udt"' not in schema else None
+        # The types of the Parquet file itself: Spark ignores the schema that Arrow stores beside them.
         fields = [(field.name, _certain_type(field.type)) for field in footer.schema.to_arrow_schema()]
     except (OSError, pa.ArrowException):
-        return None  # Spark tells what is wrong with it
+        return None  # Spark reports what is wrong with it
     names = {name.lower() for name, _ in fields}
     if not fields or len(names) < len(fields) or any(kind is None for _, kind in fields):
         return None

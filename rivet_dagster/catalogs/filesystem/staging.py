@@ -1,4 +1,4 @@
-"""A version that is being filled: what it builds upon, and what has been written to it."""
+"""A staged version: the version that it builds upon, and the files that have been written to it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rivet_dagster.catalogs.beating import beating
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.filesystem import heartbeat, versions
 from rivet_dagster.catalogs.filesystem.copy_on_write import flatten, keep_permissions, pruned, share
-from rivet_dagster.catalogs.filesystem.data_files import Footers, Mark, mark
+from rivet_dagster.catalogs.filesystem.data_files import FileStamp, Footers, stamp_of
+from rivet_dagster.catalogs.filesystem.file_status import looking
 from rivet_dagster.catalogs.filesystem.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.presence import looking
 from rivet_dagster.catalogs.filesystem.writing import write_rows, writing
+from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
 from rivet_dagster.engines.contract import EngineSession, Frame
@@ -30,10 +30,10 @@ _WRITTEN = "rivet_written"
 
 @dataclass
 class StagedVersion(RewritableVersion):
-    """A folder of files beside those of the published versions.
+    """A folder of files beside the folders of the published versions.
 
-    ``upon`` is the version that was published when it was begun (None: the table did not exist); ``audited`` are its
-    files as they were judged.
+    ``upon`` is the version that was published when this one was begun (None: the table did not exist); ``audited`` are
+    the stamps of its files when they were judged.
     """
 
     table: TableLayout
@@ -43,44 +43,44 @@ class StagedVersion(RewritableVersion):
     engine_session: EngineSession | None
     footers: Footers
     shown: str
-    audited: frozenset[Mark] | None = None
+    audited: frozenset[FileStamp] | None = None
 
     @property
     def session(self) -> EngineSession:
-        """The session that fills it."""
-        assert self.engine_session is not None, "begun without a session, a version takes rows of this process alone"
+        """The session that computes its rows."""
+        assert self.engine_session is not None, "begun without a session, a version only takes rows of this process"
         return self.engine_session
 
     @property
     def folder(self) -> Path:
-        """Where its files are."""
+        """The folder of its files."""
         return self.table.data(self.name)
 
     @property
     def target(self) -> Files:
-        """What an engine adds rows to."""
+        """The relation that an engine appends rows to."""
         return Files("parquet", (str(self.folder),), self.options)
 
     @property
     def base(self) -> Base | None:
-        """The base's own folder, with the columns of its first file."""
+        """The folder of the base, with the columns of its first file."""
         with looking(self.table.home), heartbeat.required(self.table, self.name):
             return self._base
 
     def add(self, frame: Frame, context: WriteContext, split_by: str | None = None) -> None:
-        """Have the engine write files; those of a split write lie in subfolders until they are looked at."""
+        """Have the engine write files; those of a split write are in subfolders until ``flatten`` moves them."""
         self.session.write(frame, self.target, context.progress, split_by)
         if split_by is not None and not self._added_files():
             self.session.register(_WRITTEN, frame)
             self.session.write(self.session.query(nothing_of(_WRITTEN)), self.target)
 
     def put(self, rows: object) -> bool:
-        """Write one more file, of columns that Spark reads as what they are."""
+        """Write one more file, if Spark reads all columns with their own types."""
         with writing(self.folder), heartbeat.required(self.table, self.name):
             return write_rows(rows, self.folder)
 
     def added(self) -> StoredRows:
-        """Return the files that are there, as a list: others may come beside them."""
+        """Return the current files by name, since others may be added to the folder."""
         files = self._added_files()
         if not files:
             return self.audit()
@@ -88,7 +88,7 @@ class StagedVersion(RewritableVersion):
             return StoredRows(self._relation(files, files), self.footers.statistics(files))
 
     def share(self, affected: Affected) -> Remaining:
-        """Share the files whose footers tell that they hold nothing that is affected."""
+        """Share the base's files whose statistics prove that they hold no affected row."""
         with writing(self.folder), heartbeat.required(self.table, self.name):
             base = self._base_folder
             if base is None:
@@ -100,18 +100,18 @@ class StagedVersion(RewritableVersion):
             return Remaining(rows, self._relation(mixed, mixed) if mixed else None, shared)
 
     def audit(self) -> StoredRows:
-        """Return the whole folder; the table keeps its permissions."""
+        """Return the whole folder, after it was given the permissions of the base."""
         with writing(self.folder), heartbeat.required(self.table, self.name):
             base = self._base_folder
             flatten(self.folder)
             if base is not None:
                 keep_permissions(base, self.folder)
             files = self.files()
-            self.audited = frozenset(map(mark, files))
+            self.audited = frozenset(map(stamp_of, files))
             return StoredRows(self._relation([self.folder], files), self.footers.statistics(files))
 
     def files(self) -> list[Path]:
-        """Return its files. Raises RVT-402 where there are none."""
+        """Return its files. Raises RVT-402 if there are none."""
         files = parquet_files(self.folder)
         if not files:
             raise RivetError(
@@ -123,7 +123,7 @@ class StagedVersion(RewritableVersion):
 
     @contextmanager
     def scratch(self) -> Iterator[StagedVersion]:
-        """Begin another version of the same table, which nobody publishes."""
+        """Begin another version of the same table, which is never published and is removed at the end of the block."""
         with writing(self.table.home):
             name = versions.begin(self.table)
         scratch = StagedVersion(self.table, name, None, {}, self.session, Footers(), self.shown)
@@ -134,13 +134,13 @@ class StagedVersion(RewritableVersion):
             scratch.remove()
 
     def beat(self) -> None:
-        """Set a new time for the file beside the version."""
+        """Renew the modification time of the heartbeat file."""
         versions.beat(self.table, self.name)
 
     def remove(self) -> None:
-        """Remove it unless it has been published; nothing happens where it is gone already.
+        """Remove it unless it has been published; do nothing if it does not exist any more.
 
-        What the file system does not let go now is swept by a later run.
+        Files that cannot be removed now are swept by a later run.
         """
         with suppress(OSError), versions.locked(self.table):
             if not versions.may_be_read(self.table, self.name):
@@ -153,9 +153,9 @@ class StagedVersion(RewritableVersion):
 
     @property
     def _base_folder(self) -> Path | None:
-        """The base's folder; None where there is none, or a person removed its files.
+        """The folder of the base; None without a base, or if a person removed its files.
 
-        Raises RVT-405 where so many others have published since that it has expired.
+        Raises RVT-405 if so many others have published since that the base has expired.
         """
         if self.upon is None:
             return None
@@ -176,6 +176,6 @@ class StagedVersion(RewritableVersion):
         return Base(self._relation([folder], files), self.footers.of(files[0]).statistics.columns)
 
     def _relation(self, paths: list[Path], files: list[Path]) -> Files:
-        """A version's folder, or some of its files, with the schema that the engine need not look for then."""
+        """Return a version's folder, or some of its files, with the schema, so that the engine need not infer it."""
         schema = self.footers.of(files[0]).schema
         return Files("parquet", tuple(str(path) for path in paths), {"schema": schema} if schema else {})

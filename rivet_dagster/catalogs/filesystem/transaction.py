@@ -1,4 +1,4 @@
-"""A new version of a table in a folder, from its first file to the switch of its readers."""
+"""The transaction of a table's new version in a folder, from its first file until it is published."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from rivet_dagster.model.write_plan import WritePlan
 
 
 class FilesystemTransaction(VersionTransaction):
-    """One run's work on a staged version.
+    """A run's transaction on a staged version.
 
-    ``origin`` says what a version was made from, and by whom, that was withheld or is an older one's copy; ``keep`` is
-    how many published versions stay. ``described`` is called with what has been published.
+    ``origin`` holds the inputs and the maker of a version that was withheld or is a copy of an older one; ``keep`` is
+    the number of published versions to retain. ``described`` turns the manifest of the published version into the
+    result of ``commit``.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class FilesystemTransaction(VersionTransaction):
 
     @property
     def target(self) -> Files:
-        """The folder that its files are written to."""
+        """The relation that its files are written to."""
         return self._staged.target
 
     @property
@@ -52,7 +53,7 @@ class FilesystemTransaction(VersionTransaction):
         return self._staged.base
 
     def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
-        """Rewrite the table, sharing the files that stay as they are."""
+        """Rewrite the table by copy on write: files that do not change are shared."""
         self._rewritten = self._scratch.enter_context(rewritten(self._staged, plan, frame, context))
         self.query_plan = self._rewritten.query_plan
 
@@ -62,7 +63,7 @@ class FilesystemTransaction(VersionTransaction):
 
     @property
     def batch(self) -> StoredRows:
-        """The rows that were given."""
+        """The batch."""
         return self._result.batch
 
     @property
@@ -71,7 +72,7 @@ class FilesystemTransaction(VersionTransaction):
         return self._result.whole
 
     def beat(self) -> None:
-        """Set a new time for the file beside the version."""
+        """Renew the modification time of the heartbeat file."""
         self._staged.beat()
 
     @property

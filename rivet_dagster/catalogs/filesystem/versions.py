@@ -1,4 +1,4 @@
-"""The steps of publishing a version: each leaves the table whole, wherever it is interrupted."""
+"""The steps of publishing a version; an interrupt in any of them leaves the table consistent."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from pathlib import Path
 from rivet_dagster.catalogs.filesystem import heartbeat, publishers
 from rivet_dagster.catalogs.filesystem.copy_on_write import share
 from rivet_dagster.catalogs.filesystem.data_files import Footers
+from rivet_dagster.catalogs.filesystem.file_status import exists, is_folder, looking
 from rivet_dagster.catalogs.filesystem.footers import is_data, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.links import unlinked
 from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
-from rivet_dagster.catalogs.filesystem.presence import exists, is_folder, looking
 from rivet_dagster.errors import RivetError
 from rivet_dagster.project.own_folder import make_own_folder
 
 UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-"""What a file system answers that cannot do a thing at all."""
+"""Error numbers of a file system that does not support an operation at all."""
 
 
 def begin(table: TableLayout) -> str:
-    """Make the folder of a new version and give the version's name. Raises RVT-402, OSError."""
+    """Make the folder of a new version and return the version's name. Raises RVT-402, OSError."""
     _make_durable(table.home)
     version = table.new_version()
     try:
@@ -44,7 +44,7 @@ def begin(table: TableLayout) -> str:
 
 
 def _make_durable(folder: Path) -> None:
-    """Make a folder, and those above it, and have their entries survive a loss of power."""
+    """Make a folder and its parents, and make their directory entries durable."""
     missing = list(takewhile(lambda path: not exists(path), (folder, *folder.parents)))
     make_own_folder(folder)
     for path in missing:
@@ -64,14 +64,14 @@ def _try_a_link(table: TableLayout, version: str) -> None:
 
 @contextmanager
 def locked(table: TableLayout) -> Iterator[None]:
-    """Keep every other process from changing what is published of ``table``, and from sweeping. Raises OSError."""
+    """Hold the lock without which no process publishes a version of ``table`` or sweeps it. Raises OSError."""
     with open(table.lock, "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def beat(table: TableLayout, version: str) -> None:
-    """One more sign of life of a version that is being built. Raises RVT-406, OSError."""
+    """Send a heartbeat of a version that is being built. Raises RVT-406, OSError."""
     with heartbeat.required(table, version):
         since = heartbeat.now(table)
         with locked(table):
@@ -79,7 +79,7 @@ def beat(table: TableLayout, version: str) -> None:
 
 
 def manifest_of(table: TableLayout, version: str) -> Manifest | None:
-    """The manifest of a published version, read off the data where it has been lost; None where both are gone."""
+    """Return the manifest of a published version, rebuilt from the data if it is lost; None if both are lost."""
     files = parquet_files(table.data(version))
     if not files:
         return None
@@ -87,27 +87,27 @@ def manifest_of(table: TableLayout, version: str) -> Manifest | None:
 
 
 def folder(table: TableLayout, version: str) -> Path:
-    """The folder of a published version's files. Raises RVT-401 where it is gone."""
-    found = table.data(version)
-    with looking(found):
-        if not is_folder(found):
+    """Return the folder of a published version's files. Raises RVT-401 if it does not exist any more."""
+    path = table.data(version)
+    with looking(path):
+        if not is_folder(path):
             raise RivetError("RVT-401", f"the version {version} of '{table.name}' has been removed")
-    return found
+    return path
 
 
 def current(table: TableLayout) -> Manifest | None:
-    """The manifest of the version that readers see, None where there is none. Raises RVT-403, RVT-404."""
+    """Return the manifest of the version that readers see, None without one. Raises RVT-403, RVT-404."""
     while True:
         version = table.published()
         with looking(table.link):
             manifest = manifest_of(table, version) if version else None
-        # It may have been replaced and removed since its name was read.
+        # Another version may have been published, and this one removed, since its name was read.
         if manifest is not None or version == table.published():
             return manifest
 
 
 def switch(table: TableLayout, version: str) -> None:
-    """Let readers see ``version``: the one instant at which they do."""
+    """Switch readers to ``version`` in one atomic step."""
     link = table.home / f".link-{secrets.token_hex(4)}"
     os.symlink(table.link_text(version), link)
     try:
@@ -119,7 +119,7 @@ def switch(table: TableLayout, version: str) -> None:
 
 
 def history(table: TableLayout) -> list[str]:
-    """The published versions whose manifests are still there, the newest first."""
+    """Return the published versions whose manifests still exist, the newest first."""
     versions = []
     version = table.published()
     while version is not None and version not in versions:
@@ -130,19 +130,19 @@ def history(table: TableLayout) -> list[str]:
 
 
 def may_be_read(table: TableLayout, version: str) -> bool:
-    """Whether a version is, or may be, published, or a person's link leads to it."""
+    """Return whether a version is or may be published, or a person's link leads to it."""
     try:
         if version in history(table):
             return True
     except RivetError as error:
-        # Something of somebody else's in the table's place is an answer; storage that does not give one is none.
+        # RVT-404, another file at the table's path, means that it is not published; other errors leave that open.
         if error.code != "RVT-404":
             return True
     return exists(table.manifest(version)) and not unlinked(table, [version])
 
 
 def copy(table: TableLayout, version: str, to: str) -> None:
-    """Give one version the files of another. Raises FileNotFoundError where that has been removed."""
+    """Share the files of one version with another. Raises FileNotFoundError if ``version`` has been removed."""
     files = parquet_files(table.data(version))
     if not files:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(table.data(version)))
@@ -151,9 +151,9 @@ def copy(table: TableLayout, version: str, to: str) -> None:
 
 
 def tidy(table: TableLayout, version: str, footers: Footers) -> list[Path]:
-    """Remove what the engine left beside the data files: some readers refuse a folder with anything else in it.
+    """Remove whatever is not a data file, since some readers refuse a folder with other files, and empty data files.
 
-    Of files without rows one stays where there are no others. Return those that are there then.
+    If all data files are empty, one of them stays. Return the remaining data files.
     """
     for path in table.data(version).iterdir():
         if not is_data(path):
@@ -167,34 +167,34 @@ def tidy(table: TableLayout, version: str, footers: Footers) -> list[Path]:
 
 
 def published_by(table: TableLayout, identity: str) -> Manifest | None:
-    """The manifest of the version that ``identity`` published, which may have expired since, but not long ago."""
-    kept = [manifest for version in history(table) if (manifest := read_manifest(table.manifest(version)))]
-    found = next((manifest for manifest in kept if identity in manifest.publishers), None)
-    if found is not None:
-        return replace(found, identity=identity)
-    found = publishers.find(table, identity) if kept else None
-    return replace(found, columns=kept[0].columns) if found is not None else None
+    """Return the manifest of the version that ``identity`` published, even if it has expired; None if none is known."""
+    manifests = [manifest for version in history(table) if (manifest := read_manifest(table.manifest(version)))]
+    own = next((manifest for manifest in manifests if identity in manifest.publishers), None)
+    if own is not None:
+        return replace(own, identity=identity)
+    expired = publishers.find(table, identity) if manifests else None
+    return replace(expired, columns=manifests[0].columns) if expired is not None else None
 
 
 def expire(table: TableLayout, keep: int) -> None:
-    """Remove the published versions that are older than the newest ``keep``; who published them stays known."""
-    leaving = history(table)[keep:]
-    publishers.remember(table, filter(None, (read_manifest(table.manifest(version)) for version in leaving)))
-    if leaving:
-        sync(table.home)  # before the versions go, by which it was known until now
-    # The oldest first: an interruption must not cut the chain that leads to what is still to be removed.
-    for version in reversed(unlinked(table, leaving)):
-        with suppress(OSError):  # what stays is taken up by the next publish
+    """Remove all published versions but the newest ``keep``; the record of their publishers is kept."""
+    expired = history(table)[keep:]
+    publishers.remember(table, filter(None, (read_manifest(table.manifest(version)) for version in expired)))
+    if expired:
+        sync(table.home)  # before the versions are removed, whose manifests are the only other record
+    # The oldest first: an interrupt must not break the chain of manifests to versions that are still to be removed.
+    for version in reversed(unlinked(table, expired)):
+        with suppress(OSError):  # the next publish tries it again
             remove(table, version)
 
 
 def remove(table: TableLayout, version: str) -> None:
-    """Remove a version's folder and all files beside it, as far as they are there."""
+    """Remove a version's folder and all files beside it, as far as they exist."""
     data, removed = table.data(version), table.removed(version)
-    table.withheld(version).unlink(missing_ok=True)  # first: what is marked and has lost its data could never go
-    # Canceled tasks of the engine may go on writing for a moment.
+    table.withheld(version).unlink(missing_ok=True)  # first: a mark without data would never be removed
+    # Canceled tasks of the engine may continue to write for a moment.
     for _ in range(10):
-        # Who lists the files at this moment must find all of them or none.
+        # A reader that lists the files at this moment must find all of them or none.
         with suppress(OSError):
             os.rename(data, removed)
         for folder in (removed, data):
@@ -211,20 +211,20 @@ def remove(table: TableLayout, version: str) -> None:
 
 
 def sync_data(table: TableLayout, version: str) -> None:
-    """Have a version's files survive a loss of power."""
+    """Make a version's files durable, so that they survive a loss of power."""
     folder = table.data(version)
     for path in (*parquet_files(folder), folder):
         sync(path)
 
 
 def sync_entry(path: Path) -> None:
-    """Have the name of a file or folder survive a loss of power, where this user may look into its folder."""
+    """Make the directory entry of a path durable, if this user may read its parent folder."""
     with suppress(PermissionError):
         sync(path.parent)
 
 
 def sync(path: Path) -> None:
-    """Have what was written to a file or folder survive a loss of power."""
+    """Make the content of a file or folder durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""Watermarks: the maximum of a column of a version, and what a person set in its place.
+"""Watermarks: the maximum of a column of a version, and the override that a person set in its place.
 
-The latter stands in a file beside the version that it was set upon, so the switch to another version ends it.
+An override is stored in a file beside the version for which it was set, so that it ends with the next version.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from rivet_dagster.model.watermark import Override
 
 
 def max_of(folder: Path, statistics: Statistics, column: str) -> Any:
-    """Return the greatest value of a column of a version, None where there is none; NaN is greater than all others.
+    """Return the maximum of a column of a version, None if it has no value; NaN is greater than all others.
 
-    Where its ``statistics`` do not tell it the column is read, a batch at a time. Raises RVT-407.
+    If the ``statistics`` do not hold it, the column is read batch by batch. Raises RVT-407.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -35,23 +35,23 @@ def max_of(folder: Path, statistics: Statistics, column: str) -> Any:
         return statistics.values[column.lower()].max
     files = parquet_files(folder)
     name, type_ = next(named for named in statistics.columns if named[0].lower() == column.lower())
-    # Spark stores a TIMESTAMP in a form whose unit and time zone readers have to know.
+    # Spark may store a TIMESTAMP as INT96, which has neither unit nor time zone.
     format = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us")
-    found = None
+    greatest = None
     try:
         for batch in ds.dataset([str(path) for path in files], format=format).to_batches(columns=[name]):
             values = batch.column(0)
             if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
                 return math.nan
             value = pc.max(values).as_py()
-            found = value if found is None or (value is not None and value > found) else found
+            greatest = value if greatest is None or (value is not None and value > greatest) else greatest
     except (OSError, pa.ArrowException) as error:
         raise RivetError("RVT-407", f"the column '{column}' of {folder} cannot be read: {error}") from error
-    return found.replace(tzinfo=UTC) if type_ == "timestamp" and found is not None else found
+    return greatest.replace(tzinfo=UTC) if type_ == "timestamp" and greatest is not None else greatest
 
 
 def read_override(table: TableLayout, version: str) -> Override | None:
-    """What was set upon a version."""
+    """Return the override of a version; None without one."""
     file = table.watermark(version)
     try:
         text = file.read_text("utf-8", errors="replace")
@@ -62,7 +62,7 @@ def read_override(table: TableLayout, version: str) -> Override | None:
 
 
 def write_override(table: TableLayout, version: str, override: Override) -> None:
-    """Set it, unless another version has been published by now. Raises RVT-405, OSError."""
+    """Set the override, unless another version has been published by now. Raises RVT-405, OSError."""
     with versions.locked(table):
         if table.published() != version:
             message = f"'{table.name}' is at {table.published() or 'nothing'} now, and was at {version} a moment ago"

@@ -1,31 +1,31 @@
-"""Versions that a person decides on: those that are withheld, and older ones that can come back."""
+"""Versions that a person decides about: withheld ones, and older ones that can be published again."""
 
 from __future__ import annotations
 
 import os
 
-from rivet_dagster.catalogs.beating import beating
 from rivet_dagster.catalogs.filesystem import heartbeat, publishers, versions
+from rivet_dagster.catalogs.filesystem.file_status import exists, is_folder
 from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.links import unlinked
 from rivet_dagster.catalogs.filesystem.manifest import read_manifest
-from rivet_dagster.catalogs.filesystem.presence import exists, is_folder
 from rivet_dagster.catalogs.filesystem.withheld_mark import Mark, read_mark, write_mark
+from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD, Version
 
 
 def all_versions(table: TableLayout) -> tuple[Version, ...]:
-    """The published versions, the newest first, then those that are withheld."""
-    there = (name for name in versions.history(table) if is_folder(table.data(name)))
-    published = [_published(table, name) for name in there]
+    """Return the published versions, the newest first, then the withheld ones."""
+    existing = (name for name in versions.history(table) if is_folder(table.data(name)))
+    published = [_published(table, name) for name in existing]
     return (*published, *(Version(name, WITHHELD, _rows(table, name)) for name in _withheld(table)))
 
 
 def withhold(table: TableLayout, version: str, mark: Mark) -> None:
-    """Take a staged version out of the reach of sweeps, for good. Raises RVT-406."""
+    """Mark a staged version as withheld, durably, so that no sweep removes it. Raises RVT-406."""
     with heartbeat.required(table, version):
         versions.sync_data(table, version)
         since = heartbeat.now(table)
@@ -36,7 +36,7 @@ def withhold(table: TableLayout, version: str, mark: Mark) -> None:
 
 
 def take_up(table: TableLayout, version: str) -> Mark:
-    """Let a withheld version be one being built again, and give its mark. Raises RVT-408.
+    """Reopen a withheld version, as one that is being built, and return its mark. Raises RVT-408.
 
     It keeps its mark until it is published or removed: if this process dies, it is withheld as before.
     """
@@ -54,7 +54,7 @@ def take_up(table: TableLayout, version: str) -> Mark:
 
 
 def restage(table: TableLayout, version: str) -> tuple[str, Inputs]:
-    """Begin a version with the files of an older one, and say what that was made from.
+    """Begin a version with the files of an older one, and return its name and the inputs of the older one.
 
     Raises RVT-402, RVT-404, RVT-408.
     """
@@ -63,7 +63,7 @@ def restage(table: TableLayout, version: str) -> tuple[str, Inputs]:
     manifest = read_manifest(table.manifest(version))
     new = versions.begin(table)
     try:
-        # Not under the lock, which signs of life wait for: what cannot be shared is copied, and that may take long.
+        # Not under the lock, which heartbeats wait for: files that cannot be shared are copied, which may take long.
         with beating(lambda: versions.beat(table, new), table.name):
             versions.copy(table, version, new)
     except BaseException as error:
@@ -75,7 +75,7 @@ def restage(table: TableLayout, version: str) -> tuple[str, Inputs]:
 
 
 def evict(table: TableLayout, version: str) -> None:
-    """Remove all that is published of the table if it is at that version."""
+    """Remove the link and all published versions of the table if readers see that version."""
     with versions.locked(table):
         if table.published() == version:
             published = versions.history(table)
@@ -104,7 +104,7 @@ def _withheld(table: TableLayout) -> list[str]:
 
 
 def _named(table: TableLayout, state: str) -> list[str]:
-    return [known.name for known in all_versions(table) if known.state == state]
+    return [version.name for version in all_versions(table) if version.state == state]
 
 
 def _unknown(table: TableLayout, version: str, state: str) -> RivetError:

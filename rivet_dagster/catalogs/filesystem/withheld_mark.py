@@ -1,4 +1,4 @@
-"""The mark beside a version that is withheld for a person."""
+"""The mark: the file beside a withheld version that says that it is one."""
 
 from __future__ import annotations
 
@@ -13,22 +13,20 @@ from rivet_dagster.catalogs.filesystem.layout import TableLayout
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.model.inputs import Inputs
 
-_IDENTITY = "by"
-"""Where a mark says it, beside ``_LANDED``; those of the first releases are what is below the latter now."""
-
-_LANDED, _INPUTS = "landed files", "inputs"
+_IDENTITY, _LANDED, _INPUTS = "by", "landed files", "inputs"
+"""The keys of a mark. A mark of the first releases consists only of what is below ``_LANDED`` now."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What a version was made from, and the identity of the run that made it."""
+    """The inputs that a version was made from, and the identity of the run that made it."""
 
     inputs: Inputs = field(default_factory=dict)
     identity: str = ""
 
 
 def write_mark(table: TableLayout, version: str, mark: Mark) -> None:
-    """Put it on disk for good. Raises OSError."""
+    """Write the mark durably. Raises OSError."""
     written = table.home / f".kept-{secrets.token_hex(4)}"
     with open(written, "w", encoding="utf-8") as file:
         fields = {
@@ -44,11 +42,11 @@ def write_mark(table: TableLayout, version: str, mark: Mark) -> None:
 
 
 def read_mark(table: TableLayout, version: str) -> Mark:
-    """The mark that is there. Raises RVT-407, OSError."""
+    """Return the mark of a version. Raises RVT-407, OSError."""
     file = table.withheld(version)
     with damage(file, "Give the file the content {}: files that have been read are read again then."):
         fields = json.loads(file.read_text("utf-8", errors="replace") or "{}")
-        # No source has a name with a blank in it.
+        # A mark of the first releases: no source has a name with a blank in it, as this key has.
         if _LANDED not in fields:
             fields = {_LANDED: fields, _IDENTITY: ""}
         return Mark(inputs_from_json(fields[_LANDED], fields.get(_INPUTS, {})), fields[_IDENTITY])

@@ -1,4 +1,4 @@
-"""Writing rows without an engine; and what the operating system does not let us write, told with what to do."""
+"""Writing rows without an engine, and errors of the operating system while writing, with their remediations."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _REMEDIES = {
 
 
 @contextmanager
-def writing(place: Path) -> Iterator[None]:
-    """Turn an OSError of the block, which writes to ``place``, into RVT-404.
+def writing(path: Path) -> Iterator[None]:
+    """Turn an OSError of the block, which writes to ``path``, into RVT-404.
 
     >>> with writing(Path("/warehouse")):
     ...     raise OSError(errno.ENOSPC, "No space left on device")
@@ -38,14 +38,14 @@ def writing(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = f"cannot write to {place}: {error.strerror or error}"
+        message = f"cannot write to {path}: {error.strerror or error}"
         raise RivetError("RVT-404", message, remediation=_REMEDIES.get(error.errno or 0)) from error
 
 
 def write_rows(rows: Any, folder: Path) -> bool:
     """Write the rows of a pyarrow.RecordBatchReader to one more file of a version, a few batches in memory at a time.
 
-    False, with nothing read, where Spark would not read a column as what it is.
+    Return False, without having read any row, if Spark would not read a column with its own type.
     """
     import pyarrow.parquet as pq
 

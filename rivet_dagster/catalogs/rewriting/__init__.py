@@ -1,5 +1,4 @@
-"""Write plans carried out by writing a table's next version anew: for storage that has no MERGE of its own.
+"""Rewrites: write plans carried out by writing a new version of the table, for storage without a MERGE of its own.
 
-A catalog opts in by giving its transaction's parts as a ``RewritableVersion``; nothing outside of ``catalogs`` knows
-whether it does.
+A catalog opts in by implementing ``RewritableVersion``; whether it does is not visible outside of ``catalogs``.
 """

@@ -13,7 +13,7 @@ _BATCH = "rivet_batch"
 
 
 def fitted(plan: WritePlan, session: EngineSession, frame: Frame, base: Base | None) -> Frame:
-    """Return ``frame`` with the columns that the table will have. Raises RVT-514."""
+    """Return ``frame`` with the columns that the table has after the write. Raises RVT-514."""
     if base is None:
         return frame
     columns = session.columns(frame)
@@ -22,7 +22,7 @@ def fitted(plan: WritePlan, session: EngineSession, frame: Frame, base: Base | N
 
 
 def table_columns(plan: WritePlan, base: Columns, batch: Columns) -> Columns:
-    """Return the columns of the table when a batch has been written to it. Raises RVT-514."""
+    """Return the columns that the table has after a batch has been written to it. Raises RVT-514."""
     try:
         return aligned(base, batch, plan.schema_change)
     except SchemaChange as change:

@@ -1,4 +1,4 @@
-"""History: the versions of keys that a batch adds to a table, or changes in it."""
+"""The write plan History (SCD type 2): the versions of keys that a batch adds to a table, or changes in it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def own_columns(plan: History, batch: Columns) -> Columns:
 
 
 def versions(plan: History, session: EngineSession, columns: Columns, started: datetime, shows_values: bool) -> Frame:
-    """Return the versions that the batch adds or changes; rows that say no time take effect when the run began.
+    """Return the versions that the batch adds or changes; rows without a time take effect when the run ``started``.
 
     Raises RVT-515, RVT-516.
     """

@@ -1,4 +1,4 @@
-"""The incoming rows: those of a stored batch that are new to the table or take the place of others of it."""
+"""The incoming rows: the rows of a stored batch that are added to the table or replace rows of it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rivet_dagster.sql.write_strategies.relations import BATCH, TARGET, Columns,
 _BATCH, _BASE, _DECIDED = "rivet_batch", "rivet_base", "rivet_decided"
 
 Transforming = Upsert | History | AppendNewer
-"""The plans whose incoming rows are other than the batch."""
+"""The plans whose incoming rows differ from the batch."""
 
 
 def incoming(
@@ -32,24 +32,24 @@ def incoming(
     context: WriteContext,
     within: Callable[[EngineSession, Frame], Frame],
 ) -> Frame:
-    """Return the incoming rows; ``within`` gives those of the table's rows that the run is about.
+    """Return the incoming rows; ``within`` selects the rows of the table that lie in the run's window.
 
     Raises RVT-513 to RVT-516.
     """
     frame = session.load(batch)
-    there = session.columns(frame)
-    own = history.own_columns(plan, there) if isinstance(plan, History) else ()
+    given = session.columns(frame)
+    own = history.own_columns(plan, given) if isinstance(plan, History) else ()
     if base is None:
-        columns: Columns = (*there, *own)
+        columns: Columns = (*given, *own)
         session.register(TARGET, session.query(without_rows(columns)))
     else:
-        columns = table_columns(plan, base.columns, (*there, *own))
+        columns = table_columns(plan, base.columns, (*given, *own))
         session.register(_BASE, session.load(base.relation))
         session.register(TARGET, within(session, session.query(projection(columns, base.columns, _BASE))))
     session.register(_BATCH, frame)
     names = {name.lower() for name, _ in own}
     values = [(name, kind) for name, kind in columns if name.lower() not in names]
-    session.register(BATCH, session.query(projection(values, there, _BATCH)))
+    session.register(BATCH, session.query(projection(values, given, _BATCH)))
     if isinstance(plan, Upsert):
         return _upserted(plan, session, columns, context.shows_values)
     if isinstance(plan, History):

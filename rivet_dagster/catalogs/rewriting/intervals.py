@@ -1,4 +1,4 @@
-"""Intervals of a column's values, as statistics of files tell them."""
+"""Intervals of the values of columns, derived from the statistics of files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rivet_dagster.model.storage import Statistics
 
 @dataclass(frozen=True)
 class Interval:
-    """Values of a column: those from ``min`` to ``max``, both included, and NULL where ``nulls`` says so.
+    """The values of a column from ``min`` to ``max``, both included, and NULL if ``nulls`` is true.
 
-    No bounds at all mean no value but NULL; an unknown column has the interval None.
+    Without bounds it contains no value but NULL. The interval of a column about which nothing is known is None.
     """
 
     min: Any
@@ -21,7 +21,7 @@ class Interval:
 
     @property
     def is_point(self) -> bool:
-        """Whether it holds one value alone, or NULL alone.
+        """Whether it contains exactly one value, or only NULL.
 
         >>> Interval(1, 1).is_point, Interval(1, 1, nulls=True).is_point, Interval(None, None, nulls=True).is_point
         (True, False, True)
@@ -29,7 +29,7 @@ class Interval:
         return self.min is None or (self.min == self.max and not self.nulls)
 
     def overlaps(self, other: Interval) -> bool:
-        """Return whether some value may lie in both; values that cannot be compared may.
+        """Return whether a value may lie in both intervals; True if the values cannot be compared.
 
         >>> Interval(1, 3).overlaps(Interval(3, 9)), Interval(1, 3).overlaps(Interval(4, 9, nulls=True))
         (True, False)
@@ -44,7 +44,7 @@ class Interval:
             return True
 
     def contains(self, other: Interval) -> bool:
-        """Return whether each value of ``other`` certainly lies in this one.
+        """Return whether each value of ``other`` certainly lies in this interval.
 
         >>> Interval(1, 9).contains(Interval(2, 3)), Interval(1, 9).contains(Interval(2, 3, nulls=True))
         (True, False)
@@ -60,14 +60,14 @@ class Interval:
 
 
 NULL = Interval(None, None, nulls=True)
-"""NULL alone."""
+"""The interval of NULL alone."""
 
 Range = tuple[Interval | None, ...]
-"""An interval, or None for any value, for each of some columns."""
+"""For each of some columns an interval, or None, which stands for any value."""
 
 
 def interval_of(statistics: Statistics, column: str) -> Interval | None:
-    """Return the interval that the values of a column certainly lie in; None where that is not known."""
+    """Return the interval in which all values of a column certainly lie; None if it is not known."""
     known = statistics.values.get(column.lower())
     if known is None:
         return None
@@ -80,8 +80,8 @@ def interval_of(statistics: Statistics, column: str) -> Interval | None:
 class Affected:
     """The rows of a table that a write may change: those whose ``columns`` lie in one of ``ranges``.
 
-    Where ``wholly`` is set the write removes every row in a range. Without columns one range stands for all rows, and
-    no range for none.
+    If ``wholly`` is true the write removes every row in the ranges. Without ``columns``, one range means all rows, and
+    no range means none.
     """
 
     columns: tuple[str, ...] = ()
@@ -89,18 +89,19 @@ class Affected:
     wholly: bool = False
 
     def may_change(self, statistics: Statistics) -> bool:
-        """Return whether some row of a file with these statistics may be changed."""
-        there = self._intervals(statistics)
+        """Return whether any row of a file with these statistics may be changed."""
+        known = self._intervals(statistics)
         return any(
-            all(i is None or r is None or i.overlaps(r) for i, r in zip(there, one, strict=True)) for one in self.ranges
+            all(i is None or r is None or i.overlaps(r) for i, r in zip(known, range_, strict=True))
+            for range_ in self.ranges
         )
 
     def removes(self, statistics: Statistics) -> bool:
-        """Return whether each row of a file with these statistics is certainly removed."""
-        there = self._intervals(statistics)
+        """Return whether every row of a file with these statistics is certainly removed."""
+        known = self._intervals(statistics)
         return self.wholly and any(
-            all(r is None or (i is not None and r.contains(i)) for i, r in zip(there, one, strict=True))
-            for one in self.ranges
+            all(r is None or (i is not None and r.contains(i)) for i, r in zip(known, range_, strict=True))
+            for range_ in self.ranges
         )
 
     def _intervals(self, statistics: Statistics) -> list[Interval | None]:
@@ -108,4 +109,4 @@ class Affected:
 
 
 EVERYTHING, NOTHING, REPLACED = Affected(), Affected(ranges=()), Affected(wholly=True)
-"""Any row may change, none does, every row goes."""
+"""Any row may change; no row changes; every row is removed."""

@@ -1,4 +1,4 @@
-"""How the rows of a write are laid out, so that a later write of one part leaves what holds the others alone."""
+"""The layout of written rows: files are split by partition, so that a later write of one shares the others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _FITTED = "rivet_fitted"
 
 
 def split_by(plan: WritePlan, window: Window | None) -> str | None:
-    """Return the column that ``laid_out`` adds; None where the rows are not split."""
+    """Return the name of the column that ``laid_out`` adds; None if the rows are not split."""
     several = window is not None and len(window.keys) > 1
     return PART if several or partition_columns(plan) else None
 
 
 def laid_out(plan: WritePlan, session: EngineSession, frame: Frame, window: Window | None) -> Frame:
-    """Return ``frame`` with the column that it is split by, if any."""
+    """Return ``frame``, with the column by which its files are to be split, if they are."""
     if split_by(plan, window) is None:
         return frame
     columns = partition_columns(plan)

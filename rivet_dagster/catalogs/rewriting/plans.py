@@ -1,4 +1,4 @@
-"""What write plans have in common, seen from a rewrite."""
+"""Properties of write plans that a rewrite needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rivet_dagster.model.write_plan import (
 
 
 def identity(plan: WritePlan) -> tuple[str, ...]:
-    """Return the columns by which an incoming row finds those of the base that it replaces; none without any.
+    """Return the columns by which incoming rows match the rows of the base that they replace; none without such.
 
     >>> identity(History(keys=("id",))), identity(Upsert(keys=("id",)))
     (('id', 'valid_from'), ('id',))
@@ -32,7 +32,7 @@ def identity(plan: WritePlan) -> tuple[str, ...]:
 
 
 def partition_columns(plan: WritePlan) -> tuple[str, ...]:
-    """Return the columns whose values in the batch say what is replaced as a whole; none of plans without.
+    """Return the partition columns: all rows with a value that the batch has are replaced; none for other plans.
 
     >>> partition_columns(DeleteInsert(columns=("id",))), partition_columns(ReplacePartitions(column="day"))
     ((), ('day',))
@@ -42,10 +42,10 @@ def partition_columns(plan: WritePlan) -> tuple[str, ...]:
 
 
 def replaces_everything(plan: WritePlan) -> bool:
-    """Return whether no row of the base stays, and nothing of the table's either."""
+    """Return whether the plan replaces all rows and the columns of the table."""
     return isinstance(plan, ReplaceAll) and not plan.keeps_table
 
 
 def transforms(plan: WritePlan) -> bool:
-    """Return whether the incoming rows are other than the batch: then this is stored first, to be computed once."""
+    """Return whether incoming rows differ from the batch, which is then stored first, to be computed only once."""
     return isinstance(plan, Upsert | History | AppendNewer)

@@ -1,4 +1,4 @@
-"""Pruning: which rows of the base a write may change, as few as statistics and the values of the batch can tell."""
+"""Pruning: the rows of the base that a write may change, by the statistics and the values of the incoming rows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from rivet_dagster.model.storage import Statistics
 from rivet_dagster.model.write_plan import Append, AppendNewer, History, ReplaceAll, WritePlan
 
 MOST_VALUES = 1000
-"""So many different values of partition columns are told apart; of more only their minimum and maximum count."""
+"""Up to this number of distinct values of partition columns each counts; beyond it only their min and max."""
 
 Distinct = Callable[[Sequence[str], int], Sequence[Mapping[str, Any]]]
-"""The different values of columns among the incoming rows, up to a number of them."""
+"""Given columns and a maximum number, the distinct values of these columns in the incoming rows."""
 
 
 def affected(plan: WritePlan, incoming: Statistics, distinct: Distinct) -> Affected:
-    """Return what the ``incoming`` rows may change in a table whose columns stay as they are."""
+    """Return the rows that the ``incoming`` rows may change in a table whose columns do not change."""
     if isinstance(plan, Append | AppendNewer):
         return NOTHING
     if isinstance(plan, ReplaceAll):
@@ -54,6 +54,6 @@ def _point(value: Any) -> Interval:
 
 
 def _range(columns: tuple[str, ...], incoming: Statistics) -> Affected:
-    """From the minimum to the maximum of each column."""
+    """Return the range from the minimum to the maximum of each column."""
     interval = tuple(interval_of(incoming, column) for column in columns)
     return Affected(columns, (interval,)) if any(interval) else EVERYTHING

@@ -1,4 +1,4 @@
-"""Batches that say too little to be written."""
+"""Errors for batches that do not determine what is to be written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rivet_dagster.model.convert import show
 
 
 def refuse_ambiguous(keys: Sequence[Mapping[str, Any]], order_by: Sequence[str], shows_values: bool) -> None:
-    """Raise RVT-515 for keys that unequal rows have of which none is the greatest by ``order_by``."""
+    """Raise RVT-515 for ambiguous ``keys``: those with several unequal rows of which none is last by ``order_by``."""
     if not keys:
         return
     shown = "; ".join(", ".join(f"{name}={show(value)}" for name, value in key.items()) for key in keys)
@@ -21,7 +21,7 @@ def refuse_ambiguous(keys: Sequence[Mapping[str, Any]], order_by: Sequence[str],
 
 
 def refuse_unplaced(session: EngineSession, count: str, column: str) -> None:
-    """Raise RVT-516 where the query ``count`` finds rows without a value of ``column``."""
+    """Raise RVT-516 if the query ``count`` finds rows that have no value in ``column``."""
     rows = session.rows(count)[0]["rows"]
     if rows:
         raise RivetError("RVT-516", f"{rows} rows of the batch have no {column}, which says where they belong")

@@ -1,4 +1,4 @@
-"""A rewrite: the incoming rows are written first, then what stays of the base."""
+"""The rewrite of a table: the incoming rows are written first, then the rows of the base that remain."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ _BASE = "rivet_base"
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The rows that were given, and all that the table then has: the same object where those are all of them.
+    """The batch, and all rows of the table after the write: the same object if the table has no other rows.
 
-    ``record`` says what they did to the table, None where they replaced it; ``query_plan`` how they were computed.
+    ``record`` counts the rows that were inserted, updated and deleted, None if the batch replaced the table;
+    ``query_plan`` is how the engine computed the batch.
     """
 
     batch: StoredRows
@@ -43,7 +44,7 @@ class Rewritten:
 
 @contextmanager
 def rewritten(version: RewritableVersion, plan: WritePlan, frame: Frame, context: WriteContext) -> Iterator[Rewritten]:
-    """Fill ``version`` as ``plan`` says with the rows of ``frame``; the batch can be read until the block ends.
+    """Carry out ``plan`` on ``version`` with the rows of ``frame``; the batch can be read until the block ends.
 
     Raises what ``TableTransaction.write`` does.
     """
@@ -71,30 +72,30 @@ class _Write:
         return self.version.session
 
     def window(self, columns: Columns) -> WindowOfTable | None:
-        """The run's window, in rows that have ``columns``."""
+        """Return the run's window, for rows with these ``columns``."""
         window = self.context.window
         return None if window is None else WindowOfTable(window, columns)
 
     @property
     def split_by(self) -> str | None:
-        """The column that rows are split by which are laid out as the plan wants them."""
+        """The column by which files are to be split; None if they are not."""
         return split_by(self.plan, self.context.window)
 
     def laid_out(self, frame: Frame) -> Frame:
-        """``frame`` with that column."""
+        """Return ``frame`` with that column, if any."""
         return laid_out(self.plan, self.session, frame, self.context.window)
 
     def add(self, frame: Frame) -> None:
-        """Add rows."""
+        """Add rows to the version, split as the plan wants them."""
         self.version.add(self.laid_out(frame), self.context, self.split_by)
 
 
 def _computed(
     version: RewritableVersion, frame: Frame, context: WriteContext, split_by: str | None = None
 ) -> QueryPlan:
-    """Add the rows of the joint's own query, and tell how the engine computed it.
+    """Add the rows of the joint's own query, and return how the engine computed it.
 
-    Rows that are written are not lost where that cannot be had, and the reason takes its place.
+    If the query plan cannot be obtained, the write succeeds all the same, and the error's text stands in for the plan.
     """
     explained = version.session.explain(frame)
     with context.computing():
@@ -106,7 +107,7 @@ def _computed(
 
 
 def _as_given(write: _Write, frame: Frame) -> Rewritten:
-    """The rows of the batch are rows of the new version as they are."""
+    """Add the batch to the new version, then the remaining rows of the base."""
     base = write.version.base
     with write.session.views():
         frame = write.laid_out(fitted(write.plan, write.session, frame, base))
@@ -117,7 +118,7 @@ def _as_given(write: _Write, frame: Frame) -> Rewritten:
 
 
 def _transformed(write: _Write, plan: Transforming, batch: StoredRows) -> Rewritten:
-    """What the plan makes of the stored batch is added."""
+    """Add the incoming rows that the plan derives from the stored batch, then the remaining rows of the base."""
     with write.session.views():
         batch = _counted(write, batch)
         base = write.version.base
@@ -128,7 +129,7 @@ def _transformed(write: _Write, plan: Transforming, batch: StoredRows) -> Rewrit
 
 
 def _counted(write: _Write, batch: StoredRows) -> StoredRows:
-    """The same with the rows of each partition; raises RVT-512 where some lie in none that the run covers."""
+    """Return the batch with the row count of each partition. Raises RVT-512 for rows outside of the run's window."""
     window = write.window(batch.statistics.columns)
     if window is None:
         return batch
@@ -139,28 +140,28 @@ def _counted(write: _Write, batch: StoredRows) -> StoredRows:
 
 
 def _with_the_base(write: _Write, batch: StoredRows, added: StoredRows, base: Base | None) -> Rewritten:
-    """Share, or write again, what stays of the base; and tell what has changed."""
+    """Share or write again the remaining rows of the base, and return all with the counts of changed rows."""
     rows = added.statistics.rows
     if base is None:
         return Rewritten(batch, _whole(write, batch), Record(inserted=rows, bytes=added.statistics.bytes))
     remaining = write.version.share(_affected(write, added, base))
-    nothing_stays = isinstance(write.plan, ReplaceAll) and write.context.window is None
-    if remaining.relation is not None and not nothing_stays:
+    none_remain = isinstance(write.plan, ReplaceAll) and write.context.window is None
+    if remaining.relation is not None and not none_remain:
         write.add(_survivors(write, remaining.relation, added, base))
     whole = _whole(write, batch)
-    gone = remaining.rows + rows - whole.statistics.rows
-    return Rewritten(batch, whole, _record(write.plan, rows, gone, whole.statistics.bytes - remaining.bytes))
+    removed = remaining.rows + rows - whole.statistics.rows
+    return Rewritten(batch, whole, _record(write.plan, rows, removed, whole.statistics.bytes - remaining.bytes))
 
 
 def _whole(write: _Write, batch: StoredRows) -> StoredRows:
-    """All rows; where the run replaced its partitions those of each are the batch's."""
+    """Return all rows; if the run replaces its partitions, their row counts are those of the batch."""
     whole = write.version.audit()
     replaces = isinstance(write.plan, ReplaceAll)
     return replace(whole, partition_rows=batch.partition_rows) if replaces else whole
 
 
 def _affected(write: _Write, added: StoredRows, base: Base) -> Affected:
-    """What the added rows may change of the base; all of it where its columns change."""
+    """Return the rows of the base that the added rows may change; all of them if the columns change."""
 
     def distinct(names: Sequence[str], most: int) -> list[dict[str, Any]]:
         write.session.register(INCOMING, write.session.load(added.relation))
@@ -174,24 +175,24 @@ def _affected(write: _Write, added: StoredRows, base: Base) -> Affected:
 
 
 def _survivors(write: _Write, remaining: Relation, added: StoredRows, base: Base) -> Frame:
-    """Those ``remaining`` rows that stay: all outside of the run's window, and within it what nothing replaces."""
+    """Return the ``remaining`` rows that stay: those outside of the run's window, and those that no row replaces."""
     session, columns = write.session, added.statistics.columns
     window = write.window(columns)
     session.register(INCOMING, session.load(added.relation))
     session.register(_BASE, session.load(remaining))
     frame = session.query(projection(columns, base.columns, _BASE))
     session.register(REST, frame if window is None else window.within(session, frame))
-    stay = session.query(survivors(columns, identity(write.plan), equal_stay=isinstance(write.plan, Upsert)))
+    inside = session.query(survivors(columns, identity(write.plan), equal_stay=isinstance(write.plan, Upsert)))
     if window is None:
-        return stay
-    others = window.outside(session, frame)
-    return others if isinstance(write.plan, ReplaceAll) else session.union_by_name([stay, others])
+        return inside
+    outside = window.outside(session, frame)
+    return outside if isinstance(write.plan, ReplaceAll) else session.union_by_name([inside, outside])
 
 
-def _record(plan: WritePlan, added: int, gone: int, written: int) -> Record:
+def _record(plan: WritePlan, added: int, removed: int, written: int) -> Record:
     if isinstance(plan, Upsert | History):
-        return Record(inserted=added - gone, updated=gone, bytes=written)
-    return Record(inserted=added, deleted=gone, bytes=written)
+        return Record(inserted=added - removed, updated=removed, bytes=written)
+    return Record(inserted=added, deleted=removed, bytes=written)
 
 
 def _all_rows(session: EngineSession, frame: Frame) -> Frame:

@@ -1,4 +1,4 @@
-"""What a rewrite needs of the version that it fills, and of the one before it."""
+"""The interface of a version that a rewrite fills, and of the version that it builds upon."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from rivet_dagster.model.storage import Base, StoredRows
 
 @dataclass(frozen=True)
 class Remaining:
-    """How many rows the base holds, and those of them that may, but need not, have to go.
+    """The rows of the base that are not shared, since the write may change some of them.
 
-    ``relation`` is None where there are none such. ``bytes`` are those that the new version shares with the base.
+    ``rows`` counts all rows of the base; ``relation`` reads those that are not shared, None if there are none.
+    ``bytes`` is the size of what the new version shares with the base.
     """
 
     rows: int
@@ -26,41 +27,41 @@ class Remaining:
 
 
 class RewritableVersion(ABC):
-    """A version that rows are added to, by ``session``, until it is whole."""
+    """A version to which ``session`` adds rows until it is complete."""
 
     @property
     @abstractmethod
     def session(self) -> EngineSession:
-        """The session that computes what is added."""
+        """The session that computes the rows to be added."""
 
     @property
     @abstractmethod
     def base(self) -> Base | None:
-        """The version that it builds upon. Raises RVT-405."""
+        """The version that it builds upon; None without one. Raises RVT-405."""
 
     @abstractmethod
     def add(self, frame: Frame, context: WriteContext, split_by: str | None = None) -> None:
         """Compute ``frame`` once, and add its rows.
 
-        Where files make up the version, none holds two values of ``split_by``, a column that is not stored. Of a frame
-        without rows the columns are stored all the same.
+        If the version consists of files, no file holds two values of the column ``split_by``, which is not stored. A
+        frame without rows still has its columns stored.
         """
 
     @abstractmethod
     def added(self) -> StoredRows:
-        """Return what has been added so far, which stays readable. Raises RVT-402, RVT-407."""
+        """Return the rows that have been added so far; they stay readable. Raises RVT-402, RVT-407."""
 
     @abstractmethod
     def share(self, affected: Affected) -> Remaining:
-        """Make what is not ``affected`` of the base a part of the version, unread.
+        """Make the data of the base that is not ``affected`` part of this version, without reading it.
 
-        Storage that knows no statistics shares nothing. Called once, after the first rows were added. Raises RVT-404.
+        Storage without statistics shares nothing. Called once, after the first rows have been added. Raises RVT-404.
         """
 
     @abstractmethod
     def audit(self) -> StoredRows:
-        """Return all rows of the version, now that it is whole. Raises RVT-402, RVT-407."""
+        """Return all rows of the complete version. Raises RVT-402, RVT-407."""
 
     @abstractmethod
     def scratch(self) -> AbstractContextManager[RewritableVersion]:
-        """Return a version without a base that nobody publishes, gone when the block ends."""
+        """Return a version without a base that is never published, and is removed when the block ends."""

@@ -1,4 +1,4 @@
-"""What a window of partitions means for writing: which rows may come, which may go, and how many each partition has."""
+"""A window of partitions in a write: which rows it may add and remove, and the row count of each partition."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from rivet_dagster.sql.write_strategies.relations import Columns, distinct_value
 _ROWS, _OTHERS = "rivet_window_rows", "rivet_others"
 
 _CHARACTERS = 60
-"""How much of a value is shown."""
+"""The length to which a value is cut in messages."""
 
 
 class WindowOfTable:
-    """The window of a run in a table that has ``columns``. Raises RVT-322."""
+    """The window of a run, applied to a table with ``columns``. Raises RVT-322."""
 
     def __init__(self, window: Window, columns: Columns) -> None:
         self._partitions: Partitions = window.partitions
@@ -33,45 +33,45 @@ class WindowOfTable:
         self._kind = partition_type(columns, window)
 
     def within(self, session: EngineSession, frame: Frame) -> Frame:
-        """The rows of ``frame`` that the run is about."""
+        """Return the rows of ``frame`` that lie in the window."""
         session.register(_ROWS, frame)
         return session.query(*rows_in_window(_ROWS, self._partitions, self._kind, self._window))
 
     def outside(self, session: EngineSession, frame: Frame) -> Frame:
-        """All other rows of ``frame``, which the run must leave alone."""
+        """Return all other rows of ``frame``, which the run must not change."""
         session.register(_ROWS, frame)
         return session.query(*rows_outside(_ROWS, self._partitions, self._kind, self._window))
 
     def parted(self, name: str) -> tuple[str, Mapping[str, Any]]:
-        """The query that says of each row of a relation which part of the table it belongs to; its parameters."""
+        """Return the query that adds to each row of a relation its part of the table, and the query's parameters."""
         return parted_by_window(name, self._partitions, self._kind, self._window)
 
     def counted(
         self, session: EngineSession, frame: Frame, statistics: Statistics, shows_values: bool
     ) -> dict[str, int]:
-        """How many rows of ``frame`` each partition has; raises RVT-512 where one lies in none of them.
+        """Return the row count of each partition in ``frame``. Raises RVT-512 for rows that lie in none of them.
 
-        Where the statistics prove that all lie in the only one nothing is read.
+        If the window is one partition, and the statistics prove that all rows lie in it, nothing is read.
         """
         keys = self._window.keys
         if len(keys) == 1 and self._bounds_are_exact and _proven(statistics, self._column, self._intervals()):
             return {keys[0]: statistics.rows}
         counts = rows_by_partition(session, frame, ((self._column, self._kind),), self._window)
         if sum(counts.values()) != statistics.rows:
-            raise self._others(session, frame, statistics.rows - sum(counts.values()), shows_values)
+            raise self._rows_outside(session, frame, statistics.rows - sum(counts.values()), shows_values)
         return counts
 
-    def _others(self, session: EngineSession, frame: Frame, count: int, shows_values: bool) -> RivetError:
+    def _rows_outside(self, session: EngineSession, frame: Frame, count: int, shows_values: bool) -> RivetError:
         message = f"{count} rows of the batch lie outside of {self._window}"
         if shows_values:
             session.register(_OTHERS, self.outside(session, frame))
-            some = session.rows(distinct_values([self._column], _OTHERS, 3))
-            texts = ("NULL" if row[self._column] is None else str(row[self._column]) for row in some)
+            examples = session.rows(distinct_values([self._column], _OTHERS, 3))
+            texts = ("NULL" if row[self._column] is None else str(row[self._column]) for row in examples)
             message += f": their {self._column} is {', '.join(shortened(text, _CHARACTERS) for text in texts)}"
         return RivetError("RVT-512", message)
 
     def affected(self, wholly: bool) -> Affected:
-        """What the run may change of the table; ``wholly`` where all of it goes."""
+        """Return the rows of the table that the run may change; ``wholly`` if it replaces all of them."""
         ranges = tuple((interval,) for interval in self._intervals())
         return Affected((self._column,), ranges, wholly and self._bounds_are_exact)
 
@@ -81,7 +81,7 @@ class WindowOfTable:
 
     @property
     def _bounds_are_exact(self) -> bool:
-        """Of texts of dates the greatest within a window is not known, only the least beyond it."""
+        """Whether the greatest value within the window is known; for dates as text only the first beyond it is."""
         return not self._partitions.of_time or self._kind != "string"
 
     def _intervals(self) -> list[Interval]:
@@ -97,12 +97,12 @@ class WindowOfTable:
 
 
 def _plain(bound: Any, kind: str) -> Any:
-    """A bound as the footers of files tell such values: a wall clock is bound as text."""
+    """Return a bound in the type of the values in footers; queries take that of a TIMESTAMP_NTZ as text."""
     return datetime.fromisoformat(bound) if kind == "timestamp_ntz" else bound
 
 
 def _value(key: str, kind: str) -> Any:
-    """The value of a static partition's column; None where no value has that text."""
+    """Return the value of a static partition's column; None if no value of its type has that text."""
     try:
         return _VALUES.get(kind, int)(key)
     except (ValueError, KeyError):
@@ -114,11 +114,11 @@ def _boolean(key: str) -> bool:
 
 
 _VALUES: Mapping[str, Callable[[str], Any]] = {"string": str, "boolean": _boolean, "date": date.fromisoformat}
-"""From the text of a key, by the type of the column; all other types are whole numbers."""
+"""Converters of the text of a key, by the type of the column; all other types are whole numbers."""
 
 
 def _proven(statistics: Statistics, column: str, allowed: list[Interval]) -> bool:
     if statistics.rows == 0:
         return True
-    there = interval_of(statistics, column)
-    return there is not None and not there.nulls and any(interval.contains(there) for interval in allowed)
+    known = interval_of(statistics, column)
+    return known is not None and not known.nulls and any(interval.contains(known) for interval in allowed)

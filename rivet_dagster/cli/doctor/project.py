@@ -11,7 +11,7 @@ import dagster as dg
 from rivet_dagster.cli.doctor.needs import Needs
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources.resources import engine_pool
+from rivet_dagster.definitions.resources.engines import engine_pool
 from rivet_dagster.engines.registry import concurrency_limit
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order

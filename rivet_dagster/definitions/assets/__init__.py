@@ -1,1 +1,1 @@
-"""Joints as assets: the steps that materialize them, and selections and specs of them."""
+"""Joints as assets: the steps that materialize them, their specs, and selections of them."""

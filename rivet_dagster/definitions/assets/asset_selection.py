@@ -1,11 +1,11 @@
-"""Selections as dbt's users write them, as Dagster's asset selections.
+"""Selections in dbt's syntax, translated to Dagster's asset selections.
 
-selection     alternatives, a space between them: what any of them selects
-alternative   terms, a comma between them: what all of them select
-term          [N]+ what [N] steps before it is read, + without a number all of it
-              +[N] behind it what reads it
-              @ what reads it, and all that those read
-value         a joint's name, or METHOD:VALUE; * in a name stands for anything
+selection     alternatives separated by spaces: the union of what they select
+alternative   terms separated by commas: the intersection of what they select
+term          [N]+VALUE: with its upstream, up to N steps away; without N, all of it
+              VALUE+[N]: with its downstream, likewise
+              @VALUE: with all its downstream, and all upstream of these
+value         the name of a joint, or METHOD:VALUE; * in a name matches any text
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _TERM = re.compile(r"(?P<at>@)?(?:(?P<before>\d*)\+)?(?:(?P<method>\w+):)?(?P<va
 
 
 def build_rivet_asset_selection(project: RivetProject, text: str) -> dg.AssetSelection:
-    """Return a selection that is written in dbt's syntax.
+    """Return the asset selection for ``text``, which is written in dbt's syntax.
 
-    That has unions by space, intersections by comma, and the operators ``+`` and ``@``.
+    Spaces mean union, commas intersection; the graph operators are ``+`` and ``@``.
     The methods are ``path:`` (a file or folder, from the project), ``tag:`` (``tag:layer=raw`` for one of its values),
     ``group:`` and ``kind:``. Raises RVT-122.
 
@@ -76,7 +76,7 @@ def _names(project: RivetProject, pattern: str) -> dg.AssetSelection:
 
 
 def _path(project: RivetProject, path: str) -> dg.AssetSelection:
-    """Select the joints whose files are at ``path``, or below it."""
+    """Return a selection of the joints whose files are at ``path`` or below it."""
     files = {name: PurePosixPath(file) for name in project.names if (file := project.assembly.joint(name).file)}
     wanted = PurePosixPath(path)
     names = [name for name, file in files.items() if wanted == file or wanted in file.parents]
@@ -114,7 +114,7 @@ _METHODS: Mapping[str, Callable[[RivetProject, str], dg.AssetSelection]] = {
 
 
 def _matching(noun: str, pattern: str, known: Iterable[str]) -> list[str]:
-    """Return the names that match ``pattern``, in order; raises RVT-122 where there are none."""
+    """Return the names that match ``pattern``, in order. Raises RVT-122 if there are none."""
     names = sorted(known)
     matching = [name for name in names if fnmatchcase(name, pattern)]
     if not matching:

@@ -1,4 +1,4 @@
-"""The joints of a project as asset specs, to be materialized by something else."""
+"""The joints of a project as asset specs, for assets that something else materializes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rivet_dagster.definitions.project import RivetProject
 def build_rivet_asset_specs(
     project: RivetProject, select: str | None = None, exclude: str | None = None
 ) -> list[dg.AssetSpec]:
-    """Return the specs of the selected joints, sources too, each after the joints that it reads.
+    """Return the specs of the selected joints, including sources, in topological order.
 
-    ``select`` and ``exclude`` are selections in Dagster's syntax. The specs name no IO manager: in Definitions they are
-    external assets. Raises RVT-115.
+    ``select`` and ``exclude`` are selections in Dagster's syntax. The specs name no IO manager: given to
+    Definitions, they are external assets. Raises RVT-115.
 
     >>> project = RivetProject.load("example_repo")
     >>> [spec.key.to_user_string() for spec in build_rivet_asset_specs(project, "kind:python")]

@@ -1,4 +1,4 @@
-"""The run of a fused group in a Dagster step, as the events of the step."""
+"""The run of a fused group in a Dagster step, which yields the events of the step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rivet_dagster.definitions.metadata.materialization_metadata import (
 )
 from rivet_dagster.definitions.partitions import run_window
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources.resources import open_runtime
+from rivet_dagster.definitions.resources.engines import open_runtime
 from rivet_dagster.definitions.runs.data_version import data_version
 from rivet_dagster.definitions.runs.eviction import read_since
 from rivet_dagster.definitions.runs.failure import failure, rivet_failures, step_failures
@@ -26,7 +26,7 @@ from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up.eviction import evict
 from rivet_dagster.execution.group_run import run_group
-from rivet_dagster.execution.progress import ProgressLines, Watch
+from rivet_dagster.execution.progress import ProgressLines, ProgressListener
 from rivet_dagster.execution.quality.judging import check_published
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
@@ -37,35 +37,36 @@ from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import Window
 
 GroupEvent = dg.MaterializeResult[Any] | dg.AssetCheckResult
-"""What a group's run gives."""
+"""An event that a group's run yields."""
 
 
 @dataclass(frozen=True)
 class RivetGroupRun:
-    """A fused group in one run: what ``@rivet_assets`` hands to a function.
+    """A fused group in one run, as ``@rivet_assets`` passes it to the decorated function.
 
-    ``name`` is the group's, ``joints`` are those of its joints that are assets here, in topological order, the last of
-    them its exit or what takes its place. ``given`` are handles on those assets here that it reads of other groups.
+    ``name`` is the name of the group; ``joints`` are those of its joints that are assets here, in topological order.
+    The last one is the group's exit, or stands in for it if the exit is not an asset here. ``given`` are handles on the
+    assets here that the group reads from other groups; ``listeners`` are called with the progress of writes.
     """
 
     project: RivetProject
     name: str
     joints: tuple[CompiledJoint, ...]
     given: Mapping[str, MaterializedRef]
-    listeners: Sequence[Watch] = ()
+    listeners: Sequence[ProgressListener] = ()
 
     def run(self, context: dg.AssetExecutionContext) -> Iterator[GroupEvent]:
-        """Compute what is selected as one query, judge it, publish it; gives check results, then materializations.
+        """Compute, check and publish the selected joints as one query; yield check results, then materializations.
 
-        A gate that fails gives check results and no materialization. Whatever else goes wrong is raised as Dagster's
-        Failure, and what was published stays as it was. A run of checks alone judges what is published.
+        If the gate fails, there are check results but no materializations. Any other error is raised as Dagster's
+        Failure, and what was published stays as it was. A run that selects only checks judges the published rows.
         """
         project = self.project
         group = project.assembly.group(self.name)
         keys = {joint.name: project.key(joint.name) for joint in self.joints}
         partitions = self.joints[-1].partitions
         limit = TimeLimit(project.assembly.joint(group.exit))
-        listeners: list[Watch] = [ProgressLines(context.log.info), *self.listeners]
+        listeners: list[ProgressListener] = [ProgressLines(context.log.info), *self.listeners]
         runtime = open_runtime(project, context.resources, listeners, limit.check)
         selected = [name for name, key in keys.items() if key in context.selected_asset_keys]
         if not selected:
@@ -94,14 +95,14 @@ class RivetGroupRun:
 
 
 def group_step_name(project: RivetProject, joints: Sequence[CompiledJoint]) -> str:
-    """Return the name of the step for a group of which ``joints`` are assets here: each part of a group has its own."""
+    """Return the name of the step for a group whose ``joints`` are assets here; each part of a group has its own."""
     return step_name(project.assembly, joints[-1].name)
 
 
 def _judge_only(
     context: dg.AssetExecutionContext, project: RivetProject, runtime: Runtime, joints: Sequence[CompiledJoint]
 ) -> Iterator[dg.AssetCheckResult]:
-    """Judge the published rows, for a run of checks alone; nothing is written."""
+    """Judge the published rows, in a run that selects only checks; nothing is written."""
     for joint in joints:
         keys = {check.name: project.check_key(check, joint.name) for check in joint.checks}
         wanted = {name for name, key in keys.items() if key in context.selected_asset_check_keys}
@@ -114,7 +115,7 @@ def _judge_only(
 def _check_results(
     context: dg.AssetExecutionContext, project: RivetProject, results: tuple[CheckResult, ...]
 ) -> Iterator[dg.AssetCheckResult]:
-    """Give the results of the selected checks; a blocking check that is not selected still fails the step."""
+    """Yield the results of the selected checks; a failed blocking check that is not selected fails the step."""
     hidden = []
     for result in results:
         key = project.check_key(result.check, result.joint)
@@ -162,6 +163,6 @@ def _materialization(
 
 
 def _add_partition_counts(context: dg.AssetExecutionContext, exit_key: dg.AssetKey, result: GroupResult) -> None:
-    """Add the row count of each partition to the metadata that they have in common."""
+    """Add the row count of each partition, beside the metadata that all partitions of the run share."""
     for key, rows in result.partition_rows.items():
         context.add_asset_metadata({PARTITION_ROW_COUNT: rows}, asset_key=exit_key, partition_key=key)

@@ -1,4 +1,4 @@
-"""@rivet_assets: each fused group as a multi-asset that runs a function of the user's."""
+"""@rivet_assets: each fused group as a multi-asset whose step runs the user's function."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 
@@ -14,24 +14,24 @@ from rivet_dagster.definitions.assets.groups import RivetGroupRun, group_step_na
 from rivet_dagster.definitions.assets.sources import source_assets
 from rivet_dagster.definitions.checks.source_checks import source_checks
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_keys, engine_pool
+from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_pool
 from rivet_dagster.definitions.runs.failure import failure
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.group_run import reads
-from rivet_dagster.execution.progress import Watch
+from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.model.joint import SOURCE
 
 Body = Callable[..., Iterable[Any]]
-"""A function that a group's step runs: given its context and its RivetGroupRun, it gives the step's events."""
+"""The function that a group's step runs: it takes the step's context and a RivetGroupRun, and yields events."""
 
 
 CONFIG = "config"
-"""The parameter that Dagster fills with a step's config."""
+"""The name of the parameter to which Dagster passes a step's config."""
 
 
 @dataclass(frozen=True)
 class StepSettings:
-    """Settings of all steps of a project; see ``rivet_assets``."""
+    """The settings of all steps of a project; see ``rivet_assets``."""
 
     required_resource_keys: frozenset[str] = frozenset()
     op_tags: Mapping[str, Any] = field(default_factory=dict)
@@ -50,18 +50,19 @@ def rivet_assets(
     pool: str | None = None,
     backfill_policy: dg.BackfillPolicy | None = None,
 ) -> Callable[[Body], list[dg.AssetsDefinition]]:
-    """Make assets of a project whose steps run the decorated function.
+    """Decorate a function that runs the steps of a project; the result is the list of the project's assets.
 
-    The function gets the step's context and a ``RivetGroupRun``, and gives what the step gives; it is called once for
-    each fused group of a run. So it can add metadata, send alerts, skip or repeat. Further parameters are resources by
-    their keys, and ``config`` the step's config; ``required_resource_keys`` are taken from ``context.resources``.
+    The function takes the step's context and a ``RivetGroupRun``, and yields the step's events; it is called once for
+    each fused group of a run. It can add metadata, send alerts, skip or repeat a group. Its further parameters are
+    resources by key, and ``config`` is the step's config; ``required_resource_keys`` are resources that it takes from
+    ``context.resources``.
 
-    ``select`` and ``exclude`` are selections in Dagster's syntax: only what is selected is an asset, sources with their
-    checks too. ``op_tags`` are further tags of every group's step, ``pool`` takes the place of its engine's pool where
-    the ``options`` of its exit name none; ``backfill_policy`` is that of groups with partitions, by default one run for
-    all of a backfill.
+    ``select`` and ``exclude`` are selections in Dagster's syntax: only the selected joints are assets, including
+    sources with their checks. ``op_tags`` are added to every group's step. ``pool`` replaces the pool of the engine,
+    unless the ``options`` of a group's exit name a pool. ``backfill_policy`` is that of groups with partitions, by
+    default a single run.
 
-    The assets are to be given to Definitions with ``rivet_resources(project)``. Raises RVT-115, and RVT-121 where the
+    Pass the assets to Definitions together with ``rivet_resources(project)``. Raises RVT-115, and RVT-121 if the
     function's parameters do not fit.
 
     >>> project = RivetProject.load("example_repo")
@@ -82,16 +83,16 @@ def rivet_assets(
 
 
 def group_body(context: dg.AssetExecutionContext, group: RivetGroupRun) -> Iterator[Any]:
-    """Run a group in the step that has no function of the user's."""
+    """Run a group; the body of steps without a function of the user."""
     yield from group.run(context)
 
 
 def project_assets(
-    project: RivetProject, body: Body, settings: StepSettings | None = None, listeners: Sequence[Watch] = ()
+    project: RivetProject, body: Body, settings: StepSettings | None = None, listeners: Sequence[ProgressListener] = ()
 ) -> list[dg.AssetsDefinition]:
     """Return the selected sources, a multi-asset for the selected joints of each group, and checks of gated sources.
 
-    ``listeners`` are called with the progress of writes, which the run's log shows, too. Raises RVT-121.
+    ``listeners`` are called with the progress of writes, which is also logged. Raises RVT-121.
     """
     own = _own_parameters(body, project)
     settings = settings or StepSettings()
@@ -113,9 +114,9 @@ def _group_assets(
     body: Body,
     own: Mapping[str, inspect.Parameter],
     settings: StepSettings,
-    listeners: Sequence[Watch],
+    listeners: Sequence[ProgressListener],
 ) -> dg.AssetsDefinition:
-    """Return the multi-asset of those joints of a group that are assets here; its sources are assets of their own."""
+    """Return the multi-asset of the joints of a group that are assets here, without sources."""
     assembly = project.assembly
     read = reads(assembly, group, [joint.name for joint in joints])
     stored = [name for name in group.before if name in read & project.selected and assembly.joint(name).type != SOURCE]
@@ -134,8 +135,8 @@ def _group_assets(
         name=group_step_name(project, joints),
         specs=[project.asset_spec(joint.name) for joint in joints],
         check_specs=[project.check_spec(check, joint.name) for joint in joints for check in joint.checks],
-        # Dagster wants an input's name to be a name of its own; the joint's is one. What is no asset here is read from
-        # where it is stored: an input must be one.
+        # An input's name must be valid and unique, as the joint's name is. Joints that are not assets here cannot be
+        # inputs, and are read from storage.
         ins={name: dg.AssetIn(project.key(name)) for name in stored},
         can_subset=True,
         backfill_policy=_backfill_policy(joints[-1], settings),
@@ -161,7 +162,7 @@ def _op_tags(settings: StepSettings, group: FusedGroup) -> Mapping[str, Any]:
 
 
 def _own_parameters(body: Body, project: RivetProject) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a function after its context and its group: a config, and resources by their keys."""
+    """Return the parameters of a function besides the context and the group: a config, and resources by key."""
     parameters = list(inspect.signature(body, eval_str=True).parameters.values())
     if len(parameters) < 2 or parameters[0].name != "context":
         raise _misfit(body, "must take `context` and, second, the group")
@@ -176,7 +177,7 @@ def _own_parameters(body: Body, project: RivetProject) -> dict[str, inspect.Para
 
 
 def _take_config(step: Callable[..., Any], config: inspect.Parameter) -> None:
-    """Have Dagster see the parameter, and give its value by name; resources are asked for by key, like the engines'."""
+    """Add the parameter to the step's signature, where Dagster looks for it; resources are required by key instead."""
     context, given = inspect.signature(step).parameters.values()
     named = config.replace(kind=inspect.Parameter.KEYWORD_ONLY)
     vars(step)["__signature__"] = inspect.Signature([context, named, given])
@@ -185,5 +186,5 @@ def _take_config(step: Callable[..., Any], config: inspect.Parameter) -> None:
 
 def _misfit(body: Body, message: str) -> RivetError:
     code = getattr(inspect.unwrap(body), "__code__", None)
-    place = {"file": code.co_filename, "line": code.co_firstlineno} if code is not None else {}
-    return RivetError("RVT-121", f"the function '{getattr(body, '__name__', body)}' {message}", **place)
+    origin = {"file": code.co_filename, "line": code.co_firstlineno} if code is not None else {}
+    return RivetError("RVT-121", f"the function '{getattr(body, '__name__', body)}' {message}", **origin)

@@ -17,9 +17,9 @@ from rivet_dagster.model.external_assets import is_external
 
 
 def source_assets(project: RivetProject) -> list[dg.AssetsDefinition]:
-    """Return one observation for all sources of a catalog; no engine takes part in it.
+    """Return one multi-asset for the sources of each catalog, which observes them without an engine.
 
-    An external asset that is read as a source has its own events.
+    Sources that are external assets are left out, since those have events of their own.
     """
     by_catalog: dict[str, list[SourceJoint]] = {}
     for joint in project.assembly.joints:
@@ -34,7 +34,7 @@ def source_assets(project: RivetProject) -> list[dg.AssetsDefinition]:
 
 
 def _observation_name(project: RivetProject, catalog: str, sources: list[SourceJoint]) -> str:
-    """Name the catalog; where others may observe the rest of it, the first source that is observed here, too."""
+    """Return the step's name: the catalog's; if only a part of its sources is selected, with the first of them."""
     chosen = [joint.name for joint in sources if joint.name in project.selected]
     return step_name(project.assembly, "observe", catalog, *(chosen[:1] if len(chosen) < len(sources) else []))
 

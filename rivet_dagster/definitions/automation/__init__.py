@@ -1,1 +1,1 @@
-"""Declarative automation: conditions, and freshness policies beside them."""
+"""Declarative automation: automation conditions, and freshness policies."""

@@ -1,4 +1,4 @@
-"""Automation conditions: Dagster's own, but they wait for blocking checks, and remember what happens meanwhile."""
+"""Automation conditions: Dagster's own, which also wait for blocking checks and remember events while they wait."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ Condition = dg.AutomationCondition[Any]
 _is = dg.AutomationCondition
 
 _MADE = dg.AssetSelection.all()
-"""All assets but the sources, which exist whether they have been observed or not."""
+"""All materializable assets: without sources, which exist whether they have been observed or not."""
 
 _SOURCES_UPDATED = "rivet_sources_updated"
 
 
 def automation_condition(condition: str, *, cron_schedule: str | None = None, timezone: str | None = None) -> Condition:
-    """Return the condition that ``automation`` in rivet.yaml names so, for a translator to set on a spec.
+    """Return a condition by its name in ``automation`` of rivet.yaml, for a translator to set it on a spec.
 
-    ``eager``: it is missing, or something that it reads has changed. ``on_cron``: the ``cron_schedule`` ticked (in
-    ``timezone``, default UTC), and what it reads of this project has been made since. ``on_missing``: it is missing.
-    ``on_code_change``: its own code has changed, or something that it reads is made in the same tick.
+    ``eager``: the asset is missing, or one of its dependencies has been updated. ``on_cron``: the ``cron_schedule`` has
+    ticked (in ``timezone``, default UTC), and its dependencies in this project have been updated since.
+    ``on_missing``: the asset is missing. ``on_code_change``: its code version has changed, or one of its dependencies
+    is requested in the same tick.
 
-    Each waits until the blocking checks of all that it reads have passed, and, but for on_cron, until nothing of that
-    is being made or missing. A source is never missing, and on_cron waits for none. Only the latest of partitions of
-    time is made. Raises RVT-104.
+    Each condition waits until the blocking checks of all dependencies have passed, and all but on_cron until no
+    dependency is missing or in progress. A source is never missing, and on_cron does not wait for sources. Of time
+    partitions, only the latest is requested. Raises RVT-104.
 
     >>> automation_condition("eager").get_label()
     'rivet_eager'
@@ -47,13 +48,13 @@ def automation_condition(condition: str, *, cron_schedule: str | None = None, ti
 
 
 def for_sources(condition: Condition, sources: Iterable[dg.AssetKey]) -> Condition:
-    """Return the condition for a joint that reads these ``sources``: it costs no more with each other asset."""
+    """Return ``condition`` limited to these ``sources`` of a joint, so that other assets do not add to its cost."""
     updated = _is.any_deps_updated().allow(dg.AssetSelection.assets(*sources))
     return condition.replace(_SOURCES_UPDATED, _not_answered_by_runs(updated))
 
 
 def gate_condition() -> Condition:
-    """Return the condition of a gated source's checks: never evaluated, or the source has another version."""
+    """Return the condition of a gated source's checks: never evaluated, or the source has a new data version."""
     wanted = _newly_missing() | _not_answered_by_runs(_is.any_deps_updated())
     return (wanted & ~_is.in_progress()).with_label("rivet_gate")
 
@@ -70,7 +71,7 @@ def _newly_missing() -> Condition:
 
 
 def _not_answered_by_runs(event: Condition) -> Condition:
-    # That the target was made meanwhile is no answer to a new version: the run may have begun before.
+    # A materialization of the target does not reset a new version, since its run may have begun before that.
     return event.since(_requested_before(event)).with_label(_SOURCES_UPDATED)
 
 
@@ -80,7 +81,7 @@ def _on_code_change() -> Condition:
 
 
 def _on_cron(cron_schedule: str, timezone: str) -> Condition:
-    # Dagster's checks of its parameters raise no error of a type that it makes public.
+    # Dagster's parameter checks raise no public type of error.
     try:
         event = _is.cron_tick_passed(cron_schedule, timezone)
         updated = _is.all_deps_updated_since_cron(cron_schedule, timezone).allow(_MADE)
@@ -90,10 +91,10 @@ def _on_cron(cron_schedule: str, timezone: str) -> Condition:
 
 
 def _undisturbed() -> Condition:
-    """Return the condition that nothing the target reads is missing or in progress, nor the target itself."""
+    """Return the condition that no dependency is missing or in progress, nor the target itself in progress."""
     return ~_is.any_deps_missing().allow(_MADE) & ~_is.any_deps_in_progress() & ~_is.in_progress()
 
 
 def _requested_before(event: Condition) -> Condition:
-    """Return the condition that the target was requested in the tick before, and ``event`` has not happened since."""
+    """Return the condition that the target was requested in the previous tick, and ``event`` has not happened since."""
     return _is.newly_requested() & ~event

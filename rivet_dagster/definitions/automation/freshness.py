@@ -17,7 +17,7 @@ from rivet_dagster.model.automation import FreshnessRule
 def freshness_policies(
     assembly: CompiledAssembly, selector: Selector, problems: Problems
 ) -> Mapping[str, dg.FreshnessPolicy]:
-    """Return the policies by joint, of several rules for one joint the last; ``problems`` collect what is wrong."""
+    """Return the policies by joint; if several rules select a joint, the last counts. Errors go to ``problems``."""
     policies: dict[str, dg.FreshnessPolicy] = {}
     for number, rule in enumerate(assembly.dagster.freshness, start=1):
         with problems.of(f"freshness rule {number}", rule.origin):
@@ -34,7 +34,7 @@ def _policy(rule: FreshnessRule) -> dg.FreshnessPolicy:
         warn = timedelta(seconds=window.warn_window) if window.warn_window is not None else None
         return dg.FreshnessPolicy.time_window(timedelta(seconds=window.fail_window), warn)
     assert deadline is not None
-    # Dagster's checks of its parameters raise no error of a type that it makes public.
+    # Dagster's parameter checks raise no public type of error.
     try:
         return dg.FreshnessPolicy.cron(
             deadline.deadline_cron, timedelta(seconds=deadline.lower_bound_delta), deadline.timezone

@@ -1,4 +1,4 @@
-"""Problems of the ``dagster:`` block, collected to be raised as one error."""
+"""Errors of the ``dagster:`` block, collected to be raised as one error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KEYS = {
     "RVT-117": ("sources",),
     "RVT-118": ("partition_offset",),
 }
-"""The keys of an entry that an error may be about, by its code; the first that the entry has counts."""
+"""By error code, the keys of an entry that the error may refer to; the first one that the entry has is taken."""
 
 
 class Problems:
@@ -25,10 +25,10 @@ class Problems:
         self.diagnostics = list(diagnostics)
 
     @contextmanager
-    def of(self, place: str, origin: Origin) -> Iterator[None]:
-        """Collect the RivetErrors of an entry; an error without a line gets that of the key it is about.
+    def of(self, entry: str, origin: Origin) -> Iterator[None]:
+        """Collect the RivetErrors of the block; an error without a line gets the line of the key it refers to.
 
-        ``place`` names the entry in messages.
+        ``entry`` names the entry of rivet.yaml in messages.
         """
         try:
             yield
@@ -39,22 +39,22 @@ class Problems:
                     self.diagnostics.append(diagnostic)
                 else:
                     key = next((key for key in _KEYS.get(code, ()) if key in origin.lines), None)
-                    self.add(place, origin, code, diagnostic.message, key, diagnostic.remediation)
+                    self.add(entry, origin, code, diagnostic.message, key, diagnostic.remediation)
 
     def add(
         self,
-        place: str,
+        entry: str,
         origin: Origin,
         code: str,
         message: str,
         key: str | None = None,
         remediation: str | None = None,
     ) -> None:
-        """Collect a diagnostic at the line of ``key``."""
-        self.diagnostics.append(origin.diagnostic(code, f"{place}: {message}", key=key, remediation=remediation))
+        """Add a diagnostic at the line of ``key``."""
+        self.diagnostics.append(origin.diagnostic(code, f"{entry}: {message}", key=key, remediation=remediation))
 
     def raise_all(self) -> None:
-        """Raise one RivetError that holds all diagnostics by line, each once, where there are any."""
+        """Raise one RivetError with all diagnostics, without duplicates and ordered by line, if there are any."""
         if self.diagnostics:
             by_line = sorted(
                 dict.fromkeys(self.diagnostics), key=lambda problem: (problem.file or "", problem.line or 0)

@@ -1,4 +1,4 @@
-"""The specs of a project with the conditions and policies that its rivet.yaml declares."""
+"""Adding the automation conditions and freshness policies that rivet.yaml declares to the specs of a project."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from rivet_dagster.model.joint import SOURCE
 def with_rules(
     assembly: CompiledAssembly, specs: AssetSpecs, selector: Selector
 ) -> tuple[AssetSpecs, Sequence[Diagnostic]]:
-    """Return the specs with the conditions and policies of the rules, and what is wrong with those.
+    """Return the specs with the conditions and policies of the rules, and the errors of the rules.
 
-    What a spec has already stays. Of several rules for one joint the last counts. A condition is also that of the
-    joints before it in its group that have none, since it would never see a new version of what only they read. The
-    checks of a gated source are evaluated where a joint with a condition reads it.
+    Conditions and policies that a spec already has are not changed. If several rules select a joint, the last counts. A
+    condition is also given to the joints before it in its group that have none, since it would otherwise not see new
+    versions of what only they read. The checks of a gated source get a condition if a joint with a condition reads it.
     """
     problems = Problems()
     conditions = _spread(assembly, {**_conditions(assembly, selector, problems), **_own_conditions(specs)})
@@ -35,7 +35,7 @@ def with_rules(
         spec = joints[name]
         condition = conditions.get(name)
         if condition is not None:
-            # Most joints share a condition and read no source: one object for all of them, made once.
+            # Most joints share a condition and read no source: one object serves them all.
             sources = _sources(assembly, specs, spec)
             same = (id(condition), sources)
             condition = known.get(same) or known.setdefault(same, for_sources(condition, sources))
@@ -48,7 +48,7 @@ def with_rules(
 
 
 def _conditions(assembly: CompiledAssembly, selector: Selector, problems: Problems) -> dict[str, Condition]:
-    """Return the conditions that the rules give to joints; ``problems`` collect what is wrong with a rule."""
+    """Return the conditions of the rules by joint; errors go to ``problems``."""
     conditions: dict[str, Condition] = {}
     for number, rule in enumerate(assembly.dagster.automation, start=1):
         with problems.of(f"automation rule {number}", rule.origin):
@@ -64,7 +64,7 @@ def _own_conditions(specs: AssetSpecs) -> dict[str, Condition]:
 
 
 def _spread(assembly: CompiledAssembly, given: Mapping[str, Condition]) -> dict[str, Condition]:
-    """Return the conditions, also for the joints before those that have one, in the same group."""
+    """Return the conditions, extended to the joints upstream in the same group."""
     conditions = dict(given)
     for group in assembly.fused_groups if given else ():
         for name in reversed(group.joints):
@@ -76,7 +76,7 @@ def _spread(assembly: CompiledAssembly, given: Mapping[str, Condition]) -> dict[
 
 
 def _sources(assembly: CompiledAssembly, specs: AssetSpecs, spec: dg.AssetSpec) -> tuple[dg.AssetKey, ...]:
-    """Return the keys of the sources of the project among the dependencies of an asset."""
+    """Return the keys of the project's sources among the dependencies of an asset."""
     read = {dep.asset_key: specs.joints_by_key.get(dep.asset_key) for dep in spec.deps}
     return tuple(key for key, name in read.items() if name and assembly.joint(name).type == SOURCE)
 
@@ -89,7 +89,7 @@ def _gated_sources(assembly: CompiledAssembly, joints: Mapping[str, dg.AssetSpec
 
 
 def _with_gate_condition(spec: dg.AssetCheckSpec) -> dg.AssetCheckSpec:
-    """Return the spec of a source's check that is evaluated with each new version of the source."""
+    """Return the spec of a source's check, with the condition to evaluate it for each new version of the source."""
     if spec.automation_condition is not None:
         return spec
     return dg.AssetCheckSpec(

@@ -1,1 +1,1 @@
-"""Asset checks: their results, and the steps that judge sources."""
+"""Asset checks: their results, and the steps that check gated sources."""

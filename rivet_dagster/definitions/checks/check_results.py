@@ -1,4 +1,4 @@
-"""Results of checks as Dagster's asset check results."""
+"""Results of checks as Dagster's AssetCheckResult."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rivet_dagster.model.convert import shortened
 from rivet_dagster.redaction import redacted
 
 CHARACTERS, BYTES = 200, 10_000
-"""How long a value of a sample may be, and all samples of a check together."""
+"""The maximum length of a value in a sample, and of all samples of a check together."""
 
 
 def asset_check_result(result: CheckResult, key: dg.AssetCheckKey) -> dg.AssetCheckResult:
@@ -40,7 +40,7 @@ def asset_check_result(result: CheckResult, key: dg.AssetCheckKey) -> dg.AssetCh
 
 
 def summary(result: CheckResult) -> str:
-    """Return the result of a check in a few words."""
+    """Return a short text of the result of a check."""
     if result.violations is None:
         return f"could not run: {redacted(str(result.error))}"
     if result.passed:
@@ -49,9 +49,9 @@ def summary(result: CheckResult) -> str:
 
 
 def bounded(samples: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Return sample rows as texts: of each value 200 characters, and as many rows as 10,000 bytes hold.
+    """Return sample rows as texts, each value cut to 200 characters, and as many rows as fit into 10,000 bytes.
 
-    Of a first row that is longer there are only the first columns.
+    If the first row alone is longer, only its first columns are returned.
 
     >>> bounded([{"id": 1, "note": "x" * 300}])[0]["note"][-5:]
     'xx...'
@@ -59,15 +59,15 @@ def bounded(samples: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     [49]
     """
     rows: list[dict[str, str]] = []
-    left = BYTES
+    remaining = BYTES
     for sample in samples:
         row: dict[str, str] = {}
         for name, value in sample.items():
             text = _text(value)
-            left -= len(name.encode()) + len(text.encode())
-            if left >= 0:
+            remaining -= len(name.encode()) + len(text.encode())
+            if remaining >= 0:
                 row[name] = text
-        if left < 0 and rows:
+        if remaining < 0 and rows:
             break
         rows.append(row)
     return rows

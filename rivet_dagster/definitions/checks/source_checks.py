@@ -1,4 +1,4 @@
-"""Checks of gated sources: steps of their own, which judge a source in place before all that read it."""
+"""Checks of gated sources, as steps that check a source in place before the steps that read it."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 
@@ -9,7 +9,7 @@ import dagster as dg
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.definitions.checks.check_results import asset_check_result
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_keys, engine_pool, open_runtime
+from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_pool, open_runtime
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.execution.quality.judging import check_source
@@ -17,14 +17,14 @@ from rivet_dagster.model.external_assets import is_external
 
 
 def source_checks(project: RivetProject) -> list[dg.AssetChecksDefinition]:
-    """Return a step for each gated source, which runs before all that read it."""
+    """Return a step for each gated source, which runs before the steps that read the source."""
     gated = (joint for joint in project.assembly.joints if isinstance(joint, SourceJoint) and joint.checks)
     keys = engine_keys(project.assembly)
     return [_gate(project, joint, keys) for joint in gated if _belongs_here(project, joint.name)]
 
 
 def _belongs_here(project: RivetProject, source: str) -> bool:
-    """Return whether the source is selected; of an external asset the first joint that reads it."""
+    """Return whether the source is selected; for an external asset, whether the first joint that reads it is."""
     external = is_external(project.assembly.joint(source))
     first = project.assembly.consumers(source)[:1] if external else (source,)
     return project.selected.issuperset(first)

@@ -1,4 +1,4 @@
-"""RivetProjectComponent: a project's definitions from YAML, for ``dg``."""
+"""RivetProjectComponent: the component with which ``dg`` loads a project's definitions."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotations of the attributes.
 
@@ -38,7 +38,7 @@ from rivet_dagster.project.profiles import chosen_profile
 
 @dataclass(frozen=True)
 class ProjectDirectory:
-    """The directory of a project, and the name of its state, which does not depend on where the Dagster project is."""
+    """The directory of a project, and its path relative to the Dagster project, which names its state."""
 
     path: Path
     name: str
@@ -55,10 +55,10 @@ def _project_directory(context: dg.ResolutionContext, model: str) -> ProjectDire
 class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
     """The assets, checks, resources, jobs, schedules and sensors of a project.
 
-    The compiled plan is the component's state: ``dagster dev`` and ``dg`` compile when a code location is loaded, and
-    ``dg utils refresh-defs-state`` does when an image is built; processes of runs and steps read the plan. Where
-    no plan was written yet, or one by another version of rivet_dagster or for another profile, it is compiled instead,
-    which is quick and touches no data. So it is where the profile writes out a secret, which no state holds.
+    The compiled plan is the component's state: ``dagster dev`` and ``dg`` compile it when a code location is loaded,
+    and ``dg utils refresh-defs-state`` when an image is built; processes of runs and steps read it. If no plan was
+    written yet, or only one of another version of rivet_dagster or for another profile, the project is compiled again,
+    which is quick and reads no data. That is also done if the profile contains a secret, since no state holds secrets.
 
         type: rivet_dagster.RivetProjectComponent
         attributes:
@@ -112,13 +112,13 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
     executor: Annotated[
         bool,
         dg.Resolver.default(
-            description="Whether the code location gets the executor that the engines ask for. It can have but one."
+            description="Whether the code location gets the executor that the engines require. It can have only one."
         ),
     ] = True
     automation: Annotated[
         bool,
         dg.Resolver.default(
-            description="Whether jobs, schedules and sensors are made. Of several components on one project one should."
+            description="Whether jobs, schedules and sensors are made. Only one component of a project should do so."
         ),
     ] = True
     introspect: Annotated[
@@ -153,13 +153,13 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
         return DefsStateConfig.from_args(self.defs_state, default_key=f"RivetProjectComponent[{name}]")
 
     def write_state_to_path(self, state_path: Path) -> None:
-        """Compile the project and write its plan. Raises one RivetError that holds everything wrong with it."""
+        """Compile the project and write its plan. Raises one RivetError with all errors of the project."""
         write_state(state_path, self._compiled().assembly)
 
     def build_defs_from_state(self, context: dg.ComponentLoadContext, state_path: Path | None) -> dg.Definitions:
-        """Return the definitions of the plan that was written there, else of a plan that is compiled now.
+        """Return the definitions of the plan in ``state_path``, else of a plan that is compiled now.
 
-        Raises one RivetError that holds everything wrong with the project.
+        Raises one RivetError with all errors of the project.
         """
         with without_collector():
             assembly = read_state(state_path, chosen_profile(self.profile, os.environ))
@@ -175,7 +175,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
             )
 
     def get_asset_spec(self, joint: CompiledJoint, project: TranslationContext) -> dg.AssetSpec:
-        """Return the spec of a joint before ``translation``; ``project`` is what its translator sees of the project."""
+        """Return the spec of a joint, before ``translation`` is applied to it; ``project`` is a read-only view."""
         return self._translator.get_asset_spec(joint, project)
 
     def get_asset_check_spec(
@@ -185,7 +185,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
         return self._translator.get_asset_check_spec(check, joint, project)
 
     def execute(self, context: dg.AssetExecutionContext, group: RivetGroupRun) -> Iterable[Any]:
-        """Run a group; gives its step's events. An override may take resources, as with ``@rivet_assets``."""
+        """Run a group and yield its step's events. An override may take resources, as with ``@rivet_assets``."""
         yield from group.run(context)
 
     @cached_property
@@ -214,7 +214,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
 
 
 class _ComponentTranslator(DagsterRivetTranslator):
-    """The translator that asks the component, then the ``translation`` of its YAML."""
+    """The translator that calls the component's methods, and applies the ``translation`` of its YAML."""
 
     def __init__(self, component: RivetProjectComponent) -> None:
         self._component = component

@@ -18,7 +18,7 @@ class RivetProjectScaffoldParams(BaseModel):
 
 
 class RivetProjectScaffolder(Scaffolder[RivetProjectScaffoldParams]):
-    """The writer of a defs.yaml that names a project."""
+    """The scaffolder that writes a defs.yaml for a project."""
 
     @classmethod
     def get_scaffold_params(cls) -> type[RivetProjectScaffoldParams]:
@@ -26,7 +26,7 @@ class RivetProjectScaffolder(Scaffolder[RivetProjectScaffoldParams]):
         return RivetProjectScaffoldParams
 
     def scaffold(self, request: ScaffoldRequest[RivetProjectScaffoldParams]) -> None:
-        """Write the file; the directory's path in it is relative to the Dagster project. Raises RVT-101."""
+        """Write defs.yaml, with the project's path relative to the Dagster project. Raises RVT-101."""
         path = Path(request.params.project_path).resolve()
         if not (path / "rivet.yaml").is_file():
             raise RivetError("RVT-101", f"there is no rivet.yaml in '{path}'")

@@ -12,9 +12,9 @@ _MADE_BY = f"rivet_dagster {__version__}"
 
 
 def write_state(path: Path, assembly: CompiledAssembly) -> None:
-    """Write a plan and which version made it; whoever reads the file meanwhile sees the old or the new plan, whole.
+    """Write a plan and the version that made it, atomically: a reader sees either the old or the new plan.
 
-    A plan whose secrets are left out cannot run, and says so.
+    A plan whose secrets are left out cannot be run, and is marked as such.
     """
     staged = path.with_name(f"{path.name}.{os.getpid()}")
     made_by = f"{_MADE_BY}, without its secrets" if assembly.holds_secrets else _MADE_BY
@@ -23,7 +23,7 @@ def write_state(path: Path, assembly: CompiledAssembly) -> None:
 
 
 def read_state(path: Path | None, profile: str) -> CompiledAssembly | None:
-    """Return the plan that was written there; None where none can run that is of this version and profile."""
+    """Return the plan in ``path``; None without one, or if it is of another version or profile or lacks secrets."""
     if path is None or not path.exists():
         return None
     made_by, _, text = path.read_text("utf-8").partition("\n")

@@ -1,1 +1,1 @@
-"""Jobs, and the assets that they, schedules and sensors select."""
+"""Jobs, and the targets of jobs, schedules and sensors."""

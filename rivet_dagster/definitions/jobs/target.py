@@ -1,4 +1,4 @@
-"""Targets of jobs, schedules and sensors: joints of one partitions definition, with the checks of sources they read."""
+"""Targets of jobs, schedules and sensors: joints with one partitions definition or none, and checks of sources."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from rivet_dagster.model.partitions import Partitions
 class Target:
     """The joints that a run materializes.
 
-    ``joints`` are in topological order; the checks of the sources ``gated`` are evaluated before them.
-
-    ``partitions`` are those of all joints that have some, None where none has.
+    ``joints`` are in topological order; the checks of the sources ``gated`` are evaluated before them. ``partitions``
+    are those of all joints that have partitions, None if none has.
     """
 
     joints: tuple[str, ...]
@@ -28,18 +27,18 @@ class Target:
     partitions: Partitions | None
 
     def selection(self, project: RivetProject) -> dg.AssetSelection:
-        """Return the target as Dagster's selection."""
+        """Return the target as an asset selection."""
         judged = dg.AssetSelection.checks_for_assets(*project.keys(self.gated))
         return dg.AssetSelection.assets(*project.keys(self.joints)) | judged
 
 
 def find_target(project: RivetProject, text: str) -> Target:
-    """Return the target of a selection in Dagster's syntax; sources in it are only read. Raises RVT-115, RVT-116."""
+    """Return the target of a selection in Dagster's syntax, without its sources. Raises RVT-115, RVT-116."""
     return target_of(project, project.select_made(text))
 
 
 def target_of(project: RivetProject, joints: Iterable[str]) -> Target:
-    """Return the target that makes ``joints``, none of them a source. Raises RVT-116."""
+    """Return the target that materializes ``joints``, none of which is a source. Raises RVT-116."""
     wanted = set(joints)
     made = tuple(name for name in project.joints.values() if name in wanted)
     partitions = {p.keys: p for name in made if (p := project.assembly.joint(name).partitions) is not None}

@@ -1,4 +1,4 @@
-"""Blocks of code, which the UI shows as they are."""
+"""Code blocks in Markdown metadata."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import dagster as dg
 
 
 def code_block(text: str, language: str = "") -> dg.MarkdownMetadataValue:
-    """Return a block of code in Markdown, whatever fences ``text`` itself holds.
+    """Return a code block in Markdown, whose fence is longer than any in ``text``.
 
     >>> print(code_block("SELECT '```' AS fence", "sql").md_str)
     ````sql
@@ -20,5 +20,5 @@ def code_block(text: str, language: str = "") -> dg.MarkdownMetadataValue:
 
 
 def sql_markdown(sql: str) -> dg.MarkdownMetadataValue:
-    """Return SQL as the UI shows it: a block of code."""
+    """Return SQL as a code block."""
     return code_block(sql, "sql")

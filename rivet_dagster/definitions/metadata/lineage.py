@@ -1,4 +1,4 @@
-"""Column lineage for Dagster: to the direct upstream, as its own record and as a table that a person reads."""
+"""Column lineage in metadata: Dagster's record of the direct upstream, and a table that also shows the sources."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rivet_dagster.compiler.joints import ColumnLineage, ColumnReference
 
 
 def column_lineage(lineage: Sequence[ColumnLineage], keys: Mapping[str, dg.AssetKey]) -> dg.TableColumnLineage:
-    """Return Dagster's record of the columns that each column is made from; ``keys`` are the upstream's by joint."""
+    """Return Dagster's record of column lineage to the direct upstream; ``keys`` are the asset keys by joint."""
     return dg.TableColumnLineage(
         {entry.column: [dg.TableColumnDep(keys[ref.joint], ref.column) for ref in entry.upstream] for entry in lineage}
     )
 
 
 def lineage_table(lineage: Sequence[ColumnLineage]) -> str:
-    """Return column lineage as a Markdown table, with the sources' columns after the upstream's.
+    """Return column lineage as a Markdown table, with the columns of the direct upstream and of the sources.
 
     >>> paid, raw = ColumnReference("paid", "net"), ColumnReference("raw", "amount")
     >>> print(lineage_table([ColumnLineage("total", (paid,), (raw,)), ColumnLineage("one", (), ())]))

@@ -1,4 +1,4 @@
-"""Metadata of materializations: none of it costs a query or a read of its own."""
+"""Metadata of materializations, all of which is known without a further query or read."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from rivet_dagster.model.target import Target
 from rivet_dagster.redaction import redacted
 
 ROW_COUNT, PARTITION_ROW_COUNT = "dagster/row_count", "dagster/partition_row_count"
-"""Dagster's own keys: the rows of the whole table, and those of one partition of it."""
+"""Dagster's own keys for the row count of a table, and of one partition of it."""
 
 PLAN_LIMIT = 10_000
-"""Characters of a query plan: the event log stores it anew with every materialization."""
+"""The maximum length of a query plan, which the event log stores with every materialization."""
 
 _FILES = 20
 """How many files of a landing zone are listed by name."""
 
 _COLUMNS, _CHARACTERS = 200, 100
-"""How many columns have statistics, and how many characters a value of theirs may have."""
+"""The maximum number of columns with statistics, and of characters of a value in them."""
 
 
 def exit_metadata(joint: CompiledJoint, target: Target, result: GroupResult) -> dict[str, Any]:
-    """Return the metadata of a group's exit, published as ``target``; none about rows where the batch was skipped."""
+    """Return the metadata of a group's exit; if an empty batch was skipped, without those about rows."""
     phases = {name: round(seconds, 3) for name, seconds in result.phases.items()}
     metadata: dict[str, Any] = {
         "rivet/phases": dg.MetadataValue.json(phases),
@@ -61,9 +61,9 @@ def exit_metadata(joint: CompiledJoint, target: Target, result: GroupResult) -> 
 
 
 def inner_metadata(joint: CompiledJoint, result: GroupResult, window: Window | None) -> dict[str, Any]:
-    """Return the metadata of a joint before the exit: none, unless a run ended with it, computed and counted it.
+    """Return the metadata of an inner joint: none, unless it was computed and counted as the exit of a partial run.
 
-    Several partitions are counted as a whole.
+    Several partitions are counted together.
     """
     if joint.name not in result.counted:
         return {}
@@ -76,8 +76,10 @@ def _plan(plan: QueryPlan | None) -> dict[str, Any]:
     if plan is None:
         return {}
     text = redacted(plan.text)
-    beginning, left = text[:PLAN_LIMIT], len(text) - PLAN_LIMIT
-    shown = {"rivet/spark_plan": code_block(f"{beginning}\n... {left} more characters" if left > 0 else beginning)}
+    beginning, omitted = text[:PLAN_LIMIT], len(text) - PLAN_LIMIT
+    shown = {
+        "rivet/spark_plan": code_block(f"{beginning}\n... {omitted} more characters" if omitted > 0 else beginning)
+    }
     return shown | ({"rivet/spark_ui": dg.MetadataValue.url(plan.ui)} if plan.ui is not None else {})
 
 
@@ -86,7 +88,7 @@ def _bytes_written(published: Published) -> Mapping[str, int]:
 
 
 def _column_statistics(columns: Schema, values: Mapping[str, ColumnStatistics], shows_values: bool) -> dict[str, Any]:
-    """Return a table of the columns whose statistics storage has without a scan."""
+    """Return a table of the columns for which storage has statistics."""
 
     def record(name: str, statistics: ColumnStatistics) -> dict[str, Any]:
         bounds = {"least": _text(statistics.min), "greatest": _text(statistics.max)} if shows_values else {}
@@ -107,7 +109,7 @@ def _column_statistics(columns: Schema, values: Mapping[str, ColumnStatistics], 
 
 
 def _text(value: Any) -> str | None:
-    """Return a value in few characters; None where it is not known.
+    """Return a value as a short text; None if it is not known.
 
     >>> _text(datetime(2024, 1, 31, 12)), _text(b"ab"), _text(None), len(_text("x" * 1000))
     ('2024-01-31 12:00:00', '6162', None, 100)
@@ -122,13 +124,13 @@ def _text(value: Any) -> str | None:
 
 
 def _inputs(published: Published) -> dict[str, Any]:
-    """Return where each joint and source stood that a version was made from."""
+    """Return the position of each joint and source that a version was made from."""
     read = {name: redacted(str(position)) for name, position in sorted(published.inputs.items())}
     return {"rivet/inputs": dg.MetadataValue.json(read)} if read else {}
 
 
 def _landed(published: Published) -> dict[str, Any]:
-    """Return how many files of each landing zone a version was made of, and the names of the first of them."""
+    """Return for each landing zone the number of new files that a version consumed, and the names of the first."""
     landed = {
         source: {"files": len(reading.files), "names": [file.path for file in reading.files[:_FILES]]}
         for source, reading in published.landed.items()

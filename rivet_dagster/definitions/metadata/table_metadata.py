@@ -1,4 +1,4 @@
-"""A joint as a table: its name, and its columns with the constraints that its gate enforces."""
+"""Table metadata of a joint: its name, and its columns with the constraints that blocking checks enforce."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rivet_dagster.model.target import Target
 
 
 def table_name(joint: CompiledJoint) -> str:
-    """Return the name of a stored joint's table, or a source's, as its catalog and table."""
+    """Return the name of the table of a source or a stored joint: its catalog and its table."""
     return f"{joint.catalog}.{joint.table}"
 
 
 def column_schema(columns: Schema, constraints: Iterable[Constraint] = ()) -> dg.TableSchema:
-    """Return a table's columns with the constraints that hold of its rows; an unknown type reads ``?``."""
+    """Return the schema of a table with ``columns`` and ``constraints``; an unknown type is shown as ``?``."""
     constraints = tuple(constraints)
-    filled = _lower(name for found in constraints if found.kind == "not_null" for name in found.columns)
-    keys = (found.columns for found in constraints if found.kind == "unique")
+    filled = _lower(name for rule in constraints if rule.kind == "not_null" for name in rule.columns)
+    keys = (rule.columns for rule in constraints if rule.kind == "unique")
     unique = _lower(columns[0] for columns in keys if len(columns) == 1)
     return dg.TableSchema(
         [
@@ -39,9 +39,9 @@ def column_schema(columns: Schema, constraints: Iterable[Constraint] = ()) -> dg
 
 
 def enforced(joint: CompiledJoint, target: Target | None) -> tuple[Constraint, ...]:
-    """Return the constraints that the gate of ``joint`` enforces: blocking checks that judge all rows of its table.
+    """Return the constraints that blocking checks of ``joint`` enforce for all rows of its table.
 
-    An assertion does not judge the rows that its batch is added to.
+    An assertion enforces none for the rows to which a batch is added.
     """
     judges_batches = target is not None and not target.is_its_batch
     checks = (check for check in joint.checks if check.blocking and (check.phase == AUDIT or not judges_batches))

@@ -1,4 +1,4 @@
-"""Rows in the form that the annotation of an input asks for."""
+"""Conversion of rows to the type that the annotation of an input names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rivet_dagster.execution.reading.refs import MaterializedRef
 
 
 def in_form(kind: Any, ref: MaterializedRef) -> Any:
-    """Return ``ref`` as ``kind``, ``ref`` itself for Any. Raises RVT-509 for a kind that is not supported.
+    """Return the rows of ``ref`` as a value of the type ``kind``; ``ref`` itself for Any. Raises RVT-509 for others.
 
     Types are compared by name, since importing them all would be slow.
     """

@@ -1,4 +1,4 @@
-"""The IO manager: any Dagster asset can read joints, and joints can read external assets."""
+"""The IO manager, by which any Dagster asset can read joints, and joints can read external assets."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rivet_dagster.definitions.metadata.materialization_metadata import PARTITIO
 from rivet_dagster.definitions.metadata.table_metadata import column_schema
 from rivet_dagster.definitions.partitions import definition_text, partitions_definition, window
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, open_runtime
 from rivet_dagster.definitions.resources.forms import in_form
-from rivet_dagster.definitions.resources.resources import ENGINE_TAG, engine_keys, open_runtime
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.identity import run_identity
 from rivet_dagster.errors import RivetError
@@ -28,10 +28,10 @@ from rivet_dagster.redaction import redacted
 
 
 class RivetIOManager(dg.IOManager):
-    """A loader of joints and external assets: as MaterializedRef, pyarrow Table, pandas, polars or Spark DataFrame.
+    """Loads joints and external assets, as MaterializedRef, pyarrow Table, or pandas, polars or Spark DataFrame.
 
-    The rows of a group are published by the group's own step, so handling them stores nothing. The values of external
-    assets are stored in the workspace. Both are loaded in any process, from the plan and the storage alone.
+    The rows of a group are published by the group's own step, so its outputs are not stored again. The values of
+    external assets are stored in the workspace. Both can be loaded in any process, from the plan and storage alone.
     """
 
     def __init__(self, runtime: Runtime, joints: Mapping[dg.AssetKey, str], run_of: Callable[[str], str]) -> None:
@@ -40,10 +40,7 @@ class RivetIOManager(dg.IOManager):
         self._run_of = run_of
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Accept the handle on what a group published; store the value of an external asset.
-
-        A retry stores nothing twice.
-        """
+        """Store the value of an external asset, once even if the step is retried; do nothing for a joint."""
         with rivet_failures():
             _refuse_without_asset(context)
             if context.asset_key in self._joints:
@@ -64,9 +61,9 @@ class RivetIOManager(dg.IOManager):
         )
 
     def load_input(self, context: dg.InputContext) -> Any:
-        """Return the rows of a joint or external asset as the input's annotation asks; a MaterializedRef without one.
+        """Return the rows of a joint or external asset in the type of the input's annotation, else a MaterializedRef.
 
-        An asset that takes some of the partitions gets their rows alone, those of several together.
+        If the input is mapped to some of the partitions, only their rows are loaded, those of several together.
         """
         with rivet_failures():
             _refuse_without_asset(context)
@@ -75,8 +72,8 @@ class RivetIOManager(dg.IOManager):
                 ref = reference(self._runtime, joint, _window(context, self._runtime.assembly.joint(joint)))
             else:
                 keys = [str(key) for key in context.asset_partition_keys] if context.has_asset_partitions else None
-                some = bool((context.definition_metadata or {}).get("allow_missing_partitions"))
-                ref = external_reference(self._runtime, context.asset_key.path, keys, all_of_them=not some)
+                allows_missing = bool((context.definition_metadata or {}).get("allow_missing_partitions"))
+                ref = external_reference(self._runtime, context.asset_key.path, keys, all_of_them=not allows_missing)
             return in_form(context.dagster_type.typing_type, ref)
 
 
@@ -98,7 +95,7 @@ def io_manager_definition(project: RivetProject) -> dg.IOManagerDefinition:
 def _in_our_step(context: dg.InputContext) -> bool:
     try:
         return ENGINE_TAG in context.op_def.tags
-    except dg.DagsterInvariantViolationError:  # a value that is loaded outside of any step
+    except dg.DagsterInvariantViolationError:  # the value is loaded outside of a step
         return False
 
 
@@ -109,7 +106,7 @@ def _refuse_without_asset(context: dg.OutputContext | dg.InputContext) -> None:
 
 
 def _part(context: dg.OutputContext) -> Part | None:
-    """Return the partition that an asset's value is. Raises RVT-517 where it is several."""
+    """Return the partition that an output is; None without partitions. Raises RVT-517 if it is several."""
     if not context.has_asset_partitions:
         return None
     keys = context.asset_partition_keys
@@ -121,9 +118,9 @@ def _part(context: dg.OutputContext) -> Part | None:
 
 
 def _window(context: dg.InputContext, joint: CompiledJoint) -> Window | None:
-    """Return the partitions that Dagster maps to those of the run; None where these are all.
+    """Return the window of the partitions that Dagster maps to those of the run; None if they are all partitions.
 
-    A group's own step is given all of them, too: its query may read other partitions than its checks.
+    None also for a group's own step, since its query and its checks may read different partitions.
     """
     if joint.partitions is None or not context.has_asset_partitions or _in_our_step(context):
         return None

@@ -1,16 +1,16 @@
-"""What the steps of a project and the readers of its joints need: its engines and its IO manager."""
+"""The resources of a project for its steps and the readers of its joints: its engines and its IO manager."""
 
 from __future__ import annotations
 
 import dagster as dg
 
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.resources.engines import engine_resources
 from rivet_dagster.definitions.resources.io_manager import io_manager_definition
-from rivet_dagster.definitions.resources.resources import engine_resources
 
 
 def rivet_resources(project: RivetProject) -> dict[str, dg.ResourceDefinition]:
-    """The resources that the assets of a project take, by resource key; nothing is started.
+    """Return the resources that the assets of a project require, by resource key; nothing is started.
 
     >>> sorted(rivet_resources(RivetProject.load("example_repo")))
     ['rivet_engine_spark', 'rivet_io_manager']

@@ -1,1 +1,1 @@
-"""What a step reads from its run and the event log, and how it reports failures."""
+"""What a step reads from its run and from the event log, and how it reports failures."""

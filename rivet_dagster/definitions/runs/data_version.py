@@ -1,4 +1,4 @@
-"""The data version of a stored joint: it changes when the rows that readers see change."""
+"""The data version of a stored joint, which changes when the rows that readers see change."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def data_version(
     result: GroupResult,
     window: Window | None,
 ) -> dg.DataVersion | None:
-    """Return the published version; where an empty batch was skipped, that of the last materialization.
+    """Return the published version; if an empty batch was skipped, the data version of the last materialization.
 
-    None where ``target`` has none, which leaves Dagster its own.
+    None if ``target`` has no version; then Dagster makes a data version of its own.
     """
     if result.published is not None:
         return dg.DataVersion(result.published.version)
@@ -33,7 +33,7 @@ def data_version(
 
 
 def _last(instance: dg.DagsterInstance, key: dg.AssetKey, window: Window) -> str | None:
-    """Return the last data version of the partitions; None where theirs differ, since a step has one for all."""
+    """Return the last data version of the partitions; None if they differ, since a step has one for all of them."""
     versions = set()
     for partition in window.keys:
         filter = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition])

@@ -10,9 +10,10 @@ from rivet_dagster.definitions.project import RivetProject
 
 
 def read_since(instance: dg.DagsterInstance, project: RivetProject) -> Callable[[str, str], bool]:
-    """Return a function of two joints: whether the first was last materialized after the second.
+    """Return a function that says whether its first joint was last materialized after its second.
 
-    Where both have partitions, each of the second must be older. Of a reader with other partitions it is never true.
+    If both have partitions, that must be so for each partition of the second. If the first joint has other partitions
+    than the second, it returns False.
     """
 
     def last(name: str) -> float:

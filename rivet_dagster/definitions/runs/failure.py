@@ -1,6 +1,6 @@
-"""A RivetError as Dagster's Failure: its text first, its parts as metadata, no stack above them.
+"""A RivetError as Dagster's Failure, with its text as description and its diagnostics as metadata.
 
-Dagster stores the text of an exception and of its causes in the event log: they hold no secret.
+Dagster stores the text of an exception and of its causes in the event log, so secrets are redacted in all of them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ DIAGNOSTICS = "rivet/diagnostics"
 def step_failures(
     context: dg.AssetExecutionContext, options: StepOptions, shows_row_values: bool = True
 ) -> Iterator[None]:
-    """Turn a RivetError of a step into a Failure, or into a retry where it is transient, as often as ``options`` say.
+    """Turn a RivetError of a step into a Failure, or, if it is transient, into a retry, as often as ``options`` allow.
 
-    Not by a RetryPolicy: Dagster lets that retry what a user has canceled, too. Unless it ``shows_row_values``, what
-    quotes a row, or may do so, is left out.
+    A RetryPolicy is not used, since Dagster would also retry steps that a user has canceled. Without
+    ``shows_row_values``, texts that may quote values of rows are left out.
     """
     try:
         with secrets_redacted(), out_of_time_as_error():
@@ -55,7 +55,7 @@ def rivet_failures() -> Iterator[None]:
 
 @contextmanager
 def secrets_redacted() -> Iterator[None]:
-    """Redact secrets in what the block raises, and in its causes; also a decorator."""
+    """Redact secrets in the exception that the block raises, and in its causes; also usable as a decorator."""
     try:
         yield
     except Exception as error:
@@ -66,6 +66,6 @@ def secrets_redacted() -> Iterator[None]:
 
 
 def failure(error: RivetError) -> dg.Failure:
-    """Return the Failure of a step for ``error``; Dagster does not retry it."""
+    """Return the Failure for ``error``, which Dagster does not retry."""
     records = [diagnostic.to_dict() for diagnostic in error.diagnostics]
     return dg.Failure(str(error), metadata={DIAGNOSTICS: dg.MetadataValue.json(records)}, allow_retries=False)

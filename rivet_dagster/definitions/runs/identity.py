@@ -1,4 +1,4 @@
-"""The identity under which a step publishes: its run, for a retry the run that tried it first."""
+"""The identity under which a step publishes: its run, or, for a retry, the run that first tried the step."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _AUTOMATIC = "dagster/retry_number"
 def run_identity(run: dg.DagsterRun, instance: dg.DagsterInstance, step: str) -> str:
     """Return the id of the run that first tried this step of ``run``.
 
-    Whatever retries a step that did not come to its end has the identity of the first try: what that had published
-    already is not published twice. A re-execution of what had succeeded, or of everything, is a new run.
+    A retry of a step that did not succeed has the identity of the first attempt, so that what that had already
+    published is not published twice. A re-execution of a step that succeeded, or of a whole run, is a new run.
     """
     while run.parent_run_id is not None and _is_retry(run, run.parent_run_id, step, instance):
         parent = instance.get_run_by_id(run.parent_run_id)

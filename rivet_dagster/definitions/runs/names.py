@@ -1,4 +1,4 @@
-"""Names of steps, of the characters that Dagster allows in them."""
+"""Names of steps, made of the characters that Dagster allows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 
 
 def step_name(assembly: CompiledAssembly, *parts: str) -> str:
-    """Return the name of a step of the project: a key prefix may hold more than letters, digits and ``_``.
+    """Return the name of a step, with ``_`` for characters of the key prefix that Dagster does not allow in it.
 
     >>> from rivet_dagster.model.project import DagsterSettings
     >>> step_name(CompiledAssembly(profile="default", dagster=DagsterSettings(("shop-2", "eu"))), "observe", "raw")

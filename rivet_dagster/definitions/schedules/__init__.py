@@ -1,1 +1,1 @@
-"""Schedules: what each kind of them starts."""
+"""Schedules, one module for each kind."""

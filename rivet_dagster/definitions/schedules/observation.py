@@ -8,7 +8,7 @@ import dagster as dg
 
 from rivet_dagster.compiler.sensors import wrong_observation
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.schedules.schedules import refusals
+from rivet_dagster.definitions.schedules.materialization import refusals
 from rivet_dagster.errors import RivetError
 
 
@@ -23,17 +23,17 @@ def build_observation_schedule(
     tags: Mapping[str, str] | None = None,
     config: dg.RunConfig | None = None,
 ) -> dg.ScheduleDefinition:
-    """Return the schedule ``name`` of a job of that name, which records the data versions of ``sources``.
+    """Return a schedule for a job, both called ``name``, that records the data versions of ``sources``.
 
-    These are names of joints. It starts no engine. ``tags`` and ``config`` are those of the runs.
+    ``sources`` are names of joints. No engine is started. ``tags`` and ``config`` are those of the runs.
 
-    Raises RVT-104 for a name, a cron schedule or a time zone that Dagster refuses, RVT-117 for what is no source.
+    Raises RVT-104 for a name, a cron schedule or a time zone that Dagster refuses, RVT-117 for other joints.
 
     >>> project = RivetProject.load("example_repo")
     >>> build_observation_schedule(project, "hourly", ["airlines", "planes"], "0 * * * *").job_name
     'hourly'
     """
-    # Its checks are steps that start an engine.
+    # Without checks, whose steps would start an engine.
     selection = dg.AssetSelection.assets(*project.keys(_checked(project, sources))).without_checks()
     description = f"Observes {', '.join(sources)}"
     with refusals(name):

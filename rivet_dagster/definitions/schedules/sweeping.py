@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from rivet_dagster.definitions.schedules.schedules import refusals
+from rivet_dagster.definitions.schedules.materialization import refusals
 from rivet_dagster.model.automation import SweepSchedule
 
 

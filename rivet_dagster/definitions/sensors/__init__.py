@@ -1,1 +1,1 @@
-"""Sensors: one kind a file."""
+"""Sensors, one module for each kind."""

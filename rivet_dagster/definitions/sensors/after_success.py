@@ -1,4 +1,4 @@
-"""The sensor that makes its target when all that it monitors has been materialized."""
+"""The sensor that requests its target when all monitored assets have been materialized."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a sensor's context as a class.
 
@@ -11,20 +11,20 @@ from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.sensors.cursor import cursor, read_cursor, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
-from rivet_dagster.definitions.sensors.watching import target_job
+from rivet_dagster.definitions.sensors.sources_and_targets import target_job
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.origin import Origin
 
 KIND = "after_success"
 
 PAGE = 1000
-"""Materializations of one asset that one tick looks at; the next tick goes on."""
+"""The maximum number of materializations of one asset that a tick reads; the next tick reads on."""
 
 _WHOLE = ""
-"""The key under which a target without partitions waits."""
+"""The key of ``Waiting`` for a target without partitions."""
 
 Waiting = dict[str, dict[str, int]]
-"""By partition, the assets materialized since it was last requested, and the storage id of that event."""
+"""By partition, the assets that were materialized since its last request, with the storage ids of these events."""
 
 
 def build_after_success_sensor(
@@ -37,14 +37,15 @@ def build_after_success_sensor(
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
     origin: Origin | None = None,
 ) -> dg.SensorDefinition:
-    """Return a sensor that makes ``target`` once all of ``monitored`` have been materialized since the last request.
+    """Return a sensor that requests ``target`` once all of ``monitored`` have been materialized since the last request.
 
-    Both are Dagster's asset selection syntax over the project's assets. Before the first request whatever was ever
-    materialized counts. A ``target`` with partitions needs ``monitored`` with the same ones; each partition is then
-    waited for and requested by itself, from the first tick on: switching the sensor on makes no old ones. Where
-    only ``monitored`` has partitions any one of them counts. The other arguments are those of ``build_files_sensor``.
+    Both are selections of the project's assets in Dagster's syntax. Before the first request, all materializations
+    count, however old. If ``target`` has partitions, ``monitored`` must have the same ones; each partition is then
+    requested by itself, and only materializations after the first tick count, so that turning the sensor on requests no
+    old partitions. If only ``monitored`` has partitions, any of them counts. The other arguments are those of
+    ``build_files_sensor``.
 
-    Raises one RivetError with all that is wrong (RVT-115, RVT-116, RVT-119, RVT-120).
+    Raises one RivetError with all errors (RVT-115, RVT-116, RVT-119, RVT-120).
 
     >>> project = RivetProject.load("example_repo")
     >>> build_after_success_sensor(project, "after", 'key:"fleet"', 'key:"fleet_age"').name
@@ -52,16 +53,16 @@ def build_after_success_sensor(
     """
     mistakes = Mistakes(name, origin)
     with mistakes.of("monitored"):
-        # A part of the project may wait for another part.
-        watched = find_target(project.whole, monitored)
+        # A part of the project may monitor assets of another part.
+        monitored_target = find_target(project.whole, monitored)
     with mistakes.of("target"):
         made = find_target(project, target)
     mistakes.raise_all()
     with mistakes.of("target"):
-        _refuse_circle(made, watched)
-        _refuse_other_partitions(project, made, watched)
+        _refuse_circle(made, monitored_target)
+        _refuse_other_partitions(project, made, monitored_target)
     mistakes.raise_all()
-    keys = {key.to_user_string(): key for key in project.keys(watched.joints)}
+    keys = {key.to_user_string(): key for key in project.keys(monitored_target.joints)}
     partitions = partitions_definition(made.partitions) if made.partitions is not None else None
 
     @dg.sensor(
@@ -83,7 +84,7 @@ def build_after_success_sensor(
                 for event in events:
                     part = (event.partition_key or _WHOLE) if partitions is not None else _WHOLE
                     waiting.setdefault(part, {})[asset] = event.storage_id
-        waiting = _still_asked(waiting, keys, partitions)
+        waiting = _still_valid(waiting, keys, partitions)
         ready = sorted(part for part, events in waiting.items() if events.keys() == keys.keys())
         requests = [
             dg.RunRequest(run_key=run_key(context, [part, waiting.pop(part)]), partition_key=part or None)
@@ -98,16 +99,16 @@ def build_after_success_sensor(
     return look
 
 
-def _refuse_circle(made: Target, watched: Target) -> None:
-    both = [joint for joint in made.joints if joint in watched.joints]
+def _refuse_circle(made: Target, monitored_target: Target) -> None:
+    both = [joint for joint in made.joints if joint in monitored_target.joints]
     if both:
         raise RivetError("RVT-120", f"it makes {', '.join(both)}, which is monitored: each run would lead to the next")
 
 
-def _refuse_other_partitions(project: RivetProject, made: Target, watched: Target) -> None:
+def _refuse_other_partitions(project: RivetProject, made: Target, monitored_target: Target) -> None:
     if made.partitions is None:
         return
-    for name in watched.joints:
+    for name in monitored_target.joints:
         own = project.assembly.joint(name).partitions
         if own is None or own.keys != made.partitions.keys:
             message = f"its partitions are {made.partitions}, those of '{name}', which is monitored, {own or 'none'}"
@@ -124,8 +125,8 @@ def _next(context: dg.SensorEvaluationContext, key: dg.AssetKey, start: int) -> 
     return context.instance.fetch_materializations(wanted, limit=PAGE, ascending=True).records
 
 
-def _still_asked(waiting: Waiting, keys: Container[str], partitions: dg.PartitionsDefinition[str] | None) -> Waiting:
-    """Return what can still be requested: the declarations may have changed since a cursor or event was written."""
+def _still_valid(waiting: Waiting, keys: Container[str], partitions: dg.PartitionsDefinition[str] | None) -> Waiting:
+    """Return the entries that can still be requested: assets or partitions may have changed since the last tick."""
     return {
         part: {asset: event for asset, event in events.items() if asset in keys}
         for part, events in waiting.items()

@@ -1,4 +1,4 @@
-"""Cursors of sensors, from one tick to the next, and the keys of their requests."""
+"""Cursors of sensors, and the run keys of their requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import dagster as dg
 
 
 def read_cursor(context: dg.SensorEvaluationContext, kind: str) -> Mapping[str, Any] | None:
-    """Return what the cursor holds; None at the first tick, and where another kind of sensor had the name before."""
+    """Return the content of the cursor; None at the first tick, or if a sensor of another kind had the name before."""
     try:
         parts = json.loads(context.cursor or "null")
     except ValueError:
@@ -31,9 +31,9 @@ def cursor(kind: str, **parts: Any) -> str:
 def run_key(context: dg.SensorEvaluationContext, cause: Any) -> str:
     """Return the run key of the request that ``cause`` leads to.
 
-    It is the same again while the cursor has not been saved, so that Dagster makes one run of the two, and another
-    one ever after, even where the same comes to pass once more: it goes on from the cursor, which holds the last key
-    or never repeats. A cursor that a person resets starts anew from the last key.
+    Until the cursor has been saved, the same cause gives the same key, so that Dagster starts one run for two such
+    requests. Afterwards it gives another key, even if the same cause occurs again, since the key also depends on the
+    cursor, which contains the last key or never repeats. If a person resets the cursor, the last run key stands in.
     """
     before = context.cursor or context.last_run_key or ""
     return hashlib.sha256(json.dumps([before, cause], sort_keys=True).encode()).hexdigest()[:32]

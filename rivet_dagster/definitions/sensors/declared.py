@@ -1,4 +1,4 @@
-"""The sensors that rivet.yaml declares, made by the public builders."""
+"""The sensors that rivet.yaml declares, each made by its public builder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Common(TypedDict):
 
 
 def declared_sensor(project: RivetProject, declared: Sensor) -> list[dg.SensorDefinition]:
-    """Return the sensors of an entry of ``sensors``: one, or two that sweep. Raises RivetError."""
+    """Return the sensors for an entry of ``sensors``: one, or two for a sweep. Raises RivetError."""
     common = _Common(
         name=declared.name,
         minimum_interval_seconds=declared.minimum_interval_seconds,

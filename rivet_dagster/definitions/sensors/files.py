@@ -1,4 +1,4 @@
-"""The sensor that makes its target when files of a source are new or have changed."""
+"""The sensor that requests its target when files of a source are new or have changed."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a sensor's context as a class.
 
@@ -16,7 +16,12 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.failure import secrets_redacted
 from rivet_dagster.definitions.sensors.cursor import cursor, read_cursor, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
-from rivet_dagster.definitions.sensors.watching import find_source, find_whole_target, observation, target_job
+from rivet_dagster.definitions.sensors.sources_and_targets import (
+    find_source,
+    find_whole_target,
+    observation,
+    target_job,
+)
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.inputs import data_version, source_files
 from rivet_dagster.execution.reading.landing import version_of
@@ -27,10 +32,10 @@ from rivet_dagster.model.origin import Origin
 KIND = "files"
 
 REMEMBERED = 2000
-"""How many files a cursor holds one by one at most: Dagster stores the cursor of every tick for days."""
+"""The maximum number of files that a cursor lists: Dagster stores the cursor of every tick for days."""
 
-_MARK = 8
-"""Characters that identify a file: 48 bits."""
+_DIGEST_LENGTH = 8
+"""The length of a file's digest in characters: 48 bits."""
 
 
 def build_files_sensor(
@@ -43,14 +48,15 @@ def build_files_sensor(
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
     origin: Origin | None = None,
 ) -> dg.SensorDefinition:
-    """Return a sensor that makes ``target`` once for all files of ``source`` new or changed since the last request.
+    """Return a sensor that requests ``target`` once for all files of ``source`` that are new or changed.
 
-    Those there at the first tick are new. A file that is gone requests nothing, unless there were more than 2,000.
-    ``target`` is Dagster's asset selection syntax over the project's assets, with no partitions; the run belongs to a
-    job called ``name``. Each change is observed, too. ``minimum_interval_seconds`` lie between two ticks (default 30).
+    At the first tick all files are new. A file that was removed requests nothing, unless there were more than 2,000
+    files. ``target`` is a selection of the project's assets in Dagster's syntax, without partitions; the run belongs to
+    a job called ``name``. Each change is also recorded as an observation of the source. ``minimum_interval_seconds`` is
+    the time between two ticks (default 30).
 
-    Raises one RivetError with all that is wrong (RVT-104, RVT-115, RVT-116, RVT-117, RVT-119), at the lines of
-    ``origin``, where rivet.yaml declares the sensor.
+    Raises one RivetError with all errors (RVT-104, RVT-115, RVT-116, RVT-117, RVT-119), at the lines of ``origin``,
+    where rivet.yaml declares the sensor.
 
     >>> project = RivetProject.load("example_repo")
     >>> build_files_sensor(project, "landing", "planes", 'key:"fleet_age"').job_name
@@ -99,20 +105,20 @@ def _listed_source(project: RivetProject, name: str) -> SourceJoint:
 
 
 def _remembered(files: Sequence[LandedFile]) -> dict[str, str]:
-    """Return what a cursor holds of a listing: a version of it, and a mark of each file unless they are too many."""
+    """Return a cursor's content for a listing: its version, and the digests of the files if they are not too many."""
     version = version_of(files)
-    return {"version": version} | ({"files": "".join(map(_mark, files))} if len(files) <= REMEMBERED else {})
+    return {"version": version} | ({"files": "".join(map(_digest, files))} if len(files) <= REMEMBERED else {})
 
 
 def _changed(files: Sequence[LandedFile], before: Mapping[str, Any] | None) -> bool:
-    """Return whether some of ``files`` are new; True where the cursor does not hold the files before."""
+    """Return whether any of ``files`` is new or changed; if the cursor lists no files, whether there are any."""
     known = before.get("files") if before is not None else ""
     if known is None:
         return bool(files)
-    marks = {known[start : start + _MARK] for start in range(0, len(known), _MARK)}
-    return any(_mark(file) not in marks for file in files)
+    digests = {known[start : start + _DIGEST_LENGTH] for start in range(0, len(known), _DIGEST_LENGTH)}
+    return any(_digest(file) not in digests for file in files)
 
 
-def _mark(file: LandedFile) -> str:
+def _digest(file: LandedFile) -> str:
     digest = hashlib.sha256(f"{file.path}\0{file.size}\0{file.mtime_ns}".encode()).digest()
-    return base64.b64encode(digest[: _MARK * 6 // 8]).decode()
+    return base64.b64encode(digest[: _DIGEST_LENGTH * 6 // 8]).decode()

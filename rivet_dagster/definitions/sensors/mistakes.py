@@ -1,4 +1,4 @@
-"""Wrong arguments of a sensor, collected to be raised as one error."""
+"""Errors in the arguments of a sensor, collected to be raised as one error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rivet_dagster.model.origin import Origin
 
 
 class Mistakes:
-    """A collection of what is wrong with the sensor ``name``, which is declared at ``origin``, or in Python."""
+    """The errors of the sensor ``name``, which is declared at ``origin``, or in Python."""
 
     def __init__(self, name: str, origin: Origin | None) -> None:
         self._name = name
@@ -19,16 +19,16 @@ class Mistakes:
 
     @contextmanager
     def of(self, key: str) -> Iterator[None]:
-        """Collect what the block raises as wrong with ``key``; the block ends there."""
+        """Collect a RivetError of the block, which then ends, as an error of the argument ``key``."""
         try:
             yield
         except RivetError as error:
             for problem in error.diagnostics:
                 message = f"sensor '{self._name}': `{key}`: {problem.message}"
-                placed = self._origin.diagnostic(problem.code, message, key=key, remediation=problem.remediation)
-                self._diagnostics.append(placed)
+                diagnostic = self._origin.diagnostic(problem.code, message, key=key, remediation=problem.remediation)
+                self._diagnostics.append(diagnostic)
 
     def raise_all(self) -> None:
-        """Raise one RivetError that holds all diagnostics, where there are any."""
+        """Raise one RivetError with all diagnostics, if there are any."""
         if self._diagnostics:
             raise RivetError.of(self._diagnostics)

@@ -1,4 +1,4 @@
-"""The sensor that makes its target when the data version of a source has changed."""
+"""The sensor that requests its target when the data version of a source has changed."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a sensor's context as a class.
 
@@ -10,7 +10,12 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.failure import secrets_redacted
 from rivet_dagster.definitions.sensors.cursor import cursor, read_cursor, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
-from rivet_dagster.definitions.sensors.watching import find_source, find_whole_target, observation, target_job
+from rivet_dagster.definitions.sensors.sources_and_targets import (
+    find_source,
+    find_whole_target,
+    observation,
+    target_job,
+)
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.reading.inputs import data_version
 from rivet_dagster.execution.runtime import Runtime
@@ -29,13 +34,13 @@ def build_source_changed_sensor(
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
     origin: Origin | None = None,
 ) -> dg.SensorDefinition:
-    """Return a sensor that makes ``target`` once when the data versions of one or several of ``sources`` have changed.
+    """Return a sensor that requests ``target`` once when the data versions of any of ``sources`` have changed.
 
-    The version of a source's first tick is the one to change. A version that cannot be read does not stop the others:
-    the tick logs that, or fails where no other has changed, and the source goes on from the version it had. The other
-    arguments are those of ``build_files_sensor``; a version that has changed is observed, too.
+    The version at the first tick of a source is its initial one, and requests nothing. A source whose version cannot be
+    read does not stop the others and keeps its last version: the tick logs the error, or fails if no other source has
+    changed. The other arguments are those of ``build_files_sensor``; a new version is also recorded as an observation.
 
-    Raises one RivetError with all that is wrong (RVT-115, RVT-116, RVT-117, RVT-119).
+    Raises one RivetError with all errors (RVT-115, RVT-116, RVT-117, RVT-119).
 
     >>> project = RivetProject.load("example_repo")
     >>> build_source_changed_sensor(project, "moved", ["planes", "airlines"], 'key:"fleet_age"').name
@@ -69,20 +74,20 @@ def build_source_changed_sensor(
                 versions[joint.name] = data_version(runtime, joint)
             except RivetError as error:
                 errors += error.diagnostics
-        news = {source: version for source, version in versions.items() if known.get(source) != version}
-        if errors and not news:
+        changes = {source: version for source, version in versions.items() if known.get(source) != version}
+        if errors and not changes:
             raise RivetError.of(errors)
         for diagnostic in errors:
             context.log.error(str(diagnostic))
-        if not news:
+        if not changes:
             return dg.SkipReason("no data version has changed")
-        changed = sorted(source for source in news if source in known)
-        key = run_key(context, news) if changed else before.get("last", "")
+        changed = sorted(source for source in changes if source in known)
+        key = run_key(context, changes) if changed else before.get("last", "")
         return dg.SensorResult(
             run_requests=[dg.RunRequest(run_key=key)] if changed else None,
-            skip_reason=None if changed else f"seen for the first time: {', '.join(sorted(news))}",
-            cursor=cursor(KIND, last=key, versions={**known, **news}),
-            asset_events=[observation(project, source, version) for source, version in news.items()],
+            skip_reason=None if changed else f"seen for the first time: {', '.join(sorted(changes))}",
+            cursor=cursor(KIND, last=key, versions={**known, **changes}),
+            asset_events=[observation(project, source, version) for source, version in changes.items()],
         )
 
     return look

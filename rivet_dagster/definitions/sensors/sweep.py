@@ -1,4 +1,4 @@
-"""The sensors that sweep after runs that ended badly."""
+"""The sensors that sweep after runs that failed or were canceled."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a sensor's context as a class.
 
@@ -16,9 +16,9 @@ def build_sweep_sensors(
     minimum_interval_seconds: int | None = None,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> list[dg.SensorDefinition]:
-    """Return ``<name>_failure`` and ``<name>_canceled``: each sweeps once after each run that ended so.
+    """Return ``<name>_failure`` and ``<name>_canceled``, which request a sweep after each run that ended that way.
 
-    ``minimum_interval_seconds`` lie between two ticks (default 30).
+    ``minimum_interval_seconds`` is the time between two ticks (default 30).
 
     >>> [sensor.name for sensor in build_sweep_sensors(RivetProject.load("example_repo"), "clean_up")]
     ['clean_up_failure', 'clean_up_canceled']

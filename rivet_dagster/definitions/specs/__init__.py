@@ -1,1 +1,1 @@
-"""How joints and checks look in Dagster before they ever ran."""
+"""The Dagster specs of joints and checks, and the translator that makes them."""

@@ -1,4 +1,4 @@
-"""The specs of all assets and checks of a plan, made by a translator in one pass over the plan."""
+"""The specs of all assets and checks of a plan, made by a translator in one pass."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rivet_dagster.model.external_assets import is_external, key_path
 
 @dataclass(frozen=True, eq=False)
 class AssetSpecs:
-    """How a plan looks in Dagster.
+    """The Dagster specs of a plan.
 
-    ``keys`` are the asset keys of all joints. ``joints`` are the specs of those that are assets of the project, each
-    after the joints that it reads: all but the sources that are external assets. ``checks`` are the specs of all
+    ``keys`` are the asset keys of all joints by name. ``joints`` are the specs, in topological order, of those joints
+    that are assets of the project: all but the sources that are external assets. ``checks`` are the specs of all
     checks, by the names of joint and check.
     """
 
@@ -31,14 +31,14 @@ class AssetSpecs:
 
     @cached_property
     def joints_by_key(self) -> Mapping[dg.AssetKey, str]:
-        """The names of the joints that are assets of the project, each after those that it reads."""
+        """The names of the joints that are assets of the project, by asset key, in topological order."""
         return {spec.key: name for name, spec in self.joints.items()}
 
 
 def asset_specs(assembly: CompiledAssembly, root: Path, translator: DagsterRivetTranslator) -> AssetSpecs:
-    """Return the specs that ``translator`` gives the joints and checks of a plan; ``root`` is the project's directory.
+    """Return the specs that ``translator`` makes for a plan; ``root`` is the project's directory.
 
-    A joint is translated after all that it reads, so that it finds their keys.
+    A joint is translated after the joints that it reads, so that their keys are known.
     """
     ordered = list(_in_order(assembly))
     keys = {joint.name: dg.AssetKey(key_path(str(joint.table))) for joint in ordered if is_external(joint)}
@@ -57,6 +57,6 @@ def asset_specs(assembly: CompiledAssembly, root: Path, translator: DagsterRivet
 
 
 def _in_order(assembly: CompiledAssembly) -> Iterator[CompiledJoint]:
-    """Give each joint after those that it reads."""
+    """Yield the joints in topological order."""
     for group in assembly.execution_order:
         yield from map(assembly.joint, assembly.group(group).joints)

@@ -17,12 +17,12 @@ from rivet_dagster.model.joint import SOURCE
 
 @dataclass(frozen=True, eq=False)
 class Selector:
-    """A resolver of selections among the ``specs`` of joints, each after those that it reads."""
+    """A resolver of selections; ``specs`` are those of the joints by name, in topological order."""
 
     specs: Mapping[str, dg.AssetSpec]
 
     def select(self, text: str) -> tuple[str, ...]:
-        """Return the joints that ``text`` names, sources too, in topological order. Raises RVT-115."""
+        """Return the joints that ``text`` selects, including sources, in topological order. Raises RVT-115."""
         try:
             with beta_accepted():
                 keys = dg.AssetSelection.from_string(text).resolve(self._graph)
@@ -32,8 +32,8 @@ class Selector:
 
     @cached_property
     def _graph(self) -> Any:
-        # A selection finds nothing but what can be made, so here all of it is, sources too. Without partitions: a step
-        # has one definition of them.
+        # Dagster resolves selections among materializable assets, so here all are, including sources. They have no
+        # partitions here, since a step has at most one partitions definition.
         @dg.multi_asset(specs=[spec.replace_attributes(partitions_def=None) for spec in self.specs.values()])
         def everything():  # type: ignore[no-untyped-def]  # Dagster takes an annotation for the outputs' type
             ...
@@ -42,7 +42,7 @@ class Selector:
 
 
 def without_sources(assembly: CompiledAssembly, text: str, selected: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the joints ``selected`` by ``text`` that can be made. Raises RVT-115 where there are none."""
+    """Return the joints ``selected`` by ``text`` that can be materialized. Raises RVT-115 if there are none."""
     joints = tuple(name for name in selected if assembly.joint(name).type != SOURCE)
     if not joints:
         outcome = f"only {', '.join(selected)}, which can only be read" if selected else "nothing of this project"

@@ -1,4 +1,4 @@
-"""How a joint looks in Dagster: the one class to override."""
+"""DagsterRivetTranslator: the class to override in order to change the specs of joints and checks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.joint import SOURCE
 
 FUSED_SQL_LIMIT = 20_000
-"""Above so many characters a group's query stands on its exit alone."""
+"""A group's query that is longer than this is only in the metadata of the group's exit."""
 
 
 class DagsterRivetTranslator:
-    """The Dagster side of joints and checks. Subclass it and pass it to ``load_definitions``.
+    """Makes the specs of joints and checks. Subclass it and pass it to ``load_definitions``.
 
-    Its methods get ``project``, a read-only view: ``assembly`` is the plan, ``root`` the project's directory, and
-    ``key(name)`` and ``keys(names)`` give the asset keys of the joints that the translated one reads; for a check those
-    of all joints. A key that ``get_asset_spec`` changes is the joint's key everywhere: in what depends on it, in
-    checks, in lineage.
+    Its methods take ``project``, a read-only view: ``assembly`` is the plan, ``root`` the project's directory, and
+    ``key(name)`` and ``keys(names)`` return the asset keys of the joints that the translated joint reads, or, for a
+    check, of all joints. The key of the spec that ``get_asset_spec`` returns is used for the joint everywhere: in
+    dependencies, checks and lineage.
 
     >>> class Loud(DagsterRivetTranslator):
     ...     def get_asset_spec(self, joint, project):
@@ -39,7 +39,7 @@ class DagsterRivetTranslator:
     """
 
     def get_asset_spec(self, joint: CompiledJoint, project: TranslationContext) -> dg.AssetSpec:
-        """Return the spec of a joint; its key is ``key_prefix`` and its name."""
+        """Return the spec of a joint, whose key is ``key_prefix`` followed by the joint's name."""
         assembly = project.assembly
         return dg.AssetSpec(
             key=dg.AssetKey([*assembly.dagster.key_prefix, joint.name]),
@@ -57,7 +57,7 @@ class DagsterRivetTranslator:
     def get_asset_check_spec(
         self, check: CompiledCheck, joint: CompiledJoint, project: TranslationContext
     ) -> dg.AssetCheckSpec:
-        """Return the spec of a check; severity error blocks publishing and whatever reads the joint."""
+        """Return the spec of a check; one of severity error blocks publishing, and the steps that read the joint."""
         metadata = {"rivet/kind": check.kind, "rivet/phase": check.phase, "rivet/severity": check.severity}
         return dg.AssetCheckSpec(
             name=check.name,
@@ -80,19 +80,19 @@ def _lineage(joint: CompiledJoint, project: TranslationContext) -> dict[str, Any
 
 
 def _partitions(joint: CompiledJoint) -> dg.PartitionsDefinition[str] | None:
-    """Return Dagster's partitions; none for a source, whose observation has one data version for all its data."""
+    """Return the partitions definition; None for a source, whose observation has one data version for all data."""
     return partitions_definition(joint.partitions) if joint.partitions and joint.type != SOURCE else None
 
 
 def _deps(joint: CompiledJoint, project: TranslationContext) -> list[dg.AssetDep]:
-    """Return the dependencies of an asset, each once: two sources may be the same external asset."""
+    """Return the dependencies of an asset without duplicates, since two sources may be the same external asset."""
     return [dg.AssetDep(key) for key in dict.fromkeys(project.keys(_before(joint)))]
 
 
 def _before(joint: CompiledJoint) -> tuple[str, ...]:
-    """Return the joints that an asset waits for: its upstream, and those its checks read.
+    """Return the joints that an asset depends on: its upstream, and the joints that its checks read.
 
-    The checks of a source are a step of their own.
+    The checks of a source have a step of their own.
     """
     judged_with = [name for check in joint.checks for name in check.reads] if joint.type != SOURCE else []
     return tuple(dict.fromkeys((*joint.upstream, *judged_with)))
@@ -134,9 +134,9 @@ def _catalog_type(joint: CompiledJoint, assembly: CompiledAssembly) -> str:
 
 
 def _code_references(joint: CompiledJoint, project_dir: Path) -> dg.CodeReferencesMetadataValue:
-    """Return where the joint is declared, and where its function is if that is another file."""
-    places = [(joint.file, joint.line or 1), (joint.function_file if isinstance(joint, FunctionJoint) else None, 1)]
-    files = {file: line for file, line in reversed(places) if file is not None}
+    """Return references to the file that declares the joint, and to that of its function, if it is another."""
+    references = [(joint.file, joint.line or 1), (joint.function_file if isinstance(joint, FunctionJoint) else None, 1)]
+    files = {file: line for file, line in reversed(references) if file is not None}
     with beta_accepted():
         return dg.CodeReferencesMetadataValue(
             code_references=[

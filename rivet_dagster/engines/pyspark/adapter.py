@@ -1,4 +1,4 @@
-"""What Spark does in one way within this process and in another over Spark Connect, behind one interface."""
+"""The interface for operations that differ between Spark in this process and Spark Connect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.engines.contract import QueryPlan
-from rivet_dagster.engines.pyspark.stages import See
+from rivet_dagster.engines.pyspark.stages import StageListener
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SparkAdapter(ABC):
-    """One Spark session, ``spark``, and what can be done with it."""
+    """One Spark session, ``spark``, and the operations on it that depend on its kind."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -24,17 +24,17 @@ class SparkAdapter(ABC):
     @property
     @abstractmethod
     def identity(self) -> str:
-        """What tells the application, or the session on the server, from all others."""
+        """The unique id of the application, or of the session on the server."""
 
     @property
     @abstractmethod
     def is_stopped(self) -> bool:
-        """Whether nothing can be run any more."""
+        """Whether the application or session has ended."""
 
     @property
     @abstractmethod
     def sees_local_files(self) -> bool:
-        """Whether whatever reads rows for it certainly sees the files of this machine."""
+        """Whether the executors certainly have access to the files of this machine."""
 
     @abstractmethod
     def new_session(self) -> SparkAdapter:
@@ -42,32 +42,32 @@ class SparkAdapter(ABC):
 
     @abstractmethod
     def begin(self, *tags: str) -> None:
-        """Tag all that the calling thread runs from now on."""
+        """Tag all jobs or operations that the calling thread runs from now on."""
 
     @abstractmethod
     def cancel(self, tag: str) -> None:
-        """Stop all that runs under ``tag``."""
+        """Cancel all jobs or operations that run under ``tag``."""
 
     @abstractmethod
-    def watch(self, tag: str, see: See) -> AbstractContextManager[None]:
-        """Call ``see`` every second or two, until the block ends, with the stages of what runs under ``tag``."""
+    def listen(self, tag: str, listener: StageListener) -> AbstractContextManager[None]:
+        """Call ``listener`` every second or two, until the block ends, with the stages of what runs under ``tag``."""
 
     @abstractmethod
     def explain(self, frame: DataFrame, tag: str) -> Callable[[], QueryPlan]:
-        """Return what tells the plan of ``frame``, of which ``tag`` will be that of its write."""
+        """Return a function that returns the plan of ``frame`` after its write, which will run under ``tag``."""
 
     @abstractmethod
     def analyzed(self, frame: DataFrame) -> DataFrame:
-        """Return ``frame``, its mistakes found and its names given the meaning that they have now."""
+        """Return ``frame`` analyzed: errors are raised, and names resolved to the current views."""
 
     @abstractmethod
     def adopted(self, frame: Any) -> DataFrame:
-        """Return ``frame`` as one of this session; user code may have made it in another."""
+        """Return ``frame`` as a frame of this session; user code may have made it in another one."""
 
     @abstractmethod
     def batches(self, frame: DataFrame) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ``frame``, never more than those of one of Spark's partitions in memory."""
+        """Yield the rows of ``frame``, with at most the rows of one Spark partition in memory."""
 
     @abstractmethod
     def close(self) -> None:
-        """End the session; the application, or the server, goes on."""
+        """End the session; the application, or the server, continues to run."""

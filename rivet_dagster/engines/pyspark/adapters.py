@@ -1,4 +1,4 @@
-"""The one choice between Spark in this process and Spark Connect."""
+"""The choice of the adapter: Spark in this process, or Spark Connect."""
 
 from __future__ import annotations
 

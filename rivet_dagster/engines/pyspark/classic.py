@@ -1,4 +1,4 @@
-"""Spark in an application of this process."""
+"""The adapter for Spark in an application of this process."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
-from rivet_dagster.engines.pyspark.plans import noted
-from rivet_dagster.engines.pyspark.stages import See, polled
+from rivet_dagster.engines.pyspark.plans import plan_of_execution
+from rivet_dagster.engines.pyspark.stages import StageListener, stages_polled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,7 @@ class ClassicAdapter(SparkAdapter):
         return ClassicAdapter(self.spark.newSession())
 
     def begin(self, *tags: str) -> None:
-        """Tag the jobs of the calling thread, and let a cancel interrupt tasks that wait."""
+        """Tag the jobs of the calling thread, and have a cancel interrupt tasks that wait."""
         for tag in tags:
             self.spark.sparkContext.addJobTag(tag)
         self.spark.sparkContext.setInterruptOnCancel(True)
@@ -48,20 +48,20 @@ class ClassicAdapter(SparkAdapter):
         """Cancel the jobs under ``tag`` that run now."""
         self.spark.sparkContext.cancelJobsWithTag(tag)
 
-    def watch(self, tag: str, see: See) -> AbstractContextManager[None]:
-        """Ask for the stages of the jobs under ``tag``."""
-        return polled(self.spark.sparkContext, tag, see)
+    def listen(self, tag: str, listener: StageListener) -> AbstractContextManager[None]:
+        """Poll the stages of the jobs under ``tag``."""
+        return stages_polled(self.spark.sparkContext, tag, listener)
 
     def explain(self, frame: DataFrame, tag: str) -> Callable[[], QueryPlan]:
-        """Return what looks up the notes that Spark takes of the write."""
-        return lambda: noted(self.spark, tag)
+        """Return a function that looks up the write in Spark's SQL status store."""
+        return lambda: plan_of_execution(self.spark, tag)
 
     def analyzed(self, frame: DataFrame) -> DataFrame:
-        """Return ``frame`` itself: Spark has analyzed it when it was made."""
+        """Return ``frame`` itself, which Spark analyzed when it was made."""
         return frame
 
     def adopted(self, frame: Any) -> DataFrame:
-        """Return a frame of this session with the analyzed plan of ``frame``, which holds what its views stood for."""
+        """Return a frame of this session with the analyzed plan of ``frame``, in which its views are resolved."""
         if frame.sparkSession is self.spark:
             return frame  # type: ignore[no-any-return]
         from pyspark.sql.classic.dataframe import DataFrame
@@ -71,7 +71,7 @@ class ClassicAdapter(SparkAdapter):
 
     def batches(self, frame: DataFrame) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition after the other, each as Arrow from the JVM."""
-        # Not toArrow(), which holds all rows here, nor toLocalIterator(), which makes a Python object of each.
+        # Not toArrow(), which holds all rows in memory, nor toLocalIterator(), which makes a Python object of each row.
         import pyarrow as pa
         from pyspark import RDD
         from pyspark.serializers import NoOpSerializer
@@ -85,7 +85,7 @@ class ClassicAdapter(SparkAdapter):
             yield pa.ipc.read_record_batch(message, schema)
 
     def close(self) -> None:
-        """End nothing: the session goes when nobody uses it."""
+        """Do nothing: Spark drops a session that is not referenced any more."""
 
 
 def _schema(frame: DataFrame) -> pa.Schema:

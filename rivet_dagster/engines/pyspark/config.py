@@ -1,4 +1,4 @@
-"""From an engine's declaration to the settings its Spark session is built with."""
+"""The settings of a Spark session, made of the engine's declaration and the needs of catalogs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rivet_dagster.model.session_needs import SessionNeeds, merged, package_name
 OPTIONS = frozenset({"master", "remote", "config", "packages", "app_name", "max_fusion_depth"})
 
 _DEFAULTS = {
-    # Spark's own default for this is the old INT96, which other Parquet readers take for nanoseconds or refuse.
+    # Spark's own default is the deprecated INT96, which other Parquet readers take for nanoseconds or refuse.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # A query is what was compiled: `${env:X}` or `${spark.x}` in it would put in any text before Spark reads it.
+    # Spark must run the query that was compiled: `${env:X}` or `${spark.x}` would insert other text into it.
     "spark.sql.variable.substitute": "false",
-    # A defect of Spark 4.1: a correlated subquery over ORDER BY with LIMIT becomes a join between the two, and the
-    # LIMIT takes any rows. Joints one by one meet it seldom, a fused query of theirs more often.
+    # A bug of Spark 4.1: a correlated subquery over ORDER BY with LIMIT becomes a join between the two, so that LIMIT
+    # takes any rows. A single joint seldom triggers it, a fused query more often.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset",
 }
 _CLASSIC_DEFAULTS = {"spark.ui.showConsoleProgress": "false"}
@@ -33,13 +33,13 @@ _CONVERTERS = {
 }
 
 _COMPILED = frozenset({"max_fusion_depth"})
-"""Options that the compiler needs, which knows no variable's value."""
+"""Options that the compiler needs; it does not know the values of variables."""
 
 
 def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict[str, str]:
-    """Return Spark's settings for ``spec`` and what catalogs need; its ``config`` overrides everything else.
+    """Return Spark's settings for ``spec`` and the ``needs`` of catalogs; its ``config`` overrides everything else.
 
-    A server has the packages and jars that it was started with, whatever catalogs need. Raises RVT-126.
+    Packages and jars are left out for a server, which has those that it was started with. Raises RVT-126.
 
     >>> spec = EngineSpec("spark", "pyspark", options={"master": "local[2]", "config": {"spark.ui.enabled": False}})
     >>> for setting in session_config(spec).items():
@@ -55,8 +55,8 @@ def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict
     options = spec.options
     config = {key: _text(value) for key, value in options.get("config", {}).items()}
     remote = options.get("remote") or config.get("spark.remote")
-    place = {"spark.remote": remote} if remote else {"spark.master": options.get("master", "local[*]")}
-    defaults = place | {"spark.app.name": options.get("app_name", "rivet_dagster")} | _DEFAULTS
+    address = {"spark.remote": remote} if remote else {"spark.master": options.get("master", "local[*]")}
+    defaults = address | {"spark.app.name": options.get("app_name", "rivet_dagster")} | _DEFAULTS
     if not remote:
         defaults |= _CLASSIC_DEFAULTS
     packages = convert.texts(options["packages"]) if options.get("packages") else ()
@@ -71,7 +71,7 @@ def _joined(key: str, values: Sequence[str]) -> dict[str, str]:
 
 
 def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with the values of ``options``: a sentence by key."""
+    """Return what is wrong with the values of ``options``: a sentence by key."""
     wrong = {}
     for key, converter in _CONVERTERS.items():
         if key in options and (key in _COMPILED or not is_unexpanded(options[key])):
@@ -97,7 +97,7 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _wrong_address(remote: str) -> str | None:
-    """Return why a text is no server's address; it may hold a token, so nothing of it is shown."""
+    """Return why a text is not the address of a server, without quoting it, since it may contain a token."""
     wrong = "must be an address like sc://host:15002 or sc://host:15002/;token=${TOKEN}"
     try:
         address = urlsplit(remote)

@@ -1,4 +1,4 @@
-"""Spark on a server, over Spark Connect."""
+"""The adapter for Spark on a server, over Spark Connect."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
-from rivet_dagster.engines.pyspark.plans import asked
-from rivet_dagster.engines.pyspark.stages import See, heard
+from rivet_dagster.engines.pyspark.plans import plan_requested
+from rivet_dagster.engines.pyspark.stages import StageListener, stages_received
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,11 +32,11 @@ class ConnectAdapter(SparkAdapter):
 
     @property
     def sees_local_files(self) -> bool:
-        """No: the server may be anywhere."""
+        """False, since the server may run on another machine."""
         return False
 
     def new_session(self) -> ConnectAdapter:
-        """Begin a session over the same address and credentials: Connect has no newSession()."""
+        """Begin a session with the same address and credentials, since Connect has no newSession()."""
         builder: Any = type(self._connect).builder
         return ConnectAdapter(builder.channelBuilder(self._connect.client._builder).create())
 
@@ -49,22 +49,22 @@ class ConnectAdapter(SparkAdapter):
         """Interrupt the operations under ``tag`` that run now."""
         self.spark.interruptTag(tag)
 
-    def watch(self, tag: str, see: See) -> AbstractContextManager[None]:
-        """Hear of all that the session runs: the server does not say under which tag, and it does one thing a time."""
-        return heard(self.spark, see)
+    def listen(self, tag: str, listener: StageListener) -> AbstractContextManager[None]:
+        """Receive the stages of all that the session runs, one action at a time; the server does not send the tag."""
+        return stages_received(self.spark, listener)
 
     def explain(self, frame: DataFrame, tag: str) -> Callable[[], QueryPlan]:
-        """Ask the server for the plan, beside what comes next."""
-        return asked(self.spark, frame)
+        """Ask the server for the plan, in parallel with the write."""
+        return plan_requested(self.spark, frame)
 
     def analyzed(self, frame: DataFrame) -> DataFrame:
-        """Return a frame over a view of ``frame``: the server analyzes that once, else with every use and anew."""
+        """Return a frame over a view of ``frame``, which the server analyzes once, and not again with every use."""
         name = f"rivet_{uuid.uuid4().hex}"
         frame.createTempView(name)
         return self.spark.table(name)
 
     def adopted(self, frame: Any) -> DataFrame:
-        """Return ``frame``, or its rows: the server keeps sessions apart, so that only these can cross."""
+        """Return ``frame``, or, if it belongs to another session, a frame over its rows: the server shares no plans."""
         if frame.sparkSession.session_id == self._connect.session_id:
             return frame  # type: ignore[no-any-return]
         return self.spark.createDataFrame(frame.toArrow())
@@ -74,7 +74,7 @@ class ConnectAdapter(SparkAdapter):
         connect_frame: Any = frame
         plan = connect_frame._plan.to_proto(self._connect.client)
         for part in self._connect.client.to_table_as_iterator(plan, {}):
-            if hasattr(part, "to_batches"):  # else it is the schema
+            if hasattr(part, "to_batches"):  # otherwise it is the schema
                 yield from part.to_batches()
 
     def close(self) -> None:

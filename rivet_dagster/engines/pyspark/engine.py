@@ -1,4 +1,4 @@
-"""The engine ``pyspark``: its options, and how its sessions begin."""
+"""The engine ``pyspark``: its options, and the start of its sessions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class PySparkEngine(Engine):
     """Spark SQL in this process (``local[*]``), on a cluster, or behind a Spark Connect server.
 
-    Options: ``master`` (default ``local[*]``) or ``remote`` (``sc://host:port``); ``config``, any of Spark's settings;
+    Options: ``master`` (default ``local[*]``) or ``remote`` (``sc://host:port``); ``config``, any settings of Spark;
     ``packages``, Maven coordinates; ``app_name``; ``max_fusion_depth``.
     """
 
@@ -40,12 +40,12 @@ class PySparkEngine(Engine):
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the problems of the values of ``options``, by key."""
+        """Return what is wrong with the values of ``options``, by key."""
         return wrong_options(options)
 
     @classmethod
     def embedded(cls, spec: EngineSpec) -> bool:
-        """Whether the engine runs inside the process that uses it."""
+        """Return whether the engine runs inside the process that uses it."""
         return not cls.check(spec.options) and session_config(spec).get("spark.master", "").startswith("local")
 
     def __init__(
@@ -73,11 +73,11 @@ class PySparkEngine(Engine):
         return {"spark_config": self.session_config()}
 
     def examine(self) -> Iterable[Finding]:
-        """Java and the driver's memory; of a server that somebody listens there."""
+        """Return findings about Java and the driver's memory, or about whether a server accepts connections."""
         return examine(f"engine {self.name}", self._config, os.environ)
 
     def session(self) -> PySparkSession:
-        """A new session; Spark starts with the first."""
+        """Begin a session; Spark starts with the first one."""
         from rivet_dagster.engines.pyspark.launch import require_imports
         from rivet_dagster.engines.pyspark.messages import spark_error
 
@@ -99,16 +99,16 @@ class PySparkEngine(Engine):
         from rivet_dagster.engines.pyspark.waiting import wait_for
 
         if self._base is None or self._base.is_stopped:
-            # In a thread of its own Spark does not replace the process's handler of SIGINT, which may be Dagster's.
+            # Started in another thread, Spark does not replace the process's handler of SIGINT, which may be Dagster's.
             base = wait_for(
                 lambda: connected(self._config, self._connect), lambda: None, grace=0, tick=self._check_interrupt
             )
-            # Another engine's settings may have come first in this application; those of the JVM itself cannot differ.
+            # Another engine may have started this application; its settings of the JVM itself cannot be changed.
             self._settings = {key: value for key, value in self._config.items() if _is_modifiable(base.spark, key)}
             self._base = base
         return self._base
 
 
 def _is_modifiable(spark: SparkSession, key: str) -> bool:
-    """Return whether a setting can be a session's own; Spark does not know those of the catalogs that it loads."""
+    """Return whether a session can have its own value of a setting; Spark does not know those of Spark catalogs."""
     return key.startswith("spark.sql.catalog.") or (key.startswith("spark.sql.") and spark.conf.isModifiable(key))

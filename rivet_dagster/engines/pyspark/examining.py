@@ -1,4 +1,4 @@
-"""Whether Spark could start here, or be attached to, found without starting a JVM of its own."""
+"""Findings about whether Spark could be started or connected to, made without starting Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def examine(subject: str, config: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[Finding]:
-    """What stands in the way of a session with these settings."""
+    """Yield findings about whether a session with these settings could begin."""
     remote = config.get("spark.remote")
     try:
         require_imports(remote=remote is not None)
@@ -28,15 +28,15 @@ def examine(subject: str, config: Mapping[str, str], environ: Mapping[str, str])
         yield from broken(subject, error)
         return
     yield in_order(subject, f"Spark on {config['spark.master']}, Java {java.major} in {java.home}")
-    wants = config.get("spark.driver.memory", "")
-    wanted, there = _bytes(wants), _memory()
-    if config["spark.master"].startswith("local") and wanted > there:
-        text = f"spark.driver.memory is {wants}, and this machine has {there / 2**30:.1f} GiB in all"
+    setting = config.get("spark.driver.memory", "")
+    total = _memory()
+    if config["spark.master"].startswith("local") and _bytes(setting) > total:
+        text = f"spark.driver.memory is {setting}, and this machine has {total / 2**30:.1f} GiB in all"
         yield doubtful(subject, text, "Lower it in the engine's `config`.")
 
 
 def _bytes(text: str) -> int:
-    """An amount of memory as Spark reads it, 0 where it is none.
+    """Return an amount of memory in bytes, as Spark reads it; 0 for a text that is not one.
 
     >>> _bytes("2g") == 2 * 2**30, _bytes("512") == 512 * 2**20, _bytes("")
     (True, True, 0)

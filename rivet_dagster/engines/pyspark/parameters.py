@@ -1,4 +1,4 @@
-"""The values of a query's parameters, as Spark binds them."""
+"""The parameters of a query, in the form that Spark binds."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _LITERALS = {
     "timestamp": "TIMESTAMP_LTZ '{}'",
     "timestamp_ntz": "TIMESTAMP_NTZ '{}'",
 }
-"""Spark's literals of the types that it would not give the same value of Python's by itself."""
+"""Templates of literals for types that Spark would not infer from a Python value."""
 
 
 def bound(parameters: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What ``SparkSession.sql`` takes as ``args``; None where there is nothing to bind."""
+    """Return the ``args`` for ``SparkSession.sql``; None without parameters."""
     if not parameters:
         return None
     return {name: _column(value) if isinstance(value, Typed) else value for name, value in parameters.items()}
@@ -34,7 +34,7 @@ def _column(typed: Typed) -> Any:
 
 
 def literal_of(typed: Typed) -> str | None:
-    """The literal of a value whose type pyspark would not tell from it, else None.
+    """Return the literal of a value whose type pyspark would not infer, else None.
 
     >>> literal_of(Typed(5, "bigint")), literal_of(Typed(5, "int"))
     ('5L', None)

@@ -1,7 +1,8 @@
-"""How Spark computed a query.
+"""The plan by which Spark computed a query.
 
-In this process's application from what Spark noted when it ran: to ask for the plan again would take a second planning,
-which for ten joints costs more than all else that a run adds to its query. Over Connect there are no such notes.
+In an application of this process it is read from Spark's SQL status store after the query ran: EXPLAIN would plan the
+query a second time, which for ten joints costs more than all else that a run adds to its query. Over Connect that store
+is not available, so the server is asked with EXPLAIN.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ _LATEST = 20
 _SECONDS = 1.0
 
 
-def noted(spark: SparkSession, tag: str) -> QueryPlan:
-    """The plan of the query that ran under ``tag``, as it was in the end, and its page."""
+def plan_of_execution(spark: SparkSession, tag: str) -> QueryPlan:
+    """Return the final plan of the query that ran under ``tag``, and the URL of its page in Spark's UI."""
     context: Any = spark.sparkContext
     jobs = set(context._jsc.sc().statusTracker().getJobIdsForTag(tag))
     store = spark._jsparkSession.sharedState().statusStore()
-    deadline = time.monotonic() + _SECONDS  # Spark takes its notes a moment after it ran
+    deadline = time.monotonic() + _SECONDS  # the store is filled a moment after the query ran
     while True:
         count = store.executionsCount()
         for position in range(count - 1, max(count - 1 - _LATEST, -1), -1):
@@ -37,21 +38,21 @@ def noted(spark: SparkSession, tag: str) -> QueryPlan:
                 page = f"{context.uiWebUrl}/SQL/execution/?id={execution.executionId()}" if context.uiWebUrl else None
                 return QueryPlan(execution.physicalPlanDescription().strip(), page)
         if time.monotonic() > deadline:
-            return QueryPlan("Spark has not noted it", context.uiWebUrl)
+            return QueryPlan("Spark has not recorded the plan", context.uiWebUrl)
         time.sleep(0.02)
 
 
-def asked(spark: SparkSession, frame: DataFrame) -> Callable[[], QueryPlan]:
-    """Ask for the plan of ``frame`` in a thread beside whatever comes next; calling what this returns waits for it."""
-    found: Future[str] = Future()
+def plan_requested(spark: SparkSession, frame: DataFrame) -> Callable[[], QueryPlan]:
+    """Request the plan of ``frame`` in a thread of its own; the returned function waits for it."""
+    plan: Future[str] = Future()
 
     def work() -> None:
         view = f"rivet_{uuid.uuid4().hex}"
         try:
             frame.createTempView(view)
-            found.set_result(spark.sql(f"EXPLAIN FORMATTED SELECT * FROM {view}").collect()[0][0])
+            plan.set_result(spark.sql(f"EXPLAIN FORMATTED SELECT * FROM {view}").collect()[0][0])
         except Exception as error:
-            found.set_exception(error)
+            plan.set_exception(error)
 
     threading.Thread(target=work, name=f"{THREAD_PREFIX}explain", daemon=True).start()
-    return lambda: QueryPlan(found.result().strip())
+    return lambda: QueryPlan(plan.result().strip())

@@ -1,4 +1,4 @@
-"""The progress of a write, reported while somebody waits for it."""
+"""The progress of a write, reported while the caller waits for it."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from rivet_dagster.engines.contract import Progress
-from rivet_dagster.engines.pyspark.stages import See, Stage
+from rivet_dagster.engines.pyspark.stages import Stage, StageListener
 
-Watch = Callable[[str, See], AbstractContextManager[None]]
-"""``SparkAdapter.watch``."""
+Listen = Callable[[str, StageListener], AbstractContextManager[None]]
+"""The type of ``SparkAdapter.listen``."""
 
 
 class Tally:
-    """Adds up stages. No number falls: a stage that Spark runs again or has forgotten keeps what it had."""
+    """The sum over stages. No number decreases: a stage that Spark repeats or forgets keeps its last numbers."""
 
     def __init__(self) -> None:
         self._stages: Mapping[int, Stage] = {}
 
-    def see(self, stages: Sequence[Stage]) -> None:
-        """Take in what is known now; another thread may ask for the sum meanwhile."""
-        seen = dict(self._stages)
+    def update(self, stages: Sequence[Stage]) -> None:
+        """Take the current numbers of stages; another thread may ask for the sum at the same time."""
+        updated = dict(self._stages)
         for stage in stages:
-            known = seen.get(stage.id, stage)
+            known = updated.get(stage.id, stage)
             tasks = max(known.tasks, stage.tasks)
-            # A task that ran twice, to be on the safe side, may have ended twice.
+            # A task that Spark ran twice (speculation) may have been counted twice.
             done = min(max(known.tasks_done, stage.tasks_done), tasks)
-            seen[stage.id] = Stage(stage.id, done, tasks)
-        self._stages = seen
+            updated[stage.id] = Stage(stage.id, done, tasks)
+        self._stages = updated
 
     def progress(self, seconds: float) -> Progress | None:
-        """The sum; None while there is no task."""
+        """Return the sum; None as long as there is no task."""
         stages = self._stages.values()
         tasks = sum(stage.tasks for stage in stages)
         if not tasks:
@@ -41,10 +41,11 @@ class Tally:
 
 
 @contextmanager
-def reporting(report: Callable[[Progress], None], watch: Watch, tag: str) -> Iterator[Callable[[], None]]:
-    """Watch the work under ``tag`` that the block waits for; calling what this yields reports how far it is.
+def reporting(report: Callable[[Progress], None], listen: Listen, tag: str) -> Iterator[Callable[[], None]]:
+    """Listen to the work under ``tag`` that the block waits for, and yield a function that reports its progress.
 
-    If that was ever reported, the end of the block reports that everything is done; a block that raises does not.
+    If progress was ever reported, it is reported once more, with everything done, at the end of a block that does not
+    raise.
     """
     tally = Tally()
     started = time.monotonic()
@@ -57,7 +58,7 @@ def reporting(report: Callable[[Progress], None], watch: Watch, tag: str) -> Ite
             reported = True
             report(progress)
 
-    with watch(tag, tally.see):
+    with listen(tag, tally.update):
         yield tick
     last = tally.progress(time.monotonic() - started) if reported else None
     if last:

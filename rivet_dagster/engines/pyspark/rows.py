@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def collected(frame: DataFrame) -> list[dict[str, Any]]:
-    """All rows of a small frame; a TIMESTAMP comes as a datetime in UTC, a TIMESTAMP_NTZ as a naive one."""
-    # Not by way of Arrow: should the driver run out of memory there, Spark 4.1 lets the caller wait for ever.
+    """Return all rows of a small frame; a TIMESTAMP as a datetime in UTC, a TIMESTAMP_NTZ as a naive one."""
+    # Not toArrow(): if the driver runs out of memory in it, Spark 4.1 never returns.
     fields = frame.schema.fields
     return [
         {field.name: _plain(value, field.dataType) for field, value in zip(fields, row, strict=True)}
@@ -23,7 +23,7 @@ def _plain(value: Any, type_: Any) -> Any:
     if value is None:
         return None
     match type_.typeName():
-        case "timestamp":  # pyspark gives it naive, in this process's time zone
+        case "timestamp":  # pyspark returns it naive, in the time zone of this process
             return value.astimezone(UTC)
         case "array":
             return [_plain(item, type_.elementType) for item in value]

@@ -1,4 +1,4 @@
-"""One isolated piece of work on Spark."""
+"""Isolated sessions on Spark."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ T = TypeVar("T")
 class PySparkSession(EngineSession):
     """A Spark session with views and settings of its own, on the application that ``base`` belongs to.
 
-    ``settings`` are set in it; views, functions and settings that somebody gave ``base`` meanwhile are not. Whatever
-    makes Spark work can be interrupted, which stops Spark too; so does what ``check_interrupt`` raises.
+    ``settings`` are set in it; views, functions and settings that other code gave to ``base`` are not shared. An
+    interrupt, or an exception that ``check_interrupt`` raises, also cancels the action that Spark is running.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class PySparkSession(EngineSession):
             self.spark.conf.set(key, value)
 
     def load(self, relation: Relation, projection: Projection | None = None) -> DataFrame:
-        """Return a frame that reads ``relation`` in place; rows that pass through this process are read now."""
+        """Return a frame that reads ``relation`` in place; Arrow rows of this process are read now."""
         remediation = "Correct the source's `options`, `columns` or `filter`, or its files."
         return self._run(
             lambda: self._adapter.analyzed(read(self._adapter, relation, projection, self._spool)), None, remediation
@@ -84,7 +84,7 @@ class PySparkSession(EngineSession):
         return self._run(lambda: frame.schema.json())
 
     def explain(self, frame: DataFrame) -> Callable[[], QueryPlan]:
-        """Return what tells Spark's own plan of it, and its page among those of the application."""
+        """Return a function that returns Spark's plan of the next write, and the URL of its page in Spark's UI."""
         plan = self._adapter.explain(frame, f"{self._tag}-{self._actions + 1}")
         return lambda: self._run(plan)
 
@@ -95,7 +95,7 @@ class PySparkSession(EngineSession):
         progress: Callable[[Progress], None] | None = None,
         split_by: str | None = None,
     ) -> None:
-        """Append the rows in one Spark SQL execution; raises RVT-316 for columns of one name."""
+        """Append the rows in one Spark SQL execution. Raises RVT-316 for columns of the same name."""
         self._run(lambda: write(frame, target, split_by), progress=progress)
 
     def rows(
@@ -105,7 +105,7 @@ class PySparkSession(EngineSession):
         return self._run(lambda: collected(self.spark.sql(sql, args=bound(parameters))), timeout)
 
     def batches(self, frame: DataFrame) -> pa.RecordBatchReader:
-        """Return the rows as Spark computes them, one of its partitions after the other."""
+        """Return the rows as Spark computes them, one Spark partition after the other."""
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -122,11 +122,11 @@ class PySparkSession(EngineSession):
         return self._run(lambda: frame_of(self._adapter, value, self._spool), None, remediation)
 
     def close(self) -> None:
-        """Drop the views, and stop what was left running; the application goes on."""
+        """Drop the views, and cancel actions that are still running; the application continues to run."""
         if self._closed:
             return
         self._closed = True
-        # Where Spark itself has died there is nothing left to drop, and its own error is what the user must see.
+        # If Spark has died there is nothing to drop, and its own error is the one that the user must see.
         with suppress(Exception):
             self._adapter.cancel(self._tag)
             self._views.clear()
@@ -170,7 +170,7 @@ class PySparkSession(EngineSession):
 
         with _translated(remediation):
             self._check_interrupt()
-            with reporting(progress, self._adapter.watch, tag) if progress else nullcontext(_nothing) as report:
+            with reporting(progress, self._adapter.listen, tag) if progress else nullcontext(_nothing) as report:
 
                 def tick() -> None:
                     self._check_interrupt()
@@ -181,7 +181,7 @@ class PySparkSession(EngineSession):
 
 @contextmanager
 def _translated(remediation: str | None = None) -> Iterator[None]:
-    """Turn what Spark raises in the block into a RivetError."""
+    """Turn exceptions of Spark in the block into RivetErrors."""
     try:
         yield
     except Exception as error:
@@ -192,4 +192,4 @@ def _translated(remediation: str | None = None) -> Iterator[None]:
 
 
 def _nothing() -> None:
-    """Report nothing, and interrupt nothing."""
+    """Do nothing: a report without a listener, a check without an interrupt."""

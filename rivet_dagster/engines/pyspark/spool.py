@@ -1,4 +1,4 @@
-"""Rows of a session on this machine's disk, until it ends."""
+"""Temporary files of a session, for rows that do not fit into memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Spool:
         self._files = 0
 
     def new_file(self) -> Path:
-        """Return a path for a Parquet file that nobody else has."""
+        """Return a unique path for a Parquet file."""
         if self._root is None:
             self._root = Path(tempfile.mkdtemp(prefix="rivet-spool-"))
         self._files += 1
         return self._root / f"{self._files}.parquet"
 
     def close(self) -> None:
-        """Remove all of it."""
+        """Remove the folder and all files in it."""
         if self._root is not None:
             shutil.rmtree(self._root, ignore_errors=True)
             self._root = None

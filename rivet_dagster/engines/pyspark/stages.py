@@ -1,4 +1,4 @@
-"""Watching the stages of one piece of work, on a Spark application of this process and over Spark Connect."""
+"""The stages of what runs under a tag, passed to a listener: of an application of this process, or of Spark Connect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, TICK_SECONDS, unheard
+from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX, TICK_SECONDS, lost_connection_errors
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -15,22 +15,23 @@ if TYPE_CHECKING:
 
 
 class Stage(NamedTuple):
-    """A stage that has begun: of those that have not, Spark will skip some."""
+    """A stage that has begun; others are not counted, since Spark will skip some of them."""
 
     id: int
     tasks_done: int
     tasks: int
 
 
-See = Callable[[Sequence[Stage]], None]
-"""Told of stages in another thread than that which waits for the work."""
+StageListener = Callable[[Sequence[Stage]], None]
+"""A function that is called with stages, in another thread than the one that waits for the work."""
 
 
 @contextmanager
-def polled(context: SparkContext, tag: str, see: See) -> Iterator[None]:
-    """Ask once a second for the stages of the jobs under ``tag``, until the block ends.
+def stages_polled(context: SparkContext, tag: str, listener: StageListener) -> Iterator[None]:
+    """Pass the stages of the jobs under ``tag`` to ``listener`` once a second, until the block ends.
 
-    In a thread of its own: whoever waits for an answer of a JVM that is busy or dead hears no interrupt.
+    They are polled in a thread of its own: a thread that waits for an answer of a busy or dead JVM cannot be
+    interrupted.
     """
     ended = threading.Event()
     status = _JobStatus(context, tag)
@@ -39,9 +40,9 @@ def polled(context: SparkContext, tag: str, see: See) -> Iterator[None]:
         while not ended.wait(TICK_SECONDS):
             try:
                 stages = status.begun()
-            except unheard():
-                return  # Spark itself is gone, which the work says better
-            see(stages)
+            except lost_connection_errors():
+                return  # Spark has died, which the work itself reports
+            listener(stages)
 
     threading.Thread(target=poll, name=f"{THREAD_PREFIX}progress", daemon=True).start()
     try:
@@ -51,12 +52,12 @@ def polled(context: SparkContext, tag: str, see: See) -> Iterator[None]:
 
 
 @contextmanager
-def heard(spark: SparkSession, see: See) -> Iterator[None]:
-    """Hear what the server tells of all that ``spark`` runs until the block ends."""
+def stages_received(spark: SparkSession, listener: StageListener) -> Iterator[None]:
+    """Pass the stages of all that ``spark`` runs, as the server sends them, to ``listener`` until the block ends."""
 
     def handler(stages: Iterable[Any] | None, **_: Any) -> None:
         begun = [s for s in stages or () if s.done or s.num_completed_tasks]
-        see([Stage(s.stage_id, s.num_completed_tasks, s.num_tasks) for s in begun])
+        listener([Stage(s.stage_id, s.num_completed_tasks, s.num_tasks) for s in begun])
 
     spark.registerProgressHandler(handler)
     try:
@@ -66,7 +67,7 @@ def heard(spark: SparkSession, see: See) -> Iterator[None]:
 
 
 class _JobStatus:
-    """The jobs under a tag; those that have ended are not asked for again, because each question costs a call."""
+    """The jobs under a tag; those that have ended are not queried again, since each query is a call to the JVM."""
 
     def __init__(self, context: SparkContext, tag: str) -> None:
         self._context = context
@@ -74,11 +75,11 @@ class _JobStatus:
         self._ended: set[int] = set()
 
     def begun(self) -> list[Stage]:
-        """The begun stages of the jobs that had not ended when they were last asked for."""
-        # The tracker of pyspark finds no jobs by tag; that of Spark does.
+        """Return the begun stages of the jobs that had not ended at the last query."""
+        # Spark's own status tracker finds jobs by tag, pyspark's does not.
         jobs = self._context._jsc.sc().statusTracker().getJobIdsForTag(self._tag)
         tracker = self._context.statusTracker()
-        # Not by their running tasks: Spark brings that number up to date only when a task ends or an executor reports.
+        # Not by the number of running tasks, which Spark updates only when a task ends or an executor reports.
         running = set(tracker.getActiveStageIds())
         stages = []
         for job in set(jobs) - self._ended:
@@ -86,7 +87,7 @@ class _JobStatus:
             if info is None or info.status != "RUNNING":
                 self._ended.add(job)
             for stage in info.stageIds if info else ():
-                found = tracker.getStageInfo(stage)
-                if found and (stage in running or found.numCompletedTasks):
-                    stages.append(Stage(stage, found.numCompletedTasks, found.numTasks))
+                status = tracker.getStageInfo(stage)
+                if status and (stage in running or status.numCompletedTasks):
+                    stages.append(Stage(stage, status.numCompletedTasks, status.numTasks))
         return stages

@@ -1,7 +1,7 @@
-"""Waiting for Spark so that an interrupt is heard, and stops Spark too.
+"""Waiting for Spark so that the caller can be interrupted, which also cancels the work.
 
-A thread that waits inside py4j hears no signal. So the work is done by a thread of its own, while the caller's waits
-in Python.
+A thread that waits inside py4j does not handle signals. So the work is done in another thread, while the calling thread
+waits in Python.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def wait_for(
     grace: float = GRACE_SECONDS,
     tick: Callable[[], None] | None = None,
 ) -> T:
-    """The result of ``work``; on an interrupt or after ``timeout`` seconds, cancel it, see it end, and raise.
+    """Return the result of ``work``; on an interrupt or after ``timeout`` seconds cancel it, wait for it, and raise.
 
-    Work that does not end within ``grace`` seconds goes on being cancelled in the background. ``tick`` is called about
-    once a second meanwhile.
+    Work that does not end within ``grace`` seconds is cancelled again and again in the background. ``tick`` is called
+    about once a second while this function waits.
 
     Raises TimeoutError, and whatever ``work``, ``tick`` or a signal handler raises.
 
@@ -52,7 +52,7 @@ def wait_for(
         finally:
             ended.set()
 
-    # A daemon: work that cannot be stopped must not keep the process from ending.
+    # A daemon thread: work that cannot be stopped must not keep the process from ending.
     threading.Thread(target=run, name=f"{THREAD_PREFIX}{next(_numbers)}", daemon=True).start()
     deadline = None if timeout is None else time.monotonic() + timeout
     next_tick = time.monotonic() + TICK_SECONDS
@@ -75,10 +75,10 @@ def wait_for(
 def stream(
     work: Callable[[], Iterator[T]], cancel: Callable[[], None], tick: Callable[[], None], ahead: int = 2
 ) -> Iterator[T]:
-    """Yield what ``work`` yields, made by one thread of its own, at most ``ahead`` items early.
+    """Yield the items of ``work``, which another thread computes at most ``ahead`` items in advance.
 
-    Whoever stops reading, by an interrupt too, has ``work`` cancelled. ``tick`` is called about once a second while
-    somebody waits for an item. Raises whatever ``work``, ``tick`` or a signal handler raises.
+    If the caller stops reading, also by an interrupt, ``work`` is cancelled. ``tick`` is called about once a second
+    while the caller waits for an item. Raises whatever ``work``, ``tick`` or a signal handler raises.
 
     >>> list(stream(lambda: iter("abc"), lambda: None, lambda: None))
     ['a', 'b', 'c']
@@ -101,7 +101,7 @@ def stream(
     next_tick = time.monotonic() + TICK_SECONDS
     try:
         while True:
-            over = ended.is_set()  # before the look into the queue: afterwards nothing comes
+            over = ended.is_set()  # before the queue is read: no item is added after it is set
             try:
                 item = items.get_nowait() if over else items.get(timeout=_POLL_SECONDS)
             except Empty:
@@ -121,7 +121,7 @@ def stream(
 
 
 def _offered(items: Queue[T], item: T, unread: threading.Event) -> bool:
-    """Put ``item`` into the queue; False where nobody will read it."""
+    """Put ``item`` into the queue; return False if the caller has stopped reading."""
     while not unread.is_set():
         try:
             items.put(item, timeout=_POLL_SECONDS)
@@ -131,9 +131,9 @@ def _offered(items: Queue[T], item: T, unread: threading.Event) -> bool:
     return False
 
 
-def unheard() -> tuple[type[Exception], ...]:
-    """What is raised where Spark does not answer."""
-    # Here, since whoever waits may have no Spark at all.
+def lost_connection_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that a call raises if Spark does not answer any more."""
+    # Imported here, since this module is also used where Spark is not installed.
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -141,14 +141,14 @@ def unheard() -> tuple[type[Exception], ...]:
 
 
 def _cancel_until(ended: threading.Event, cancel: Callable[[], None]) -> None:
-    """Cancel again and again: between two jobs of one query there is nothing to cancel, and then the next begins."""
+    """Cancel repeatedly: a cancel between two jobs of a query has no effect on the next job."""
 
     def chase() -> None:
         while not ended.is_set():
             try:
                 cancel()
-            except unheard():
-                return  # Spark itself is gone, and the work with it
+            except lost_connection_errors():
+                return  # Spark has died, and the work with it
             ended.wait(_CANCEL_SECONDS)
 
     threading.Thread(target=chase, name=f"{THREAD_PREFIX}cancel", daemon=True).start()

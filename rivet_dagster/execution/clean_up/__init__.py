@@ -1,1 +1,1 @@
-"""What goes after a run: archived files, evicted tables, what dead runs left."""
+"""Clean-up after runs: archiving files, evicting tables, sweeping the leftovers of dead runs."""

@@ -1,4 +1,4 @@
-"""Moving away the files of landing zones that every reader has read and published."""
+"""Archiving the files of landing zones that every reader has consumed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from rivet_dagster.execution.runtime import Runtime
 
 
 def archive_read_files(runtime: Runtime, group: FusedGroup) -> RivetError | None:
-    """Archive what all readers of the group's landing zones have read, under the name of the group's version.
+    """Archive the files of the group's landing zones that all readers have consumed.
 
-    Gives what could not be archived (RVT-410); the next run of a reader tries it again.
+    The archive folder has the name of the group's published version. Return the error (RVT-410) for files that could
+    not be archived, None if all could; the next run of a reader tries it again.
     """
-    sources = [one for one in landing_sources(runtime.assembly, group) if one.landing and one.landing.archive]
+    zones = landing_sources(runtime.assembly, group)
+    sources = [source for source in zones if source.landing and source.landing.archive]
     version = last_version(runtime, runtime.assembly.joint(group.exit)) if sources else None
     if version is None:
         return None

@@ -1,4 +1,4 @@
-"""Removing what ``retention: run`` keeps no longer than its last reader needs it."""
+"""Evicting tables with ``retention: run`` as soon as their last reader has succeeded."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from rivet_dagster.execution.runtime import Runtime
 
 
 def evict(runtime: Runtime, group_name: str, is_newer: Callable[[str, str], bool]) -> tuple[str, ...]:
-    """Remove the stored joints that no group needs any more now that this one has succeeded, and name them.
+    """Evict the stored joints that no group needs any more now that this one has succeeded, and return their names.
 
-    ``is_newer(reader, joint)`` says whether the joint ``reader`` was last materialized after ``joint``. What the plan
-    lets go only after other groups stays until each of them has read it.
+    ``is_newer(reader, joint)`` says whether the joint ``reader`` was last materialized after ``joint``. A joint that
+    the plan evicts after several groups stays until each of them has read it.
     """
     assembly = runtime.assembly
     evicted = []

@@ -1,4 +1,4 @@
-"""Removing what dead runs left in all catalogs of a project."""
+"""Sweeping the leftovers of dead runs in all catalogs of a project."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rivet_dagster.errors import Diagnostic, RivetError
 
 @dataclass(frozen=True)
 class Swept:
-    """Removed versions, as ``catalog: table/version``, and problems of tables that could not be swept."""
+    """The removed versions, as ``catalog: table/version``, and the errors of tables that could not be swept."""
 
     names: tuple[str, ...]
     errors: tuple[Diagnostic, ...]
 
     def raise_errors(self) -> None:
-        """Raise all that is wrong as one RivetError."""
+        """Raise all errors as one RivetError, if there are any."""
         if self.errors:
             raise RivetError.of(self.errors)
 
 
 def sweep(catalogs: Iterable[Catalog]) -> Swept:
-    """Remove what is known to be dead now; what is wrong with one table keeps no other from being swept."""
+    """Remove the versions of runs that count as dead now; an error of one table does not stop the others."""
     names: list[str] = []
     errors: list[RivetError] = []
     for catalog in _sweeping(catalogs):
@@ -38,22 +38,22 @@ def sweep(catalogs: Iterable[Catalog]) -> Swept:
 
 
 def sweep_patiently(catalogs: Iterable[Catalog]) -> Swept:
-    """The same, and where something is being built wait until its run has shown that it lives, or has died.
+    """Sweep, and if any version is being built, sweep once more after a minute.
 
-    A run that has just died looks alive for a minute.
+    A run that has just died counts as alive for a minute.
     """
     catalogs = tuple(catalogs)
     swept = sweep(catalogs)
-    if _anything_is_built(catalogs):
+    if _any_is_building(catalogs):
         time.sleep(DEAD_AFTER + 1)
         later = sweep(catalogs)
         return Swept(swept.names + later.names, later.errors)
     return swept
 
 
-def _anything_is_built(catalogs: Iterable[Catalog]) -> bool:
+def _any_is_building(catalogs: Iterable[Catalog]) -> bool:
     for catalog in _sweeping(catalogs):
-        with suppress(RivetError):  # the sweep has told it
+        with suppress(RivetError):  # the sweep has reported it
             if catalog.building():
                 return True
     return False

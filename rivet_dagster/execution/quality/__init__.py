@@ -1,1 +1,1 @@
-"""How a run judges rows: what is judged, and the verdicts."""
+"""How a run judges rows by checks, and the results of the checks."""

@@ -1,4 +1,4 @@
-"""What is judged, and when: sources in place, staged rows before they are published, published ones on demand."""
+"""The gate: judging sources in place, staged rows before they are published, and published rows on demand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rivet_dagster.model.storage import Published, Statistics, StoredRows
 
 
 def check_source(runtime: Runtime, name: str, checks: Container[str] | None = None) -> tuple[CheckResult, ...]:
-    """Judge a gated source in place by those of its checks (default: all)."""
+    """Judge a gated source in place by ``checks`` (names of its checks, default: all)."""
     with closing(runtime.engine(runtime.assembly.joint(name).engine).session()) as session:
         return judge_source(runtime, name, session, checks)
 
@@ -29,7 +29,7 @@ def check_source(runtime: Runtime, name: str, checks: Container[str] | None = No
 def judge_source(
     runtime: Runtime, name: str, session: EngineSession, checks: Container[str] | None = None
 ) -> tuple[CheckResult, ...]:
-    """Judge it in a session that is open."""
+    """Judge a gated source as ``check_source`` does, in an open session."""
     joint = runtime.assembly.source(name)
     with session.views():
         session.register(name, source_frame(runtime, joint, session))
@@ -40,15 +40,15 @@ def judge_source(
 def check_published(
     runtime: Runtime, name: str, checks: Container[str] | None = None, version: Published | None = None
 ) -> tuple[CheckResult, ...]:
-    """Judge what is published of a joint (default: now) by those of its checks (default: all), writing nothing.
+    """Judge a published ``version`` (default: the current one) of a joint by ``checks`` (default: all).
 
-    Where a batch is only a part of the table it is gone, and so are its assertions. Raises RVT-401 where nothing is
-    published.
+    Nothing is written. If a batch is only a part of the table, it cannot be told from the other rows any more, so
+    assertions are left out. Raises RVT-401 if nothing is published.
     """
     joint, target = runtime.assembly.computed(name), runtime.assembly.target(name)
     has_batch = target is not None and target.is_its_batch
-    there = [check for check in joint.checks if has_batch or check.phase == AUDIT]
-    wanted = [check for check in there if checks is None or check.name in checks]
+    possible = [check for check in joint.checks if has_batch or check.phase == AUDIT]
+    wanted = [check for check in possible if checks is None or check.name in checks]
     if not wanted:
         return ()
     with closing(runtime.engine(joint.engine).session()) as session:
@@ -59,8 +59,8 @@ def check_published(
 
 
 def check_staged(run: ThisRun, joint: ComputedJoint, batch: StoredRows, whole: StoredRows) -> tuple[CheckResult, ...]:
-    """Judge the rows that a joint computed by its assertions, and what is to be published by its audits."""
-    if batch is whole:  # so one pass is enough
+    """Judge the batch by the joint's assertions, and all rows to be published by its audits."""
+    if batch is whole:  # one pass is enough for both
         return _judge_stored(run, joint, joint.checks, whole)
     assertions = tuple(check for check in joint.checks if check.phase == ASSERTION)
     audits = tuple(check for check in joint.checks if check.phase == AUDIT)
@@ -82,14 +82,14 @@ def _judge_stored(
 
 
 def _shown(joint: CompiledJoint, results: tuple[CheckResult, ...]) -> tuple[CheckResult, ...]:
-    """The verdicts without what may quote a row, where the joint keeps values of rows to itself."""
+    """Return the results; with ``row_values: false``, without error texts that may quote values of rows."""
     if joint.row_values:
         return results
-    return tuple(replace(one, error=one.error and text_without_values(one.error)) for one in results)
+    return tuple(replace(result, error=result.error and text_without_values(result.error)) for result in results)
 
 
 def _others(
     runtime: Runtime, joint: CompiledJoint, session: EngineSession, given: Mapping[str, MaterializedRef]
 ) -> Callable[[str], Frame]:
-    """The rows of the joints that the checks of ``joint`` read besides those they judge."""
+    """Return a function that gives the rows of another joint, which the checks of ``joint`` read."""
     return lambda name: crossed(runtime, given.get(name) or reference(runtime, name), joint.group).frame_in(session)

@@ -1,4 +1,4 @@
-"""The gate: a joint's checks on one relation, those that aggregates count in one pass. Nothing is parsed here."""
+"""The evaluation of a joint's checks on one relation, with all aggregates in one query. Nothing is parsed here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rivet_dagster.model.storage import Statistics
 
 
 def proven(joint: str, checks: Sequence[CompiledCheck], known: Statistics) -> tuple[CheckResult, ...] | None:
-    """The verdicts where storage's statistics prove that all ``checks`` pass; None where rows must be read."""
+    """Return the results if storage's statistics prove that all ``checks`` pass; None if rows must be read."""
     if any(proven_violations(check.queries.proof, known) != 0 for check in checks):
         return None
     return tuple(_result(joint, check, 0) for check in checks)
@@ -29,11 +29,11 @@ def judge(
     known: Statistics | None,
     other: Callable[[str], Frame],
 ) -> tuple[CheckResult, ...]:
-    """The verdict of each check, in order, on the relation registered in ``session`` under the joint's name.
+    """Return the result of each check, in order, on the relation registered in ``session`` under the joint's name.
 
-    What ``known``, storage's statistics of the relation, proves is not scanned; ``other`` gives the rows of the other
-    joints that checks read. None hides another: where the one pass fails, each of its checks runs by itself, and only
-    those that cannot run have failed.
+    Checks that ``known``, storage's statistics of the relation, decides are not run; ``other`` gives the rows of other
+    joints that checks read. No check hides another: if the query that they share fails, each check runs by itself, and
+    only those that cannot run count as failed.
     """
     gate = _Gate(joint, session, other)
     proofs = {c.name: proven_violations(c.queries.proof, known) if known is not None else None for c in checks}
@@ -48,7 +48,7 @@ def judge(
 
 
 class _Gate:
-    """What judging the checks of one joint needs."""
+    """The evaluation of the checks of one joint in a session."""
 
     def __init__(self, joint: str, session: EngineSession, other: Callable[[str], Frame]) -> None:
         self._joint = joint
@@ -56,11 +56,11 @@ class _Gate:
         self._other = other
 
     def in_one_pass(self, checks: Sequence[CompiledCheck]) -> dict[str, CheckResult]:
-        """The verdicts by name; none where the pass cannot run."""
+        """Return the results of checks that share one query, by name; none if that query fails."""
         if not checks:
             return {}
         clock = _Clock()
-        aggregates = {check.name: found for check in checks if (found := _aggregate(check)) is not None}
+        aggregates = {check.name: aggregate for check in checks if (aggregate := _aggregate(check)) is not None}
         query = one_pass(f"`{self._joint}`", aggregates.values())
         try:
             row = self._session.rows(query.sql, query.parameters)[0]
@@ -71,15 +71,15 @@ class _Gate:
         return {check.name: self.with_samples(check, counts[check.name], seconds) for check in checks}
 
     def by_itself(self, check: CompiledCheck) -> CheckResult:
-        """The verdict of a query of its own."""
+        """Return the result of a check that has a query of its own."""
         clock = _Clock()
         try:
             for name in check.reads:
                 self._session.register(name, self._other(name))
             match check.queries.counting:
                 case ByColumns(expected=expected):
-                    found = self._session.columns(self._session.query(check.queries.shown))
-                    differing = columns_that_differ(expected, found)
+                    actual = self._session.columns(self._session.query(check.queries.shown))
+                    differing = columns_that_differ(expected, actual)
                     result = _result(self._joint, check, len(differing), clock.seconds)
                     return replace(result, samples=differing[: check.samples])
                 case InOnePass() as aggregate:
@@ -93,7 +93,7 @@ class _Gate:
         return self.with_samples(check, int(row[answer]), clock.seconds)
 
     def with_samples(self, check: CompiledCheck, violations: int, seconds: float = 0.0) -> CheckResult:
-        """The verdict, with some of the violating rows where there are any."""
+        """Return the result, with samples of the violating rows if there are any."""
         result = _result(self._joint, check, violations, seconds)
         query = check.queries.samples
         if not violations or query is None:
@@ -108,7 +108,7 @@ class _Gate:
 
 
 class _Clock:
-    """The seconds since it was made."""
+    """The seconds since it was created."""
 
     def __init__(self) -> None:
         self._started = time.perf_counter()

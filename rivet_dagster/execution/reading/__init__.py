@@ -1,1 +1,1 @@
-"""How a run reads: inputs as handles on rows, the text that it asks, watermarks, and the files of landing zones."""
+"""How a run reads: handles on inputs, rendered queries, watermarks, and the new files of landing zones."""

@@ -1,4 +1,4 @@
-"""How the rows of any joint are read: stored ones from their version, all others as their query over today's data."""
+"""How the rows of a joint are read: stored joints from their published version, others by running their query."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ OF_THE_ENGINE = frozenset({"RVT-502", "RVT-506"})
 
 
 def reference(runtime: Runtime, name: str, window: Window | None = None) -> MaterializedRef:
-    """A lazy handle on the joint's rows, those in ``window`` alone where it says which of them these are.
+    """Return a lazy handle on the joint's rows; if the joint has the partitions of ``window``, only on those.
 
-    What is not there is missed when it is used (RVT-401, RVT-403).
+    Missing data is reported when the handle is used (RVT-401, RVT-403).
     """
     joint = runtime.assembly.joint(name)
     if not isinstance(joint, SourceJoint) and runtime.assembly.target(name) is None:
@@ -41,7 +41,7 @@ def reference(runtime: Runtime, name: str, window: Window | None = None) -> Mate
 
 
 def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> MaterializedRef:
-    """All rows of the joint; of an external asset only those of partitions that it has in common with ``window``."""
+    """Return a handle on all rows of the joint, or on those partitions of an external asset that are in ``window``."""
     engine = runtime.engine(joint.engine)
     if isinstance(joint, SourceJoint):
         return MaterializedRef(
@@ -53,12 +53,12 @@ def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> Mat
     target = runtime.assembly.target(joint.name)
     published = runtime.target_catalog(target.catalog).current(target.table) if target is not None else None
     if published is None:
-        return MaterializedRef(joint.name, engine.session, lambda session: _not_there(joint.name, target))
+        return MaterializedRef(joint.name, engine.session, lambda session: _refuse_missing(joint.name, target))
     return published_reference(runtime, joint.name, published)
 
 
 def published_reference(runtime: Runtime, name: str, published: Published) -> MaterializedRef:
-    """A handle on one published version of the joint's table."""
+    """Return a handle on one published version of the joint's table."""
     relation = runtime.target_catalog(published.catalog).read(published)
     position = version_position(published)
     return MaterializedRef(
@@ -72,26 +72,27 @@ def published_reference(runtime: Runtime, name: str, published: Published) -> Ma
 
 
 def version_position(*published: Published) -> VersionPosition:
-    """The position of those who read these versions, of one catalog."""
+    """Return the position of an input that consists of these versions, all of one catalog."""
     versions = {version.table: version.version for version in published}
     return VersionPosition(published[0].catalog, versions, published[0].environment)
 
 
 def source_position(runtime: Runtime, joint: SourceJoint, window: Window | None = None) -> Position:
-    """Where the data of a source stands now; unknown where nobody can tell without an engine."""
+    """Return the current position of a source; unknown if only an engine could determine it."""
     try:
         if joint.catalog == DAGSTER:
             own = window if joint.partitions is None else None
             return version_position(*runtime.external_assets.read(joint.table, own))
         return FilesPosition(data_version(runtime, joint))
     except RivetError:
-        return UnknownPosition()  # reading it tells what is wrong, if anything
+        return UnknownPosition()  # reading the source reports the error, if there is one
 
 
 def source_frame(runtime: Runtime, joint: SourceJoint, session: EngineSession, window: Window | None = None) -> Frame:
-    """The source's rows, in place, with its inline transforms; of a landing zone those of all files.
+    """Return the source's rows, read in place with its inline transforms; of a landing zone those of all files.
 
-    Of an external asset with the partitions of ``window`` only these, unless the source has partitions of its own.
+    Of an external asset that has the partitions of ``window``, only those are read, unless the source has partitions of
+    its own.
     """
     try:
         if joint.catalog == DAGSTER:
@@ -107,7 +108,7 @@ def source_frame(runtime: Runtime, joint: SourceJoint, session: EngineSession, w
 
 
 def data_version(runtime: Runtime, joint: SourceJoint) -> str:
-    """A short text that changes when the source's data does; no engine takes part. Raises RVT-403."""
+    """Return a short text that changes when the source's data changes. It takes no engine. Raises RVT-403."""
     try:
         if joint.catalog == DAGSTER:
             return runtime.external_assets.data_version(joint.table, joint.options)
@@ -121,22 +122,22 @@ def data_version(runtime: Runtime, joint: SourceJoint) -> str:
 def inputs(
     runtime: Runtime, group: str, names: Iterable[str], given: Mapping[str, MaterializedRef], window: Window | None
 ) -> dict[str, MaterializedRef]:
-    """Handles for ``group`` on joints of others, on their rows in ``window`` alone.
+    """Return handles for ``group`` on joints of other groups, on their rows in ``window`` alone.
 
-    What ``given`` lacks is read from storage.
+    Joints that are not in ``given`` are read from storage.
     """
     joints = [runtime.assembly.joint(name) for name in names]
-    found = {j.name: within(given.get(j.name) or _whole(runtime, j, window), j, window) for j in joints}
-    return {name: crossed(runtime, ref, group) for name, ref in found.items()}
+    refs = {j.name: within(given.get(j.name) or _whole(runtime, j, window), j, window) for j in joints}
+    return {name: crossed(runtime, ref, group) for name, ref in refs.items()}
 
 
 def crossed(runtime: Runtime, ref: MaterializedRef, group: str) -> MaterializedRef:
-    """The handle on rows as the plan has them cross to ``group``."""
+    """Return the handle as ``group`` reads it by the plan: from storage, or as Arrow rows of this process."""
     return ref.passed_as_arrow() if runtime.passes_arrow(ref.joint, group) else ref
 
 
 def positions(refs: Mapping[str, MaterializedRef]) -> dict[str, Position]:
-    """Where each of the inputs stands now, before it is read, of those that can tell."""
+    """Return the current position of each input, before it is read."""
     return {name: ref.position() for name, ref in refs.items()}
 
 
@@ -148,10 +149,10 @@ def frames(
     window: Window | None = None,
     read: dict[str, Position] | None = None,
 ) -> list[Frame]:
-    """The lazy frames of the queries; the views they need are registered in ``session``.
+    """Return the lazy frames of the queries, and register the views that they need in ``session``.
 
-    ``given`` are handles on joints outside the group; ``window`` is what a run of partitions covers. ``read`` takes up
-    where each of them stood.
+    ``given`` are handles on joints outside of the group; ``window`` holds the partitions that the run covers. The
+    positions of all inputs are added to ``read``.
     """
     values = bound(runtime.assembly, rendered.of_partitions, window)
     outside = sorted({name for query in rendered.queries for name in query.inputs})
@@ -162,31 +163,32 @@ def frames(
         session.register(name, ref.frame_in(session))
     for name, published in rendered.targets.items():
         session.register(name, session.load(runtime.target_catalog(published.catalog).read(published)))
-    found = []
+    results = []
     for query in rendered.queries:
         try:
-            found.append(session.query(query.sql, {**values, **rendered.parameters}))
+            results.append(session.query(query.sql, {**values, **rendered.parameters}))
         except RivetError as error:
             raise at_line(error, query, runtime.assembly) from error.__cause__
-    return found
+    return results
 
 
 def at_line(error: RivetError, query: FusedQuery, assembly: CompiledAssembly) -> RivetError:
-    """An error whose line counts in the text of ``query``, at the joint and the line of the file that it means."""
+    """Return an error whose line is one of the text of ``query``, at the joint and the line in the joint's file."""
     first = error.diagnostics[0]
-    place = locate(query.ctes, first.line) if first.joint is None and first.line is not None else None
-    if place is None:
+    location = locate(query.ctes, first.line) if first.joint is None and first.line is not None else None
+    if location is None:
         return at_joint(error, assembly.joint(query.result))
-    joint = assembly.joint(place[0])
-    text = joint.sql_line if isinstance(joint, QueryJoint) else None
-    line = text + place[1] - 1 if text is not None else joint.line
+    name, line_of_text = location
+    joint = assembly.joint(name)
+    first_line = joint.sql_line if isinstance(joint, QueryJoint) else None
+    line = first_line + line_of_text - 1 if first_line is not None else joint.line
     return RivetError(
         first.code, first.message, joint=joint.name, file=joint.file, line=line, remediation=first.remediation
     )
 
 
 def at_joint(error: RivetError, joint: CompiledJoint) -> RivetError:
-    """The same error with the joint and its place in it; an engine that does not start is no joint's fault."""
+    """Return the error with the joint, its file and line, unless it is an error of the engine or the configuration."""
     first = error.diagnostics[0]
     if first.joint is not None or first.code in OF_THE_ENGINE or is_configuration(first.code):
         return error
@@ -196,7 +198,7 @@ def at_joint(error: RivetError, joint: CompiledJoint) -> RivetError:
 
 
 def source_files(runtime: Runtime, joint: SourceJoint) -> tuple[LandedFile, ...]:
-    """The files that the source is read from now; no engine takes part. Raises RVT-321, RVT-403."""
+    """Return the current files of the source. It takes no engine. Raises RVT-321, RVT-403."""
     with placed(joint):
         if joint.landing:
             return landing_zone(runtime, joint).files()
@@ -205,7 +207,7 @@ def source_files(runtime: Runtime, joint: SourceJoint) -> tuple[LandedFile, ...]
 
 @contextmanager
 def placed(joint: CompiledJoint) -> Iterator[None]:
-    """What the block raises without a place of its own is raised at the joint."""
+    """Add the joint, its file and line to RivetErrors of the block that name no joint."""
     try:
         yield
     except RivetError as error:
@@ -217,7 +219,7 @@ def _view(runtime: Runtime, joint: CompiledJoint, session: EngineSession, window
     return frames(runtime, render_whole(group, joint.name), session, {}, window)[0]
 
 
-def _not_there(name: str, target: Target | None) -> Frame:
+def _refuse_missing(name: str, target: Target | None) -> Frame:
     why = "has never been materialized"
     if target is not None and target.retention == "run":
         why += ", or has been evicted after its last reader (`retention: run`)"

@@ -1,4 +1,4 @@
-"""Landing zones outside of a publishing run: who has read what of them, and all files that are there."""
+"""Landing zones: the files that each reader has consumed, and all current files."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rivet_dagster.model.relations import Files
 from rivet_dagster.model.storage import Published
 
 NOTHING_CONSUMED = ConsumedFiles()
-"""What a table has consumed that has never been published."""
+"""The consumed files of a table that has never been published."""
 
 
 def landing_zone(runtime: Runtime, source: SourceJoint) -> LandingZone:
-    """The zone of a source that is one."""
+    """Return the landing zone of a source that is declared as one."""
     return capable(runtime.catalog(source.catalog), HasLandingZones).landing_zone(source.table, source.options)
 
 
 def all_files(runtime: Runtime, source: SourceJoint) -> Files:
-    """All files that are there now, read or not; no rows of the columns last read where there is none.
+    """Return all current files, consumed or not; if there are none, a relation with the last known columns and no rows.
 
     Raises RVT-321, RVT-403.
     """
@@ -40,32 +40,32 @@ def all_files(runtime: Runtime, source: SourceJoint) -> Files:
 
 
 def version_of(files: Sequence[LandedFile]) -> str:
-    """A short text that changes when a file comes, goes or is written again."""
+    """Return a short text that changes when a file is added, removed or written again."""
     return hashlib.sha256(repr(files).encode()).hexdigest()[:16]
 
 
 def landing_sources(assembly: CompiledAssembly, group: FusedGroup) -> list[SourceJoint]:
-    """The landing zones that the group's query reads, by name."""
+    """Return the landing zones that the group's query reads, ordered by name."""
     upstream = {name for joint in group.joints for name in assembly.joint(joint).upstream}
     read = [assembly.joint(name) for name in sorted(upstream)]
     return [joint for joint in read if isinstance(joint, SourceJoint) and joint.landing is not None]
 
 
 def consumed(runtime: Runtime, source: SourceJoint) -> list[ConsumedFiles]:
-    """What each of the readers has consumed, as its published version tells."""
+    """Return for each reader the files that its published version has consumed."""
     exits = {runtime.assembly.joint(reader).group for reader in runtime.assembly.consumers(source.name)}
     versions = [last_version(runtime, runtime.assembly.joint(name)) for name in sorted(exits)]
     return [version.landed.get(source.name, NOTHING_CONSUMED) if version else NOTHING_CONSUMED for version in versions]
 
 
 def last_version(runtime: Runtime, joint: CompiledJoint) -> Published | None:
-    """What is published of a stored joint."""
+    """Return the published version of a joint; None if it is not stored or not published."""
     target = runtime.assembly.target(joint.name)
     return runtime.target_catalog(target.catalog).current(target.table) if target is not None else None
 
 
 def with_schema(relation: Files, schema: str | None, source: SourceJoint) -> Files:
-    """The relation with that option. Raises RVT-403 where there is no ``schema``."""
+    """Return the relation with the option ``schema``. Raises RVT-403 if it is None."""
     if schema is None:
         message = f"{source.catalog}.{source.table} holds no file, and nothing tells its columns yet"
         remedy = "Give the source's `options` a `schema`, or let the first file come."

@@ -1,4 +1,4 @@
-"""The new files of the landing zones that a group reads: listed once, read, and told for the version's record."""
+"""The new files of the landing zones that a group reads, listed once for reading them and for the version's record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from rivet_dagster.model.storage import Projection
 
 @dataclass
 class NewFiles:
-    """The files of one zone that a reader reads in one attempt; ``schema`` is known when they have been looked into."""
+    """The new files of one landing zone in one attempt of a run, and the ``earlier`` ones, which are already consumed.
+
+    ``schema`` is that of the last run until the new files have been read.
+    """
 
     runtime: Runtime
     source: SourceJoint
@@ -33,11 +36,11 @@ class NewFiles:
     schema: str | None
 
     def ref(self) -> MaterializedRef:
-        """A handle on their rows."""
+        """Return a handle on the rows of the new files."""
         return MaterializedRef(self.source.name, self.runtime.engine(self.source.engine).session, self._frame)
 
     def consumed(self) -> ConsumedFiles:
-        """What there is to remember of them."""
+        """Return the consumed files to record in the version."""
         return ConsumedFiles(self.files, self.earlier, self.schema)
 
     def _frame(self, session: EngineSession) -> Frame:
@@ -46,37 +49,39 @@ class NewFiles:
             zone = landing_zone(self.runtime, source)
             relation = zone.relation(self.files)
             if relation.schema is None:
-                # A zone where all is read tells its columns yet; one where nothing is left told them last time.
-                self.schema = self._seen(session, self.files) or self.schema or self._seen(session, self.earlier)
+                # Without new files, use the schema of the last run, else that of files that are already consumed.
+                self.schema = (
+                    self._schema_of(session, self.files) or self.schema or self._schema_of(session, self.earlier)
+                )
                 relation = with_schema(relation, self.schema, source)
             return session.load(relation, Projection(source.columns, source.filter, source.limit))
 
-    def _seen(self, session: EngineSession, files: Sequence[LandedFile]) -> str | None:
-        """The schema of ``files``; None without any, and where they are so empty that they have no columns."""
+    def _schema_of(self, session: EngineSession, files: Sequence[LandedFile]) -> str | None:
+        """Return the schema of ``files``; None without files, or if they are empty and have no columns."""
         frame = session.load(landing_zone(self.runtime, self.source).relation(files)) if files else None
         return session.schema(frame) if frame is not None and session.columns(frame) else None
 
 
 def new_files(runtime: Runtime, group: FusedGroup) -> list[NewFiles]:
-    """What has come to each landing zone of the group since its published version was made.
+    """Return the files that were added to each landing zone of the group since its published version was made.
 
     Raises RVT-321, RVT-403.
     """
     sources = landing_sources(runtime.assembly, group)
-    # Where another version than the staged one's base is read here, that one will not be published.
+    # If another run has published since the staged version was begun, the staged version will not be published.
     last = last_version(runtime, runtime.assembly.joint(group.exit)) if sources else None
     landed = last.landed if last else {}
     return [_new_files(runtime, source, landed.get(source.name, NOTHING_CONSUMED)) for source in sources]
 
 
-def refs(found: Sequence[NewFiles]) -> dict[str, MaterializedRef]:
-    """Handles on the rows of the new files, by source."""
-    return {one.source.name: one.ref() for one in found}
+def refs(zones: Sequence[NewFiles]) -> dict[str, MaterializedRef]:
+    """Return handles on the rows of the new files, by source."""
+    return {zone.source.name: zone.ref() for zone in zones}
 
 
-def consumed_files(found: Sequence[NewFiles]) -> Mapping[str, ConsumedFiles]:
-    """The record of a version that was made of them, by source."""
-    return {one.source.name: one.consumed() for one in found}
+def consumed_files(zones: Sequence[NewFiles]) -> Mapping[str, ConsumedFiles]:
+    """Return the consumed files to record in a version that was made of the new files, by source."""
+    return {zone.source.name: zone.consumed() for zone in zones}
 
 
 def _new_files(runtime: Runtime, source: SourceJoint, last: ConsumedFiles) -> NewFiles:

@@ -1,4 +1,4 @@
-"""MaterializedRef: the only thing that passes from joint to joint."""
+"""MaterializedRef: the handle by which a joint reads the rows of another."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class MaterializedRef:
-    """A handle on a joint's rows; what lies behind it is nobody's business.
+    """A lazy handle on a joint's rows, however and wherever they are stored.
 
-    Nothing is read before one of its methods is called, and calling one again gives the same rows.
+    Nothing is read before one of its methods is called, and calling a method again gives the same rows.
     """
 
     def __init__(
@@ -38,16 +38,16 @@ class MaterializedRef:
         self._stored = stored
         self._rows = rows
         self.position = position
-        """Says where the rows stand now that are read next."""
+        """Returns the current position of the rows, before they are read."""
         self._session: EngineSession | None = None
         self._frame: Frame | None = None
         self._closed = False
 
     def to_arrow(self) -> pa.Table:
-        """All rows in this process's memory. Raises RVT-401 where they are gone, RVT-503 where the query fails."""
+        """Return all rows in this process's memory. Raises RVT-401 if they are gone, RVT-503 if the query fails."""
         self._check_open()
         if parquet_rows.needs_no_engine(self._stored):
-            with _there(self.joint):
+            with _evicted_as_error(self.joint):
                 return parquet_rows.table(self._stored)
         with self._frame_in_a_session() as (session, frame):
             return session.to_arrow(frame)
@@ -55,7 +55,7 @@ class MaterializedRef:
     def to_spark(self) -> Any:
         """Return the rows as a lazy frame of the joint's engine: a Spark DataFrame. Raises RVT-401, RVT-503.
 
-        The session that it belongs to lives as long as the handle.
+        Its session stays open as long as the handle is used.
         """
         self._check_open()
         if self._session is None:
@@ -65,13 +65,13 @@ class MaterializedRef:
         return self._frame
 
     def to_arrow_batches(self) -> pa.RecordBatchReader:
-        """All rows batch by batch, a few of them in this process's memory at a time: an iterator of RecordBatch.
+        """Return all rows batch by batch, a few of them in this process's memory at a time: an iterator of RecordBatch.
 
         Raises RVT-401; reading raises RVT-503.
         """
         self._check_open()
         if parquet_rows.needs_no_engine(self._stored):
-            with _there(self.joint):
+            with _evicted_as_error(self.joint):
                 return parquet_rows.batches(self._stored)
         if self._session is not None:
             return self._session.batches(self.to_spark())
@@ -79,39 +79,39 @@ class MaterializedRef:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns' names and Arrow types; stored rows are not read for it."""
+        """The names and Arrow types of the columns, for which stored rows are not read."""
         self._check_open()
         if parquet_rows.needs_no_engine(self._stored):
-            with _there(self.joint):
+            with _evicted_as_error(self.joint):
                 return parquet_rows.schema(self._stored)
         return self._ask("SELECT * FROM {rows} LIMIT 0").schema
 
     @property
     def row_count(self) -> int:
-        """How many rows there are: known for stored rows, counted by the engine for others."""
+        """The number of rows: known for stored rows, counted by the engine for others."""
         self._check_open()
         if self._rows is None:
             self._rows = self._ask("SELECT count(*) AS n FROM {rows}")["n"][0].as_py()
         return self._rows
 
     def stored_rows(self) -> pa.RecordBatchReader | None:
-        """All rows, batch by batch, where this process can read them by itself; None where it takes an engine.
+        """Return all rows, batch by batch, if this process can read them without an engine, else None.
 
         Raises RVT-401.
         """
         self._check_open()
         if not parquet_rows.needs_no_engine(self._stored):
             return None
-        with _there(self.joint):
+        with _evicted_as_error(self.joint):
             return parquet_rows.batches(self._stored)
 
     def frame_in(self, session: EngineSession) -> Frame:
-        """The rows as a frame that queries of ``session`` can use."""
+        """Return the rows as a frame that queries of ``session`` can use."""
         self._check_open()
         return self._make_frame(session)
 
     def bound_to(self, session: EngineSession) -> MaterializedRef:
-        """The same rows in a session that somebody else closes: frames made of them belong to that session."""
+        """Return a handle whose frames belong to ``session``, which the caller closes."""
         handle = MaterializedRef(
             self.joint,
             lambda: session,
@@ -124,7 +124,7 @@ class MaterializedRef:
         return handle
 
     def with_rows(self, change: Callable[[EngineSession, Frame], Frame]) -> MaterializedRef:
-        """A handle on other rows, which ``change`` makes of these."""
+        """Return a handle on the rows that ``change`` derives from these."""
         return MaterializedRef(
             self.joint,
             self._open_session,
@@ -133,7 +133,7 @@ class MaterializedRef:
         )
 
     def passed_as_arrow(self) -> MaterializedRef:
-        """A handle on the same rows whose frames take them from this process, batch by batch, not from storage."""
+        """Return a handle on the same rows, whose frames read them batch by batch through this process."""
 
         def load(session: EngineSession) -> Frame:
             first = [self.to_arrow_batches()]
@@ -148,7 +148,7 @@ class MaterializedRef:
         )
 
     def end(self) -> None:
-        """End the handle: whoever kept it gets RVT-401. Frames that were made of it stay."""
+        """End the handle: using it raises RVT-401 from now on. Frames that were made of it stay valid."""
         self._closed = True
         self._frame = None
         self._session = None
@@ -157,7 +157,7 @@ class MaterializedRef:
         return f"MaterializedRef({self.joint!r})"
 
     def _batches_of_a_session(self) -> pa.RecordBatchReader:
-        """The rows from a session of their own, which ends with them."""
+        """Return the rows from a session of their own, which is closed after the last batch."""
         import pyarrow as pa
 
         session = self._open_session()
@@ -198,7 +198,7 @@ class MaterializedRef:
 
 
 @contextmanager
-def _there(joint: str) -> Iterator[None]:
+def _evicted_as_error(joint: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Which text of each template a run asks, and what it gives the query to bind and to read."""
+"""The queries of a run: the text of each template, and the parameters and views that they need."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from rivet_dagster.sql.target import RUN_STARTED_AT, target_view, watermark_of
 
 @dataclass(frozen=True)
 class Rendered:
-    """The queries whose union by name is one joint of a ``group``, and what they need of a run.
+    """The queries whose union by name is one joint of a ``group``, and what they need from a run.
 
-    ``parameters`` are values by name; ``of_partitions`` names the parameters, by joint, that take theirs from the run's
-    partitions. ``targets`` are the published versions that the queries name besides the joints.
+    ``parameters`` are values by name; ``of_partitions`` names the parameters, by joint, whose values depend on the
+    run's partitions. ``targets`` are the published versions that the queries read besides the joints, by view.
     """
 
     group: str
@@ -35,42 +35,42 @@ class Rendered:
 def render_for_run(
     runtime: Runtime, group: FusedGroup, exit_name: str, started: datetime, session: EngineSession
 ) -> Rendered:
-    """Return what a run that began at ``started`` asks.
+    """Return the queries of a run that began at ``started``.
 
-    A template is incremental where its sink has been published, and has a watermark if the template uses one.
-    ``session`` finds watermarks that storage does not tell. Raises RVT-511.
+    A template is rendered incrementally if its sink has been published, and has a watermark if the template uses one.
+    ``session`` computes watermarks that storage's statistics do not hold. Raises RVT-511.
     """
     query = _query(group, exit_name)
     parameters: dict[str, Any] = {}
     targets: dict[str, Published] = {}
     incremental = set()
     for cte in query.ctes:
-        later = cte.incremental
-        if later is None:
+        variant = cte.incremental
+        if variant is None:
             continue
-        target = runtime.assembly.target(later.sink)
+        target = runtime.assembly.target(variant.sink)
         published = runtime.target_catalog(target.catalog).current(target.table) if target is not None else None
         if target is None or published is None:
             continue
-        if later.watermark:
-            sink = runtime.assembly.computed(later.sink)
+        if variant.watermark:
+            sink = runtime.assembly.computed(variant.sink)
             value = watermark(runtime, sink, target.watermark, published, session)
             if value is None:
                 continue
-            parameters[watermark_of(later.sink)] = value
-        if later.this:
-            targets[target_view(later.sink)] = published
+            parameters[watermark_of(variant.sink)] = value
+        if variant.this:
+            targets[target_view(variant.sink)] = published
         incremental.add(cte.joint)
     return _rendered(group, query, started, incremental, parameters, targets)
 
 
 def render_whole(group: FusedGroup, exit_name: str, started: datetime | None = None) -> Rendered:
-    """Return what a first run asks; by default one that begins now."""
+    """Return the queries of a first run, which reads everything; ``started`` is now by default."""
     return _rendered(group, _query(group, exit_name), started or datetime.now(UTC))
 
 
 def _query(group: FusedGroup, exit_name: str) -> GroupQuery:
-    """Return what computes a joint of the group; there is nothing to ask for what a Python function gives."""
+    """Return the query that computes a joint of the group; an empty one for a Python joint."""
     query = group.query or GroupQuery((), ())
     return query if exit_name == group.exit else query.of(exit_name)
 

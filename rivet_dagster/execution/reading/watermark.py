@@ -1,4 +1,4 @@
-"""The watermark of a sink: the greatest value of a column of its published rows, or what a person set in its place."""
+"""The watermark of a sink: the maximum of a column of its published rows, or the value that a person set instead."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def watermark(
     published: Published,
     session: EngineSession,
 ) -> Typed | None:
-    """Return the value after which a run reads; None where it reads everything. Raises RVT-511.
+    """Return the watermark after which rows are read; None if all rows are to be read. Raises RVT-511.
 
-    An override counts as it is; the greatest value of the target goes back by the declared ``lookback``.
+    A value that a person set is used as it is; the maximum of the target is moved back by the declared ``lookback``.
     """
     column, type_ = watermark_column(sink, declared, published)
     catalog = runtime.catalog(published.catalog)
@@ -39,22 +39,22 @@ def watermark(
 
 
 def watermark_column(sink: ComputedJoint, declared: WatermarkColumn | None, published: Published) -> tuple[str, str]:
-    """Return the watermark column's name and type as the published rows have them. Raises RVT-511."""
+    """Return the name and type of the watermark column in the published rows. Raises RVT-511."""
     if declared is None:
         raise wrong_watermark(sink, "it has no `watermark_column`")
     wanted = declared.column
     columns = {name.lower(): (name, type_) for name, type_ in published.statistics.columns}
-    found = columns.get(wanted.lower())
-    if found is None:
+    column = columns.get(wanted.lower())
+    if column is None:
         names = [name for name, _ in columns.values()]
         raise wrong_watermark(sink, f"the target has no column '{wanted}'{nearest(wanted, names)}")
-    if not is_watermark_type(found[1]):
-        raise wrong_watermark(sink, f"the column '{wanted}' is of type {found[1]}, which no watermark can have")
-    return found
+    if not is_watermark_type(column[1]):
+        raise wrong_watermark(sink, f"the column '{wanted}' is of type {column[1]}, which no watermark can have")
+    return column
 
 
 def wrong_watermark(sink: ComputedJoint, message: str, remediation: str | None = None) -> RivetError:
-    """RVT-511 at the sink."""
+    """Return RVT-511 at the sink."""
     return RivetError("RVT-511", message, joint=sink.name, file=sink.file, line=sink.line, remediation=remediation)
 
 
@@ -64,13 +64,13 @@ def _greatest(
     catalog = runtime.target_catalog(published.catalog)
     statistics = catalog.statistics(published)
     if statistics.tells_max(column):
-        found: Value | None = statistics.values[column.lower()].max
-        return found
+        greatest: Value | None = statistics.values[column.lower()].max
+        return greatest
     view = target_view(sink.name)
     session.register(view, session.load(catalog.read(published)))
     (row,) = session.rows(greatest_query(view, column))
-    found = row["greatest"]
-    return found
+    greatest = row["greatest"]
+    return greatest
 
 
 def _moved_back(value: Value, type_: str, lookback: str | float, sink: ComputedJoint) -> Value:

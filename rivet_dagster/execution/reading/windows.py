@@ -1,4 +1,4 @@
-"""What a window of partitions means for reading: the rows within it, and the values of an author's parameters."""
+"""A window of partitions when reading: the rows in it, and the values of the partition parameters of queries."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rivet_dagster.sql.target import parameter
 
 
 def within(ref: MaterializedRef, joint: CompiledJoint, window: Window | None) -> MaterializedRef:
-    """A handle on the rows of ``joint`` that lie in ``window``; on all of them where it does not say which.
+    """Return a handle on the rows of ``joint`` that lie in ``window``; on all rows if it has other or no partitions.
 
-    The frame raises RVT-322 where the joint's partition column is missing or tells no partition.
+    The frame raises RVT-322 if the joint's partition column is missing or has a type without partitions.
     """
     partitions = joint.partitions
     if window is None or partitions is None or not partitions.chosen_by(window.partitions):
@@ -39,9 +39,9 @@ def within(ref: MaterializedRef, joint: CompiledJoint, window: Window | None) ->
 def bound(
     assembly: CompiledAssembly, needed: Mapping[str, tuple[str, ...]], window: Window | None
 ) -> Mapping[str, Any]:
-    """The values of the parameters of partitions; ``needed`` names those that the query uses, by joint.
+    """Return the values of the partition parameters; ``needed`` names those that the query uses, by joint.
 
-    Raises RVT-323 where there is no window to take them from.
+    Raises RVT-323 if they are needed and there is no window.
     """
     if window is not None:
         return window.parameters

@@ -1,1 +1,1 @@
-"""How a run writes: a joint's rows, a table's new version, and what other Dagster assets return."""
+"""How a run writes: a joint's rows, a table's new version, and the values of external assets."""

@@ -1,4 +1,4 @@
-"""The rows that other Dagster assets return: stored by the same steps as those of joints, and read again."""
+"""Storing the values of external assets as tables, by the same steps as those of joints, and reading them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def store_external_asset(
 ) -> Published:
     """Store the rows of ``value`` as the asset ``path``, or one partition of it, once for each ``identity``.
 
-    No engine takes part unless the rows, or their types, are its own. Whatever goes wrong leaves what was there before.
-    Raises RVT-505 for what is no rows, and RivetErrors of storage and engine.
+    No engine is used unless the value is a frame of an engine, or has types that only an engine can store. If it fails,
+    what was stored before stays. Raises RVT-505 for a value without rows, and RivetErrors of storage and engine.
     """
     catalog, table = runtime.target_catalog(runtime.assembly.workspace), external_table(path, part)
     published = catalog.published_by(table, identity) or _published(runtime, catalog, table, value, identity)
@@ -46,7 +46,7 @@ def store_external_asset(
 def external_reference(
     runtime: Runtime, path: Sequence[str], keys: Collection[str] | None = None, all_of_them: bool = True
 ) -> MaterializedRef:
-    """Return a handle on the rows of an external asset, or of these partitions of it. Raises RVT-401, RVT-411."""
+    """Return a handle on the rows of an external asset, or of its partitions ``keys``. Raises RVT-401, RVT-411."""
     stored = runtime.external_assets
     versions = stored.whole(path) if keys is None else stored.partitions(path, keys, all_of_them=all_of_them)
     rows = sum(version.statistics.rows for version in versions)
@@ -64,7 +64,7 @@ def _published(
             if error.code != "RVT-405" or not pauses:
                 raise
         time.sleep(random.uniform(pauses[0] / 2, pauses[0]))
-        # Of what has been written: the value itself may be gone with its reading.
+        # Retry with the rows that have been written, since the value itself may be an iterator that is exhausted.
         columns = whole.statistics.columns
         stored = ExternalRows(columns, ((whole.relation, columns),))
         again = _reference(runtime, table, stored, whole.statistics.rows, UnknownPosition())
@@ -73,7 +73,7 @@ def _published(
 
 @contextmanager
 def _stored(runtime: Runtime, catalog: HasTargets, table: str, value: Any) -> Iterator[TableTransaction]:
-    """A transaction that the rows of ``value`` have been written in, by an engine where it takes one."""
+    """Yield a transaction to which the rows of ``value`` have been written, by an engine if one is needed."""
     rows = value.stored_rows() if isinstance(value, MaterializedRef) else arrow_rows(value)
     if rows is not None:
         with catalog.begin(table) as transaction:
@@ -81,7 +81,7 @@ def _stored(runtime: Runtime, catalog: HasTargets, table: str, value: Any) -> It
                 yield transaction
                 return
     elif type(value).__module__ == "builtins":
-        raise _no_rows(value)  # no need to start an engine that knows more kinds of frames
+        raise _no_rows(value)  # no engine takes such values for frames, so none is started
     with closing(runtime.default_engine.session()) as session, catalog.begin(table, session) as transaction:
         transaction.write(ReplaceAll(), _frame(session, value, rows))
         yield transaction

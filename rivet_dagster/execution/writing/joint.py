@@ -1,4 +1,4 @@
-"""Computing one joint of a group, and writing its rows to a table: one query of the engine."""
+"""Computing one joint of a group and writing its rows to a table, as one query of the engine."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ def write_joint(
     columns: Sequence[tuple[str, str]] = (),
     window: Window | None = None,
 ) -> None:
-    """Write the rows of the joint ``exit_name`` as ``plan`` says, which needs ``columns``, each after its option.
+    """Write the rows of the joint ``exit_name`` by the write plan ``plan``.
 
-    With a window of partitions, what is read has the rows of these partitions alone; ``window`` says what that means in
-    the table. Raises RVT-513 and what ``TableTransaction.write`` does.
+    ``columns`` are those that the plan needs in the batch, as pairs of the option that names it and its name.
+    ``window`` is the run's window of partitions in the partition column of the table; inputs are read within the run's
+    window, too. Raises RVT-513, and what ``TableTransaction.write`` does.
     """
     joint, session = run.runtime.assembly.computed(exit_name), run.session
     progress = run.runtime.progress_of(exit_name)
@@ -61,10 +62,10 @@ def _at_its_line(run: ThisRun, joint: ComputedJoint, rendered: Rendered) -> Iter
 
 
 def _refuse_unknown_columns(wanted: Sequence[tuple[str, str]], session: EngineSession, frame: Frame) -> None:
-    there = {name.lower() for name, _ in session.columns(frame)} if wanted else set()
-    missing = [(option, name) for option, name in wanted if name.lower() not in there]
+    existing = {name.lower() for name, _ in session.columns(frame)} if wanted else set()
+    missing = [(option, name) for option, name in wanted if name.lower() not in existing]
     if missing:
-        named = "; ".join(f"`{option}` names {name}{nearest(name, there, listed=False)}" for option, name in missing)
+        named = "; ".join(f"`{option}` names {name}{nearest(name, existing, listed=False)}" for option, name in missing)
         raise RivetError("RVT-513", f"the batch has no such column: {named}")
 
 
@@ -72,9 +73,9 @@ def _result(run: ThisRun, exit_name: str, rendered: Rendered, session: EngineSes
     runtime, given, window = run.runtime, run.given, run.window
     joint = runtime.assembly.joint(exit_name)
     if isinstance(joint, FunctionJoint):
-        found = inputs(runtime, joint.group, joint.upstream, given, window)
-        run.inputs.update(positions(found))
-        handles = {name: ref.bound_to(session) for name, ref in found.items()}
+        refs = inputs(runtime, joint.group, joint.upstream, given, window)
+        run.inputs.update(positions(refs))
+        handles = {name: ref.bound_to(session) for name, ref in refs.items()}
         try:
             return call(joint, load_function(joint, runtime.root), handles, session)
         finally:

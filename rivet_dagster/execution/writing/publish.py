@@ -1,4 +1,4 @@
-"""A table's new version, all or nothing: branch, write, quality, publish; again where another run came between."""
+"""Publishing a table's new version: branch, write, quality, publish; repeated if another run publishes in between."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from rivet_dagster.model.target import Target
 from rivet_dagster.model.write_plan import ReplaceAll
 
 PAUSES = (1.0, 2.0, 4.0)
-"""Seconds, at most, before each recomputation of a version that another run was faster than."""
+"""The maximum seconds to wait before each retry, after another run has published first."""
 
 
 def publish_exit(run: ThisRun, identity: str) -> GroupResult:
     """Publish the group's exit, once for each ``identity``.
 
-    Where another run publishes in between it is computed anew on that; the last version of whoever is overtaken again
-    and again is withheld. Raises RVT-405 then, and RivetErrors of storage, engine and joints; nothing is left of them.
+    If another run publishes in between, the version is computed again, based on what that run published. If that
+    happens with every attempt, the version of the last attempt is withheld and RVT-405 is raised. Also raises
+    RivetErrors of storage, engine and joints, after which nothing of the version is left.
     """
     target = run.group.target
     assert target is not None
@@ -51,7 +52,7 @@ def publish_exit(run: ThisRun, identity: str) -> GroupResult:
         except RivetError as error:
             if error.code != "RVT-405" or pause is None:
                 raise
-        # By chance, so that two that keep overtaking each other drift apart.
+        # A random pause, so that two runs do not keep overtaking each other.
         time.sleep(random.uniform(pause / 2, pause))
     raise AssertionError("the last attempt returns or raises")
 
@@ -59,10 +60,10 @@ def publish_exit(run: ThisRun, identity: str) -> GroupResult:
 def _published_before(
     run: ThisRun, joint: ComputedJoint, target: Target, catalog: HasTargets, done: Published
 ) -> GroupResult:
-    """Report a retry; where its version has expired, the published version is judged and counted."""
-    there = _readable(catalog, done)
-    checks = check_published(run.runtime, joint.name, version=there)
-    counts = _partition_rows(run, target, StoredRows(catalog.read(there), there.statistics))
+    """Return the result of a retry of a run that has published; if that version has expired, of the current one."""
+    readable = _readable(catalog, done)
+    checks = check_published(run.runtime, joint.name, version=readable)
+    counts = _partition_rows(run, target, StoredRows(catalog.read(readable), readable.statistics))
     return GroupResult(run.group.name, run.clock.seconds, checks, done, Rows.of(done), partition_rows=counts)
 
 
@@ -97,7 +98,7 @@ def _attempt(
         return GroupResult(run.group.name, clock.seconds, checks, skipped_empty=skips)
     with clock.phase(QUALITY):
         counts = whole.partition_rows
-        if not isinstance(target.write, ReplaceAll):  # then there are rows besides those of the batch
+        if not isinstance(target.write, ReplaceAll):  # then the table also has rows of its base
             counts = _partition_rows(run, target, whole)
     run.runtime.check_interrupt()
     with clock.phase(PUBLISH):
@@ -107,12 +108,12 @@ def _attempt(
 
 
 def _inputs(run: ThisRun, found: list[NewFiles]) -> Inputs:
-    """Where all stood that was read; of landing zones the files."""
+    """Return the positions of all inputs that were read; of landing zones, the consumed files."""
     return {**run.inputs, **consumed_files(found)}
 
 
 def _window_of(run: ThisRun, target: Target) -> Window | None:
-    """The run's window, in the column by which the target is parted."""
+    """Return the run's window, in the partition column of the target; None without partitions."""
     if run.window is None:
         return None
     assert target.partitions is not None
@@ -120,7 +121,7 @@ def _window_of(run: ThisRun, target: Target) -> Window | None:
 
 
 def _partition_rows(run: ThisRun, target: Target, stored: StoredRows) -> Mapping[str, int]:
-    """How many rows each partition of the run has in what is stored; none where a run has no partitions."""
+    """Return the row count of each partition of the run in the stored rows; none if the run has no partitions."""
     window = _window_of(run, target)
     if window is None:
         return {}

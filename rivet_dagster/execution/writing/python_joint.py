@@ -1,4 +1,4 @@
-"""Running a Python joint's function: loaded from its file, fed with handles that end when it returns."""
+"""Running the function of a Python joint: loading it from its file and calling it with handles on its inputs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rivet_dagster.execution.reading.refs import MaterializedRef
 
 
 def load_function(joint: FunctionJoint, root: Path) -> Callable[..., Any]:
-    """The joint's function; its file is executed with the project's root on sys.path. Raises RVT-504."""
+    """Return the joint's function; its file is executed with the project's root on sys.path. Raises RVT-504."""
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
     path = root / joint.function_file
     spec = importlib.util.spec_from_file_location(f"rivet_joint_{joint.name}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up there. It must not stay: Spark's workers get functions by value only from a
-    # module that nobody can import.
+    # Dataclasses look up their module there. It must not stay there: functions are pickled by value for Spark's workers
+    # only if their module cannot be imported.
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
@@ -38,7 +38,7 @@ def load_function(joint: FunctionJoint, root: Path) -> Callable[..., Any]:
 def call(
     joint: FunctionJoint, function: Callable[..., Any], upstream: Mapping[str, MaterializedRef], session: EngineSession
 ) -> Frame:
-    """The frame of what the function returned for handles on its upstream. Raises RVT-504, RVT-505."""
+    """Call the function with handles on its upstream, and return its value as a frame. Raises RVT-504, RVT-505."""
     try:
         value = function(*upstream.values()) if len(upstream) == 1 else function(**upstream)
     except RivetError:
@@ -54,14 +54,14 @@ def call(
     return frame
 
 
-def _failed(joint: FunctionJoint, what: str, error: BaseException) -> RivetError:
+def _failed(joint: FunctionJoint, outcome: str, error: BaseException) -> RivetError:
     file, line = joint.function_file, joint.line
     trace = error.__traceback__
-    while trace is not None:  # the deepest place inside the joint's own file
+    while trace is not None:  # the innermost frame in the joint's own file
         if trace.tb_frame.f_code.co_filename.endswith(joint.function_file):
             line = trace.tb_lineno
         trace = trace.tb_next
-    message = f"{joint.function} {what}: {type(error).__name__}: {error}"
+    message = f"{joint.function} {outcome}: {type(error).__name__}: {error}"
     return RivetError("RVT-504", message, joint=joint.name, file=file, line=line)
 
 

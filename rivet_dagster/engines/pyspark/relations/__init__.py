@@ -1,4 +1,4 @@
-"""Reading and writing relations on Spark: one kind of relation a file."""
+"""Reading and writing relations with Spark, one module for each kind of relation."""
 
 from __future__ import annotations
 
@@ -54,5 +54,5 @@ def write(frame: DataFrame, target: Relation, split_by: str | None) -> None:
 
 
 def _without(frame: DataFrame, split_by: str | None) -> DataFrame:
-    """Return the frame without the column that says how files are split: a table is laid out by itself."""
+    """Return the frame without the column by which files would be split: a table has its own layout."""
     return frame if split_by is None else frame.drop(split_by)

@@ -1,4 +1,4 @@
-"""Rows that come through this process, batch by batch."""
+"""Frames over Arrow rows of this process, which are passed to Spark batch by batch."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rivet_dagster.engines.pyspark.spool import Spool
 
 CHUNK = 32 * 2**20
-"""How many bytes are in this process's memory at a time; so few rows go to Spark as they are."""
+"""The bytes that are in this process's memory at a time; rows of up to this size are passed without a file."""
 
 
 def read_arrow_rows(adapter: SparkAdapter, rows: ArrowRows, spool: Spool) -> DataFrame:
-    """Return a frame over the rows, which are read now; a time without a zone is a TIMESTAMP_NTZ."""
+    """Return a frame over the rows, which are read now; a timestamp without a time zone is a TIMESTAMP_NTZ."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     reader = arrow_rows(rows.batches())
@@ -36,7 +36,7 @@ def read_arrow_rows(adapter: SparkAdapter, rows: ArrowRows, spool: Spool) -> Dat
 def frame_of_batches(
     adapter: SparkAdapter, reader: pa.RecordBatchReader, schema: StructType, spool: Spool
 ) -> DataFrame:
-    """Return a frame over the rows of ``reader``, as columns of these types."""
+    """Return a frame over the rows of ``reader``, with columns of the types of ``schema``."""
     chunks = _chunks(reader)
     first, second = next(chunks), next(chunks, None)
     if second is None:
@@ -45,13 +45,13 @@ def frame_of_batches(
     del first, second
     if adapter.sees_local_files:
         return _spooled(adapter, reader.schema, chunks, schema, spool)
-    # Each a view on the server, which leaves nothing of it here.
+    # Each chunk becomes a view on the server, so that its rows need not stay in this process.
     frames = [adapter.analyzed(adapter.spark.createDataFrame(chunk, schema)) for chunk in chunks]
     return reduce(lambda frame, other: frame.union(other), frames)
 
 
 def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
-    """Yield tables of about CHUNK bytes; one without rows where there are none."""
+    """Yield tables of about CHUNK bytes; if there are no rows, one empty table."""
     import pyarrow as pa
 
     batches: list[pa.RecordBatch] = []

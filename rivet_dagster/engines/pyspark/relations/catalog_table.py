@@ -1,4 +1,4 @@
-"""Tables of the catalogs that Spark's session knows, its own among them."""
+"""Tables of the Spark catalogs that are configured in the session, and of its own catalog."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _OWN = "spark_catalog"
-"""The session's own catalog, whose tables Spark writes by ways of their own."""
+"""The session's own catalog, whose tables are written by ``saveAsTable``."""
 
 
 def read_catalog_table(spark: SparkSession, table: CatalogTable) -> DataFrame:
-    """Return a frame that reads the table in the state that it says."""
+    """Return a frame that reads the table, at the branch, snapshot or timestamp that it names."""
     return spark.read.options(**_state(table)).table(table_name(table))
 
 
 def write_catalog_table(frame: DataFrame, table: CatalogTable) -> None:
-    """Append the rows to the table, which exists, or to its branch; columns are matched by name."""
+    """Append the rows to the table, which must exist, or to its branch; columns are matched by name."""
     name = table_name(table)
     if table.identifier[0] == _OWN or (len(table.identifier) < 3 and table.branch is None):
         frame.sparkSession.table(name)  # saveAsTable would create it
@@ -41,7 +41,7 @@ def table_name(table: CatalogTable) -> str:
 
 
 def _state(table: CatalogTable) -> dict[str, str]:
-    """Return the reader's options of a state.
+    """Return the reader options for a branch, snapshot or timestamp.
 
     >>> _state(CatalogTable(("t",), timestamp="2024-01-01T00:00:00Z"))
     {'as-of-timestamp': '1704067200000'}

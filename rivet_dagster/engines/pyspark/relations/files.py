@@ -19,9 +19,9 @@ _GLOB_CHARACTERS = re.compile(r"([\\*?\[\]{}])")
 
 
 def read_files(spark: SparkSession, files: Files, projection: Projection | None) -> DataFrame:
-    """A frame over ``files``; nothing is read but what Spark needs to know the columns.
+    """Return a frame over ``files``; nothing is read but what Spark needs to infer the columns.
 
-    A ``schema`` names all columns of a source, in their order.
+    The option ``schema`` of a source names all its columns, in order.
     """
     options = {key: value for key, value in files.options.items() if key.lower() != "schema"}
     schema = next((value for key, value in files.options.items() if key.lower() == "schema"), None)
@@ -35,7 +35,7 @@ def read_files(spark: SparkSession, files: Files, projection: Projection | None)
 
 
 def _declared(frame: DataFrame, schema: str) -> DataFrame:
-    """The columns of the schema alone: Spark appends those of folders like ``day=1``."""
+    """Return only the columns of the schema: Spark appends those of partition folders like ``day=1``."""
     from pyspark.sql.types import StructType
 
     parsed = _parsed(schema)
@@ -45,14 +45,14 @@ def _declared(frame: DataFrame, schema: str) -> DataFrame:
 
 
 def _parsed(schema: str) -> StructType | str:
-    """A schema as Spark's readers take it: DDL as it stands, what Spark wrote as JSON read."""
+    """Return a schema in the form that Spark's readers take: DDL unchanged, Spark's JSON parsed."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(schema)) if schema.startswith("{") else schema
 
 
 def write_files(frame: DataFrame, target: Files, split_by: str | None = None) -> None:
-    """Run the frame's query and add its rows to the one folder of ``target``. Raises RVT-503.
+    """Run the frame's query and append its rows to the one folder of ``target``. Raises RVT-503.
 
     The rows of each value of ``split_by`` go into a subfolder, whose name alone holds that column.
     """
@@ -65,10 +65,10 @@ def write_files(frame: DataFrame, target: Files, split_by: str | None = None) ->
 
 
 def located(path: str) -> str:
-    """A local path as a URI: a plain path would mean the cluster's default store."""
+    """Return a local path as a URI, since a plain path would be one of the cluster's default file system."""
     return f"file://{path}" if path.startswith("/") else path
 
 
 def readable(path: str) -> str:
-    """A path as Spark's readers take it, to whom each is a glob: one that exists as it is written means itself."""
+    """Return a path for Spark's readers, which take each for a glob; an existing path is escaped to mean itself."""
     return located(_GLOB_CHARACTERS.sub(r"\\\1", path) if os.path.lexists(path) else path)

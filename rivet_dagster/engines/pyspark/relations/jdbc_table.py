@@ -1,4 +1,4 @@
-"""Tables of databases behind a JDBC driver."""
+"""Tables of databases, read and written through JDBC."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def read_jdbc_table(spark: SparkSession, table: JdbcTable) -> DataFrame:
 
 
 def write_jdbc_table(frame: DataFrame, table: JdbcTable) -> None:
-    """Append the rows to the table; Spark makes it where it does not exist."""
+    """Append the rows to the table; Spark creates it if it does not exist."""
     frame.write.mode("append").jdbc(table.url, table.table, properties=dict(table.properties))

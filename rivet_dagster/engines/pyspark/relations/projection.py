@@ -1,4 +1,4 @@
-"""A source's inline transforms, on a frame."""
+"""A source's inline transforms, applied to a frame."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def projected(frame: DataFrame, projection: Projection) -> DataFrame:
-    """Return the rows that pass the filter, then their columns, then as many as the limit allows."""
+    """Apply the filter, then the column expressions, then the limit."""
     if projection.filter is not None:
         frame = frame.where(projection.filter)
     if projection.columns:
@@ -21,7 +21,7 @@ def projected(frame: DataFrame, projection: Projection) -> DataFrame:
 
 
 def quoted(name: str) -> str:
-    """Return an identifier that means exactly this column.
+    """Return the name as a quoted identifier.
 
     >>> quoted("unit price")
     '`unit price`'

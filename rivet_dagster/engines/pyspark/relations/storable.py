@@ -1,4 +1,4 @@
-"""Which frames can be stored."""
+"""Errors for frames that cannot be stored."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 def refuse_unstorable(frame: DataFrame) -> None:
-    """Raise RVT-316 for columns of one name, RVT-503 for columns that are nothing but NULL."""
+    """Raise RVT-316 for columns of the same name, RVT-503 for columns that hold nothing but NULL and have no type."""
     refuse_repeated(frame.columns)
     void = [field.name for field in frame.schema.fields if "void" in _type_names(field.dataType)]
     if void:
-        raise untyped(void)  # Spark 4.1 does write such a column, but not every Parquet reader can read it
+        raise untyped(void)  # Spark 4.1 writes such a column, but not every Parquet reader can read it
 
 
 def _type_names(type_: Any) -> set[str]:
-    """Return the names of a type and of all within it."""
+    """Return the names of a type and of all types nested in it."""
     inner = [field.dataType for field in getattr(type_, "fields", ())]
     inner += [getattr(type_, part) for part in ("elementType", "keyType", "valueType") if hasattr(type_, part)]
     return {type_.typeName()}.union(*(_type_names(part) for part in inner))

@@ -1,4 +1,4 @@
-"""Frames over what a Python joint returned, whichever library made it."""
+"""Frames over the values of any library that Python joints return."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def frame_of(adapter: SparkAdapter, value: Any, spool: Spool) -> DataFrame | None:
-    """Return a frame with the rows of ``value``; None for a kind of value that is not known.
+    """Return a frame with the rows of ``value``; None for a type of value that is not supported.
 
-    Naive timestamps mean the session's time zone, as everywhere in Spark, and nanoseconds are cut to microseconds.
-    Raises RVT-316 and, for a value that does not fit into columns, RVT-505.
+    Naive timestamps are in the session's time zone, as everywhere in Spark; nanoseconds are cut to microseconds.
+    Raises RVT-316, and RVT-505 for a value that does not fit into columns.
     """
     if is_a(value, "pyspark.sql", "DataFrame"):
         return adapter.adopted(value)

@@ -1,4 +1,4 @@
-"""The sources, targets and jobs of sensors."""
+"""The sources that sensors monitor, their observations, and the targets and jobs that sensors request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def find_source(project: RivetProject, name: str) -> SourceJoint:
 
 
 def find_whole_target(project: RivetProject, text: str) -> Target:
-    """Return the target of a selection, none of it with partitions. Raises RVT-115, RVT-116, RVT-119."""
+    """Return the target of a selection, which must not have partitions. Raises RVT-115, RVT-116, RVT-119."""
     target = find_target(project, text)
     if target.partitions is not None:
         message = f"{text!r} has partitions ({target.partitions}), and a change of a source does not tell which to make"
@@ -32,10 +32,10 @@ def find_whole_target(project: RivetProject, text: str) -> Target:
 
 
 def observation(project: RivetProject, source: str, version: str) -> dg.AssetObservation:
-    """Return the observation of a source in a version, equal to that of the step that observes it."""
+    """Return the observation of a source's data version, the same as that of the step that observes the source."""
     return dg.AssetObservation(project.key(source), tags={DATA_VERSION: version})
 
 
 def target_job(project: RivetProject, name: str, target: Target) -> dg.UnresolvedAssetJobDefinition:
-    """Return the job that a sensor starts, called as the sensor is."""
+    """Return the job that a sensor requests, which has the sensor's name."""
     return dg.define_asset_job(name, target.selection(project), description=f"What the sensor {name} makes.")

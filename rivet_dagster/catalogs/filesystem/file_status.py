@@ -1,7 +1,7 @@
-"""Whether something exists: only the answer "does not exist" means that it does not, any other failure is an error.
+"""Whether files and folders exist: anything but the answer "does not exist" of the file system is an error.
 
-``Path.exists``, ``os.path.exists`` and ``glob.glob`` answer "no" to some failures, which of them depends on Python's
-version; a table that cannot be looked up for a moment must never look like one that has yet to be published.
+``Path.exists``, ``os.path.exists`` and ``glob.glob`` also answer "no" after some other failures, depending on Python's
+version; but a table that cannot be looked up for a moment must not be mistaken for one that was never published.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 from rivet_dagster.errors import RivetError
 
 MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
-"""Answers of a file system where nothing has, or can have, the name."""
+"""Error numbers of a file system when nothing has, or can have, the name."""
 
 _REMEDY = "Give this user the right to read there, or look after that file system."
 
 
 @contextmanager
 def looking(shown: str | Path, verb: str = "looked up") -> Iterator[None]:
-    """Turn an OSError of the block, which looks for what a message calls ``shown``, into RVT-403."""
+    """Turn an OSError of the block, which looks up the path ``shown`` in the message, into RVT-403."""
     try:
         yield
     except OSError as error:
@@ -32,7 +32,7 @@ def looking(shown: str | Path, verb: str = "looked up") -> Iterator[None]:
 
 
 def status(path: Path, *, follow: bool = True) -> os.stat_result | None:
-    """The status of a file or folder, of a link itself unless ``follow``; None where there is none. Raises OSError."""
+    """Return the status of a path, of a link itself unless ``follow``; None if it does not exist. Raises OSError."""
     try:
         return os.stat(path, follow_symlinks=follow)
     except OSError as error:
@@ -42,7 +42,7 @@ def status(path: Path, *, follow: bool = True) -> os.stat_result | None:
 
 
 def exists(path: Path, *, follow: bool = True) -> bool:
-    """Whether there is something; a link counts as what it leads to unless ``follow`` is false. Raises OSError.
+    """Return whether a path exists; without ``follow`` a broken link does, too. Raises OSError.
 
     >>> exists(Path("/")), exists(Path("/nothing/here"))
     (True, False)
@@ -51,19 +51,19 @@ def exists(path: Path, *, follow: bool = True) -> bool:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder, or a link to one. Raises OSError."""
-    found = status(path)
-    return found is not None and stat.S_ISDIR(found.st_mode)
+    """Return whether there is a folder, or a link to one. Raises OSError."""
+    result = status(path)
+    return result is not None and stat.S_ISDIR(result.st_mode)
 
 
 def is_link(path: Path) -> bool:
-    """Whether there is a symbolic link. Raises OSError."""
-    found = status(path, follow=False)
-    return found is not None and stat.S_ISLNK(found.st_mode)
+    """Return whether there is a symbolic link. Raises OSError."""
+    result = status(path, follow=False)
+    return result is not None and stat.S_ISLNK(result.st_mode)
 
 
 def names_in(folder: Path) -> list[str]:
-    """The names in a folder, in order; none where there is no such folder. Raises OSError."""
+    """Return the names in a folder, in order; none if the folder does not exist. Raises OSError."""
     try:
         return sorted(os.listdir(folder))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The jobs over everything: one for all joints without partitions, and one for each partitions definition."""
+"""The jobs over all joints: one for joints without partitions, and one for each partitions definition."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from rivet_dagster.model.partitions import Partitions
 
 
 def jobs_over_everything(project: RivetProject) -> list[dg.UnresolvedAssetJobDefinition]:
-    """Return ``all``, ``all_daily``, ... and ``all_daily_2`` where joints have other days: a run has one definition.
+    """Return the job ``all``, and ``all_daily`` and the like for joints with partitions.
 
-    Those of one type are numbered by start, end, time zone and values. Each takes along the checks of
-    the gated sources that its joints read.
+    A run has one partitions definition, so each has a job of its own: several of one type are numbered in the order of
+    start, end, time zone and values, as in ``all_daily_2``. Each job includes the checks of the gated sources that its
+    joints read.
     """
     chosen = [joint for joint in project.assembly.joints if joint.name in project.selected]
     targets = {name: target_of(project, joints) for name, joints in _parts(chosen).items()}
@@ -38,7 +39,7 @@ def jobs_over_everything(project: RivetProject) -> list[dg.UnresolvedAssetJobDef
 
 
 def _parts(chosen: list[CompiledJoint]) -> Mapping[str, list[str]]:
-    """Return the joints that are made, by the name of their job."""
+    """Return the names of the joints that can be materialized, by the name of their job."""
     by_keys: dict[object, list[CompiledJoint]] = {}
     made = [joint for joint in chosen if joint.type != SOURCE]
     for joint in sorted(made, key=lambda joint: str(joint.partitions.keys) if joint.partitions else ""):

@@ -1,4 +1,4 @@
-"""Giving signs of life from a thread while something takes long."""
+"""A thread that sends heartbeats while the block that it belongs to runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from rivet_dagster.errors import RivetError
 
 SECONDS = 10.0
-"""From one sign to the next."""
+"""Between two heartbeats."""
 
 
 @contextmanager
 def beating(beat: Callable[[], None], table: str, seconds: float | None = None) -> Iterator[None]:
-    """Call ``beat`` every few seconds until the block ends, however it ends, or until it raises a RivetError."""
+    """Call ``beat`` every ``seconds`` (default: SECONDS) until the block ends or ``beat`` raises a RivetError."""
     ended = threading.Event()
 
     def work() -> None:
@@ -22,9 +22,9 @@ def beating(beat: Callable[[], None], table: str, seconds: float | None = None) 
             try:
                 beat()
             except RivetError:
-                return  # publishing finds the same
+                return  # publishing raises the same
             except OSError:
-                continue  # storage that is away for a moment may be back in time
+                continue  # storage that cannot be reached now may answer before the version counts as dead
 
     thread = threading.Thread(target=work, name=f"rivet-alive-{table}", daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""Where a catalog's folder is: on this machine's file system or on a remote store, and how messages name it."""
+"""The location of a catalog's folder, on a local file system or a remote store, and how messages show paths in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FILE_URI = re.compile(r"^file:(//(localhost)?(?=/))?", re.IGNORECASE)
 
 
 def scheme(path: str) -> str | None:
-    """The scheme of a URI, None for a plain path.
+    """Return the scheme of a URI, None for a plain path.
 
     >>> scheme("s3://bucket/raw"), scheme("file:///raw"), scheme("raw/2024")
     ('s3', 'file', None)
@@ -25,15 +25,16 @@ def scheme(path: str) -> str | None:
 
 
 def is_remote(path: str) -> bool:
-    """Whether only the engine can look there."""
+    """Return whether a path is on a remote store, which only engines can access."""
     return scheme(path) not in (None, "file")
 
 
 @dataclass(frozen=True)
-class Place:
-    """A catalog's folder; ``root`` is the project's directory, ``remote`` a URI where the folder is on no local disk.
+class CatalogLocation:
+    """The location of a catalog's folder; ``root`` is the project's directory.
 
-    ``folder`` is meaningless for a remote place.
+    ``folder`` is the path on a local file system. ``remote`` is the URI of a folder on a remote store, else None; then
+    ``folder`` has no meaning.
     """
 
     root: Path
@@ -41,15 +42,15 @@ class Place:
     remote: str | None = None
 
     @classmethod
-    def of(cls, path: str, root: Path) -> Place:
-        """The place that the option ``path`` names, seen from ``root``."""
+    def of(cls, path: str, root: Path) -> CatalogLocation:
+        """Return the location that the option ``path`` names, relative to ``root``."""
         if is_remote(path):
             return cls(root, root, path.rstrip("/"))
-        # Links above the table are followed once, here: the engine may read `..` otherwise than this system does.
+        # Links above the tables are resolved here, since engines may resolve `..` behind a link in another way.
         return cls(root, Path(os.path.realpath(root / local_path(path).expanduser())))
 
     def join(self, table: str) -> str:
-        """The path or URI of ``table``, which may itself be absolute."""
+        """Return the path or URI of ``table``, which may itself be absolute."""
         if is_remote(table):
             return table
         if self.remote and not scheme(table) and not table.startswith("/"):
@@ -57,7 +58,7 @@ class Place:
         return str(self.folder / local_path(table))
 
     def shown(self, path: str | Path) -> str:
-        """``path`` in a message: relative to the project where it lies inside it, and never with a secret."""
+        """Return ``path`` for a message: relative to the project if it lies inside it, and without secrets."""
         if is_remote(str(path)):
             return redacted(str(path))
         relative = os.path.relpath(path, os.path.realpath(self.root))
@@ -65,7 +66,7 @@ class Place:
 
 
 def local_path(path: str) -> Path:
-    """A plain path or a ``file:`` URI as a path.
+    """Return a plain path or a ``file:`` URI as a path.
 
     >>> local_path("file:///data/my%20files")
     PosixPath('/data/my files')

@@ -1,6 +1,6 @@
-"""Where tables lie: told from names alone, so far as these do, or from what stands on this machine.
+"""The locations of tables, derived from names alone, or, with links followed, from the files on this machine.
 
-Nothing is told of a path that leads up from a ``${VAR}`` or a home directory, which only the machine knows.
+A path that leads up from a ``${VAR}`` or a home directory has no location until that is expanded on a machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.filesystem.place import is_remote, local_path
+from rivet_dagster.catalogs.filesystem.catalog_location import is_remote, local_path
 from rivet_dagster.catalogs.filesystem.sources import is_glob, without_braces
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.location import Location
@@ -21,7 +21,7 @@ _HOMES = ".rivet"
 
 
 def resolved(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """Return the options with their ``path`` as it is on this machine, without links."""
+    """Return the options with their ``path`` made absolute on this machine, links resolved."""
     path = str(options["path"])
     if not is_remote(path):
         path = os.path.realpath(os.path.join(root, os.path.expanduser(local_path(path))))
@@ -29,7 +29,7 @@ def resolved(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
 
 
 def written(options: Mapping[str, Any], table: str) -> Iterator[Location]:
-    """The link that readers open, and the folder of the versions behind it.
+    """Yield the locations of the link that readers open, and of the folder of the versions.
 
     >>> list(written({"path": "./lake/"}, "orders"))
     [('path', '.', 'lake', 'orders'), ('path', '.', 'lake', '.rivet', 'orders')]
@@ -40,7 +40,7 @@ def written(options: Mapping[str, Any], table: str) -> Iterator[Location]:
 
 
 def read(options: Mapping[str, Any], table: str, look: bool) -> Iterator[Location]:
-    """The file or folder, or what the glob stands for; with ``look`` links are followed.
+    """Yield the locations of the file or folder, or of the glob as patterns; with ``look``, links are followed.
 
     >>> list(read({"path": "/data"}, "../raw/{a,b}*", look=False))
     [('path', '/', 'raw', 'a*'), ('path', '/', 'raw', 'b*')]
@@ -49,7 +49,7 @@ def read(options: Mapping[str, Any], table: str, look: bool) -> Iterator[Locatio
     try:
         names = without_braces(table) if "{" in table else [table]
     except RivetError:
-        return  # an error of the table itself
+        return  # reported as an error of the table itself
     for name in names:
         if is_remote(name):
             yield from _below(_parts(name), ())
@@ -58,20 +58,20 @@ def read(options: Mapping[str, Any], table: str, look: bool) -> Iterator[Locatio
         else:
             path = str(local_path(name))
             parts = tuple(path.split("/"))
-            found = parts if is_glob(name) else tuple(map(escape, parts))
-            yield from _below(("path", "/") if path.startswith("/") else _parts(folder), found)
+            patterns = parts if is_glob(name) else tuple(map(escape, parts))
+            yield from _below(("path", "/") if path.startswith("/") else _parts(folder), patterns)
 
 
 @lru_cache(maxsize=256)
 def _parts(path: str) -> Location | None:
-    """A catalog's folder."""
+    """Return the location of a catalog's folder; None if it cannot be determined."""
     plain = path if is_remote(path) else str(local_path(path))
     kind = "store" if is_remote(path) else "/" if plain.startswith("/") else "."
     return next(_below(("path", kind), tuple(map(escape, plain.split("/")))), None)
 
 
 def _below(folder: Location | None, names: Sequence[str]) -> Iterator[Location]:
-    """The location of what the names lead to."""
+    """Yield the location of the path ``names`` below ``folder``; nothing if it cannot be determined."""
     if folder is None:
         return
     parts = list(folder[2:])

@@ -28,15 +28,15 @@ def build_schedule_from_rivet_selection(
     tags: Mapping[str, str] | None = None,
     config: dg.RunConfig | None = None,
 ) -> dg.ScheduleDefinition:
-    """Return the schedule ``name`` of a job of that name, which makes ``target``, a selection in Dagster's syntax.
+    """Return a schedule for a job, both called ``name``, that materializes ``target``, a selection in Dagster's syntax.
 
-    The job takes along the checks of the gated sources that its joints read. Where the joints have partitions of time,
-    each tick asks for the last that was whole at the tick's time, or for the ``partition_offset``-th before it;
-    where they have static ones, for a run of each. ``execution_timezone`` is, left out, that of the partitions, else
-    UTC. ``tags`` and ``config`` are those of the runs.
+    The job includes the checks of the gated sources that its joints read. If the joints have time partitions, each tick
+    requests the last partition that has ended by the tick's time, or the ``partition_offset``-th before it; if they
+    have static partitions, a run of each. ``execution_timezone`` is that of the partitions by default, else UTC.
+    ``tags`` and ``config`` are those of the runs.
 
-    Raises RVT-104 for a name, a cron schedule or a time zone that Dagster refuses, RVT-115 for a target that makes
-    nothing, RVT-116 for one of several partitions definitions, RVT-118 for an offset where no partitions are of time.
+    Raises RVT-104 for a name, a cron schedule or a time zone that Dagster refuses, RVT-115 for a target without joints
+    that can be materialized, RVT-116 for several partitions definitions, RVT-118 for an offset without time partitions.
 
     >>> project = RivetProject.load("example_repo")
     >>> schedule = build_schedule_from_rivet_selection(project, "nightly", 'group:"fleet"', "0 2 * * *")
@@ -65,7 +65,7 @@ def build_schedule_from_rivet_selection(
 
 @contextmanager
 def refusals(name: str) -> Iterator[None]:
-    """Raise what Dagster refuses of a schedule's options as RVT-104."""
+    """Turn Dagster's errors about the options of the schedule ``name`` into RVT-104."""
     try:
         yield
     except dg.DagsterError as error:
@@ -73,7 +73,7 @@ def refusals(name: str) -> Iterator[None]:
 
 
 def _tick(target: Target, offset: int, tags: Mapping[str, str] | None, config: dg.RunConfig | None) -> Tick:
-    """Return the function of a tick; what it requests depends on the scheduled time alone."""
+    """Return the function of a tick, whose requests depend only on the scheduled time."""
     given: dict[str, Any] = {"tags": tags, "run_config": config}
     definition = partitions_definition(target.partitions) if target.partitions else None
 
