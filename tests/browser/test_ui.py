@@ -54,7 +54,7 @@ def test_checks_pass_and_one_warns(materialized, visit, picture):
     picture(page, "asset_check")
 
 
-def test_an_asset_shows_its_columns_and_where_each_comes_from(materialized, visit, picture):
+def test_an_asset_shows_its_columns_and_their_lineage(materialized, visit, picture):
     page = visit("/assets/route_map", height=1900)
     expect(page.get_by_text("Row count")).to_be_visible()
     expect(page.get_by_text("224", exact=True).first).to_be_visible()

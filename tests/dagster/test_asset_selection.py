@@ -58,7 +58,7 @@ def selected(project):
         ("large*", {"large", "large_table"}),
     ],
 )
-def test_what_a_text_selects(selected, text, expected):
+def test_selection_texts(selected, text, expected):
     assert selected(text) == expected
 
 
@@ -80,7 +80,7 @@ def test_what_a_text_selects(selected, text, expected):
         ("  ", "the selection is empty"),
     ],
 )
-def test_what_no_joint_answers_to_is_an_error_with_the_nearest(project, text, message):
+def test_an_unknown_name_is_an_error_with_the_nearest_names(project, text, message):
     with pytest.raises(RivetError) as caught:
         build_rivet_asset_selection(project, text)
     assert caught.value.code == "RVT-122"
@@ -93,6 +93,6 @@ def test_a_selection_makes_a_job(project):
     assert {node.name for node in found.nodes} == {"shop__scored", "shop__large"}
 
 
-def test_a_part_knows_only_its_own_joints(project):
+def test_a_part_of_a_project_selects_only_its_own_joints(project):
     with pytest.raises(RivetError, match="there is no joint 'paid'; known: named"):
         build_rivet_asset_selection(project.part('key:"shop/named"'), "paid")

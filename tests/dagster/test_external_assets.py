@@ -48,7 +48,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("value", KINDS.values(), ids=KINDS)
-def test_what_an_asset_returns_reaches_assets_and_joints(project, instance, value):
+def test_returned_rows_are_read_by_assets_and_joints(project, instance, value):
     shop, seen = project(READS), []
     result = run(shop.root, instance, returning(value), noting(pa.Table, seen))
     assert result.success
@@ -80,7 +80,7 @@ def test_a_chain_of_plain_assets_and_joints_passes_rows_on(project, instance):
     assert in_order(seen[0].to_dict("records")) == [{"id": 2, "name": "ADA"}, {"id": 3, "name": None}]
 
 
-def test_no_rows_have_columns_all_the_same(project, instance):
+def test_an_empty_result_has_columns(project, instance):
     shop, seen = project(READS), []
     empty = pa.table({"id": pa.array([], pa.int64()), "name": pa.array([], pa.string())})
     assert run(shop.root, instance, returning(empty), noting(pl.DataFrame, seen)).success
@@ -100,7 +100,7 @@ def test_no_rows_have_columns_all_the_same(project, instance):
         (lambda: broken_reader(), "RVT-505", "the second batch is missing"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_and_leaves_what_was_there(project, instance, value, code, text):
+def test_values_that_cannot_be_stored_are_rejected_and_the_old_rows_stay(project, instance, value, code, text):
     shop = project({})
     run(shop.root, instance, returning(pl.DataFrame(ROWS)))
     versions = shop.versions(external_table(["shop", "raw"]), WORKSPACE)
@@ -111,7 +111,7 @@ def test_what_cannot_be_kept_is_refused_and_leaves_what_was_there(project, insta
     assert shop.versions(external_table(["shop", "raw"]), WORKSPACE) == versions
 
 
-def test_an_asset_that_says_it_returns_nothing_keeps_nothing(project, instance):
+def test_an_asset_annotated_with_none_stores_nothing(project, instance):
     @dg.asset(io_manager_key=KEPT)
     def silent() -> None: ...
 
@@ -124,7 +124,7 @@ def test_an_asset_that_says_it_returns_nothing_keeps_nothing(project, instance):
     assert not (shop.root / WORKSPACE).exists()
 
 
-def test_values_between_ops_are_not_kept(project, instance):
+def test_values_between_ops_are_not_stored(project, instance):
     @dg.op(out=dg.Out(io_manager_key=KEPT))
     def first():
         return pl.DataFrame(ROWS)
@@ -139,7 +139,7 @@ def test_values_between_ops_are_not_kept(project, instance):
     assert "RVT-412" in error_of(result)
 
 
-def test_what_was_never_materialized_is_missed_by_its_key(project, instance):
+def test_reading_an_asset_that_was_never_materialized_fails_with_its_key(project, instance):
     shop, seen = project(READS), []
     raw = returning(pl.DataFrame(ROWS))
     for selection in (only("reader"), only("report")):
@@ -149,7 +149,7 @@ def test_what_was_never_materialized_is_missed_by_its_key(project, instance):
 
 
 @pytest.mark.parametrize("key", [["..", "..", "etc/x"], ["ümläut", "a b"], ["NAMES"], ["x" * 300], [".rivet"]])
-def test_any_key_is_kept_where_it_belongs(project, instance, key):
+def test_any_asset_key_has_a_table_in_the_workspace(project, instance, key):
     shop, seen = project({**READS, "joints/names.sql": "-- rivet:eager: true\nSELECT 7 AS n"}), []
 
     @dg.multi_asset(outs={"odd": dg.AssetOut(key=dg.AssetKey(key), io_manager_key=KEPT)})
@@ -187,14 +187,14 @@ def test_transforms_of_the_source_and_checks_on_it_work(project, instance):
     assert "RVT-507" in error_of(result)
 
 
-def test_a_view_over_a_kept_asset_and_a_limit(project, instance):
+def test_a_view_on_an_external_asset_with_a_limit(project, instance):
     shop, seen = project({**READS, "sources/raw.yaml": {**READS["sources/raw.yaml"], "limit": 1}}), []
     run(shop.root, instance, returning(pl.DataFrame(ROWS)), noting(pa.Table, seen, ["names"]))
     assert len(seen[0]) == 1
     assert len(shop.rows("report")) == 1
 
 
-def test_another_name_of_the_io_manager_and_a_key_prefix(project, instance):
+def test_a_custom_io_manager_key_and_a_key_prefix_work(project, instance):
     settings = {"io_manager_key": "shop_io", "key_prefix": "mine"}
     shop = project({**READS, "rivet.yaml": MANIFEST | {"dagster": settings}})
 
@@ -208,7 +208,7 @@ def test_another_name_of_the_io_manager_and_a_key_prefix(project, instance):
     assert spec.parent_keys == {dg.AssetKey(["shop", "raw"])}
 
 
-def test_a_named_workspace_keeps_them(project, instance):
+def test_external_assets_are_stored_in_the_declared_workspace(project, instance):
     shop = project({})
     profiles = (shop.root / "profiles.yaml").read_text()
     shop.write({"profiles.yaml": profiles + "  workspace: lake\n"})
@@ -216,7 +216,7 @@ def test_a_named_workspace_keeps_them(project, instance):
     assert shop.rows(external_table(["shop", "raw"])) == in_order(ROWS)
 
 
-def test_a_retry_keeps_nothing_twice(project, instance):
+def test_a_retry_stores_nothing_twice(project, instance):
     shop, tries = project({}), []
 
     @dg.multi_asset(

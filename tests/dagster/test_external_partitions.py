@@ -24,7 +24,7 @@ def link(shop, key, partitions=DAYS):
     return (shop.root / WORKSPACE / external_table(["shop", "raw"], Part(key, definition_text(partitions)))).resolve()
 
 
-def test_each_partition_is_kept_by_itself_and_made_again_by_itself(project, instance):
+def test_each_partition_is_stored_and_replaced_separately(project, instance):
     shop, seen = project({}), []
     asset, reader = daily(), noting(pa.Table, seen)
     for day in ("2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"):
@@ -40,7 +40,7 @@ def test_each_partition_is_kept_by_itself_and_made_again_by_itself(project, inst
     assert rows_of(seen) == [("2024-01-03", 1)]
 
 
-def test_a_partition_mapping_chooses_several_and_a_missing_one_is_missed(project, instance):
+def test_a_partition_mapping_selects_several_partitions_and_a_missing_one_is_an_error(project, instance):
     shop, seen = project({}), []
     asset = daily()
     for day in ("2024-01-01", "2024-01-02"):
@@ -115,7 +115,7 @@ def test_dynamic_partitions(project, instance):
 
 
 @pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`:dagster.BetaWarning")
-def test_one_value_for_several_partitions_is_refused(project, instance):
+def test_one_value_for_several_partitions_is_rejected(project, instance):
     shop = project({})
     asset = daily(backfill_policy=dg.BackfillPolicy.single_run())
     tags = {"dagster/asset_partition_range_start": "2024-01-01", "dagster/asset_partition_range_end": "2024-01-03"}
@@ -140,7 +140,7 @@ def with_partitions(partitions):
     }
 
 
-def test_a_joint_reads_all_partitions_and_one_of_the_same_partitions_its_own(project, instance):
+def test_a_joint_reads_all_partitions_or_its_own_if_definitions_are_equal(project, instance):
     shop = project(JOINTS)
     asset = daily()
     for day in ("2024-01-01", "2024-01-02"):
@@ -231,7 +231,7 @@ def test_an_asset_that_gains_loses_or_changes_its_partitions(project, instance):
     ]
 
 
-def test_columns_of_a_kept_asset_are_known_when_asked_for(project, instance):
+def test_introspection_returns_the_columns_of_an_external_asset(project, instance):
     shop = project(JOINTS)
     plan = compile_directory(shop.root, introspect=True)
     assert [(w.code, w.joint) for w in plan.warnings] == [("RVT-318", "raw")]
@@ -244,14 +244,14 @@ def test_columns_of_a_kept_asset_are_known_when_asked_for(project, instance):
     assert not plan.warnings
 
 
-def test_the_jobs_over_everything_make_no_asset_that_is_not_ours(project, instance):
+def test_the_jobs_over_everything_materialize_no_foreign_asset(project, instance):
     shop = project(JOINTS)
     definitions = dg.Definitions.merge(load_definitions(shop.root), dg.Definitions(assets=[daily()]))
     job = definitions.resolve_job_def("all")
     assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == {"made_by_day", "report"}
 
 
-def test_values_can_be_looked_at_outside_of_any_run(project, instance):
+def test_values_can_be_loaded_outside_of_a_run(project, instance):
     """As in a notebook: `Definitions.load_asset_value`, of a joint's partition, too."""
     regions = {"type": "static", "column": "region", "values": ["eu", "us"]}
     shop = project({

@@ -41,11 +41,11 @@ def folder(tmp_path: Path) -> Path:
     return ProjectFolder(tmp_path / "project", files).root
 
 
-def test_the_bare_import_loads_nothing_heavy(tmp_path):
+def test_importing_the_package_loads_no_heavy_library(tmp_path):
     assert loaded_by("import rivet_dagster\n", tmp_path) == (set(), [])
 
 
-def test_definitions_load_neither_spark_nor_a_jvm_nor_a_users_module(folder):
+def test_loading_definitions_imports_neither_spark_nor_a_jvm_nor_a_users_module(folder):
     found, children = loaded_by(
         "from rivet_dagster import load_definitions\n"
         "defs = load_definitions('.')\n"
@@ -59,7 +59,7 @@ def test_definitions_load_neither_spark_nor_a_jvm_nor_a_users_module(folder):
     assert children == []
 
 
-def test_a_search_for_components_loads_no_spark(folder):
+def test_listing_components_loads_no_spark(folder):
     found, children = loaded_by(
         "import rivet_dagster\n"
         "names = dir(rivet_dagster)\n"
@@ -88,7 +88,7 @@ def test_a_component_with_a_plan_needs_neither_spark_nor_the_files(folder):
     assert children == []
 
 
-def test_ticks_of_sensors_load_neither_spark_nor_a_jvm(folder):
+def test_sensor_ticks_load_neither_spark_nor_a_jvm(folder):
     target = "target: 'key:\"out\"'"
     (folder / "rivet.yaml").write_text(
         (folder / "rivet.yaml").read_text() + "dagster:\n  sensors:\n"

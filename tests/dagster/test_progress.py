@@ -25,7 +25,7 @@ def log(project, instance):
     return log
 
 
-def test_a_write_that_lasts_is_told_of_at_a_readable_pace(log, monkeypatch):
+def test_progress_of_a_long_write_is_logged_at_a_readable_pace(log, monkeypatch):
     ask_often(monkeypatch)
     monkeypatch.setattr("rivet_dagster.execution.progress.FIRST_SECONDS", 0.3)
     told = log(FILES)

@@ -52,27 +52,27 @@ def codes(result) -> list[str]:
     return [record["code"] for record in event.step_failure_data.user_failure_data.metadata["rivet/diagnostics"].value]
 
 
-def test_a_passing_trouble_is_tried_again(folder, instance):
+def test_a_transient_error_is_retried(folder, instance):
     with troubled(AWAY, 2):
         result = run(folder, instance)
     assert (result.success, attempts(result)) == (True, 3)
     assert folder.rows("out") == [{"id": n} for n in range(3)]
 
 
-def test_a_trouble_that_stays_fails_with_its_own_words(folder, instance):
+def test_a_persistent_error_fails_with_its_own_message(folder, instance):
     with troubled(AWAY, 9):
         result = run(folder, instance)
     assert (result.success, attempts(result), codes(result)) == (False, 3, ["RVT-510"])
     assert folder.versions("out") == []
 
 
-def test_a_mistake_is_tried_once(folder, instance):
+def test_a_user_error_is_not_retried(folder, instance):
     with troubled(WRONG, 9):
         result = run(folder, instance)
     assert (attempts(result), codes(result)) == (1, ["RVT-503"])
 
 
-def test_a_failed_gate_is_tried_once(folder, instance):
+def test_a_failed_gate_is_not_retried(folder, instance):
     folder.write(
         {"sinks/out.yaml": sink("out", "n", assertions=[{"type": "row_count", "min": 9}], options={"retries": 2})}
     )
@@ -80,14 +80,14 @@ def test_a_failed_gate_is_tried_once(folder, instance):
     assert (result.success, attempts(result)) == (False, 1)
 
 
-def test_a_cancel_is_no_trouble(folder, instance):
+def test_a_cancelled_run_is_not_retried(folder, instance):
     with troubled(KeyboardInterrupt(), 1):
         result = run(folder, instance)
     assert (result.success, attempts(result)) == (False, 1)
     assert folder.versions("out") == []
 
 
-def test_without_the_option_nothing_is_tried_again(folder, instance):
+def test_without_the_option_nothing_is_retried(folder, instance):
     folder.write({"sinks/out.yaml": sink("out", "n")})
     with troubled(AWAY, 1):
         assert attempts(run(folder, instance)) == 1

@@ -50,7 +50,7 @@ def plain(context: dg.AssetExecutionContext, group: RivetGroupRun) -> Iterator[A
     yield from group.run(context)
 
 
-def test_the_decorator_makes_what_load_definitions_makes(folder):
+def test_the_decorator_makes_the_same_assets_as_load_definitions(folder):
     root = folder(SHOP).root
     project = RivetProject.load(root)
     own, whole = definitions(project, rivet_assets(project)(plain)), load_definitions(root)
@@ -61,7 +61,7 @@ def test_the_decorator_makes_what_load_definitions_makes(folder):
     assert own.resolve_implicit_global_asset_job_def().executor_def is dg.in_process_executor
 
 
-def test_the_function_gets_its_group_and_what_else_dagster_gives(project, instance):
+def test_the_function_gets_its_group_resources_and_config(project, instance):
     shop = project(SHOP)
     rivet = RivetProject.load(shop.root)
     seen: dict[str, Any] = {}
@@ -114,7 +114,7 @@ def test_the_function_gets_its_group_and_what_else_dagster_gives(project, instan
     assert len(result.get_asset_check_evaluations()) == 2
 
 
-def test_what_is_not_selected_is_what_a_part_depends_on(folder):
+def test_joints_that_are_not_selected_are_external_dependencies(folder):
     project = RivetProject.load(folder(SHOP).root)
     defs = definitions(project, rivet_assets(project, select='key:"large"')(plain))
     dg.Definitions.validate_loadable(defs)
@@ -127,7 +127,7 @@ def test_what_is_not_selected_is_what_a_part_depends_on(folder):
     assert {key.to_user_string() for key in whole.get(dg.AssetKey("large")).parent_keys} == {"named"}
 
 
-def test_the_gate_of_a_source_goes_with_the_source(folder):
+def test_the_checks_of_a_source_are_selected_with_the_source(folder):
     project = RivetProject.load(folder(SHOP).root)
     with_source = definitions(project, rivet_assets(project, select='key:"customers"')(plain))
     assert steps(with_source) == {"observe__raw__customers": {"customers"}, "check__customers": set()}
@@ -137,7 +137,7 @@ def test_the_gate_of_a_source_goes_with_the_source(folder):
     }
 
 
-def test_settings_of_steps_are_those_of_all_groups(folder):
+def test_step_settings_apply_to_all_groups(folder):
     daily = {"type": "daily", "column": "day", "start": "2024-01-01"}
     project = RivetProject.load(
         folder({**SHOP, "joints/days.sql": f"-- rivet:partitions: {daily}\nSELECT DATE '2024-01-01' AS day"}).root
@@ -151,13 +151,13 @@ def test_settings_of_steps_are_those_of_all_groups(folder):
     assert {name: asset.backfill_policy for name, asset in groups.items() if asset.backfill_policy} == {"days": policy}
 
 
-def test_the_tag_that_tells_the_engine_is_nobodys_to_set(folder):
+def test_the_engine_tag_cannot_be_overridden(folder):
     project = RivetProject.load(folder(SHOP).root)
     with pytest.raises(RivetError, match=r"RVT-104.*'rivet/engine'"):
         rivet_assets(project, op_tags={"rivet/engine": "other"})(plain)
 
 
-def test_annotations_may_be_texts(folder):
+def test_annotations_may_be_strings(folder):
     """A module with `from __future__ import annotations` has no others."""
     text = """
         from __future__ import annotations
@@ -177,7 +177,7 @@ def test_annotations_may_be_texts(folder):
     assert all("pager" in asset.required_resource_keys for asset in vars(module)["marts"])
 
 
-def test_a_function_whose_parameters_do_not_fit_is_told_so(folder):
+def test_a_function_with_wrong_parameters_is_an_error(folder):
     project = RivetProject.load(folder(SHOP).root)
 
     def none(): ...
@@ -205,7 +205,7 @@ def test_a_function_whose_parameters_do_not_fit_is_told_so(folder):
         assert (diagnostic.file, diagnostic.line) == (__file__, body.__code__.co_firstlineno)
 
 
-def test_a_function_that_gives_nothing_fails_its_step(folder, instance):
+def test_a_function_that_yields_nothing_fails_its_step(folder, instance):
     project = RivetProject.load(folder(SHOP).root)
 
     def forgetful(context: dg.AssetExecutionContext, group: RivetGroupRun):

@@ -86,7 +86,7 @@ def checks(results) -> dict[str, dict]:
     return {one.check_name: one.metadata for one in evaluations}
 
 
-def test_no_event_holds_a_value_of_a_row(told):
+def test_no_event_contains_a_value_of_a_row(told):
     text, results = told(row_values=False)
     assert ANN not in text
     assert DAY not in text
@@ -110,7 +110,7 @@ def test_no_event_holds_a_value_of_a_row(told):
     assert checks(results)["error"]["rivet/error"].value.startswith("[CAST_INVALID_INPUT]; ")
 
 
-def test_by_default_they_are_there(told):
+def test_by_default_events_contain_values_of_rows(told):
     _, results = told()
     found = diagnostics(results)
     for step in ("merged", "cast_table", "made", "parted_table"):

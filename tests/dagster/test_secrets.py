@@ -49,7 +49,7 @@ def told(instance: dg.DagsterInstance, run_id: str) -> str:
     return "\n".join(dg.serialize_value(entry) for entry in instance.all_logs(run_id))
 
 
-def test_no_event_of_a_run_holds_a_secret(shop, instance):
+def test_no_event_of_a_run_contains_a_secret(shop, instance):
     result = (
         load_definitions(shop.root).resolve_job_def("all").execute_in_process(instance=instance, raise_on_error=False)
     )
@@ -64,7 +64,7 @@ def test_no_event_of_a_run_holds_a_secret(shop, instance):
     assert found["message"] == "[USER_RAISED_EXCEPTION] *** ${ADDRESS}"
 
 
-def test_the_command_line_tells_no_secret(shop, capsys, monkeypatch):
+def test_the_command_line_prints_no_secret(shop, capsys, monkeypatch):
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -81,7 +81,7 @@ def test_the_command_line_tells_no_secret(shop, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("option", [{"remote": f"sc://localhost:1/;token={TOKEN}"}, {"remote": "${REMOTE}"}])
-def test_an_engine_that_cannot_start_tells_no_secret(project, application, capsys, monkeypatch, option):
+def test_the_error_of_an_engine_that_cannot_start_contains_no_secret(project, application, capsys, monkeypatch, option):
     monkeypatch.setenv("REMOTE", f"sc://localhost:1;token={TOKEN}")  # no address at all
     profiles = deepcopy(PROFILES)
     engine = profiles["default"]["engines"][0]
@@ -103,7 +103,7 @@ def test_an_engine_that_cannot_start_tells_no_secret(project, application, capsy
     assert TOKEN not in out + err
 
 
-def test_a_sensors_tick_tells_no_secret(instance):
+def test_a_sensor_tick_contains_no_secret(instance):
     remember("hunter2222")
 
     @dg.sensor(name="look", job_name="all")

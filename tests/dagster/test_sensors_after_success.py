@@ -40,7 +40,7 @@ def ticker(folder, instance) -> Ticker:
     return Ticker(sensor_of(project_with(folder).root, "after"), instance)
 
 
-def test_all_of_them_lead_to_one_request_in_any_order(ticker, instance):
+def test_all_monitored_assets_lead_to_one_request_in_any_order(ticker, instance):
     assert ticker.tick() == []
     assert ticker.skipped == "not materialized since: left, right"
     made(instance, "right")
@@ -56,20 +56,20 @@ def test_all_of_them_lead_to_one_request_in_any_order(ticker, instance):
     assert len(ticker.tick()) == 1
 
 
-def test_before_the_first_request_whatever_was_made_counts(ticker, instance):
+def test_before_the_first_request_all_earlier_materializations_count(ticker, instance):
     made(instance, "left")
     made(instance, "right")
     assert len(ticker.tick()) == 1
 
 
-def test_what_others_materialize_does_not_count(ticker, instance):
+def test_materializations_of_other_assets_do_not_count(ticker, instance):
     made(instance, "left")
     made(instance, "other")
     made(instance, "out")
     assert ticker.tick() == []
 
 
-def test_what_comes_before_an_unsaved_tick_and_after_it_is_neither_lost_nor_made_twice(ticker, instance):
+def test_events_around_a_tick_without_a_saved_cursor_are_neither_lost_nor_requested_twice(ticker, instance):
     made(instance, "left")
     made(instance, "right")
     assert len(ticker.tick(saved=False)) == 1
@@ -79,7 +79,7 @@ def test_what_comes_before_an_unsaved_tick_and_after_it_is_neither_lost_nor_made
     assert len(ticker.tick()) == 1
 
 
-def test_each_partition_is_waited_for_and_requested_by_itself(folder, instance):
+def test_each_partition_is_waited_for_and_requested_separately(folder, instance):
     ticker = Ticker(sensor_of(project_with(folder, DAILY).root, "after"), instance)
     for name in ("left", "right"):
         made(instance, name, "2024-01-01")
@@ -99,7 +99,7 @@ def test_each_partition_is_waited_for_and_requested_by_itself(folder, instance):
     assert ticker.tick() == []
 
 
-def test_a_partition_that_is_no_more_is_not_requested(folder, instance):
+def test_a_partition_that_no_longer_exists_is_not_requested(folder, instance):
     project = project_with(folder, DAILY)
     ticker = Ticker(sensor_of(project.root, "after"), instance)
     ticker.tick()
@@ -113,7 +113,7 @@ def test_a_partition_that_is_no_more_is_not_requested(folder, instance):
     assert [run.partition_key for run in ticker.tick()] == ["2024-01-19"]
 
 
-def test_of_a_target_without_partitions_any_partition_counts(folder, instance):
+def test_any_partition_counts_for_a_target_without_partitions(folder, instance):
     project = project_with(folder, DAILY, target='key:"other"')
     ticker = Ticker(sensor_of(project.root, "after"), instance)
     made(instance, "left", "2024-01-02")
@@ -122,7 +122,7 @@ def test_of_a_target_without_partitions_any_partition_counts(folder, instance):
     assert run.partition_key is None
 
 
-def test_a_long_backfill_is_taken_page_by_page(folder, instance, monkeypatch):
+def test_a_long_backfill_is_read_page_by_page(folder, instance, monkeypatch):
     monkeypatch.setattr(after_success, "PAGE", 5)
     ticker = Ticker(sensor_of(project_with(folder, DAILY).root, "after"), instance)
     ticker.tick()
@@ -163,7 +163,7 @@ def test_any_history_requests_what_a_model_says(folder, instance, partitions, se
     assert len({run.run_key for run in ticker.runs}) == runs > 10
 
 
-def test_what_it_makes_it_cannot_wait_for(folder):
+def test_a_sensor_cannot_monitor_its_own_target(folder):
     project = project_with(folder, target='+key:"out"')
     with pytest.raises(RivetError) as caught:
         load_definitions(project.root)
@@ -181,7 +181,7 @@ def test_what_it_makes_it_cannot_wait_for(folder):
         ({**DAILY, "start": "2024-01-02"}, DAILY, "those of 'left', which is monitored, daily"),
     ],
 )
-def test_a_target_needs_the_partitions_of_what_is_monitored(folder, partitions, others, words):
+def test_a_target_needs_the_partitions_of_the_monitored_assets(folder, partitions, others, words):
     project = project_with(folder, partitions, others, target='key:"other"')
     with pytest.raises(RivetError) as caught:
         load_definitions(project.root)
@@ -190,7 +190,7 @@ def test_a_target_needs_the_partitions_of_what_is_monitored(folder, partitions, 
     assert words in found.message
 
 
-def test_made_in_python_it_is_the_one_of_the_yaml(folder, instance):
+def test_a_sensor_made_in_python_equals_the_one_declared_in_yaml(folder, instance):
     project = project_with(folder)
     declared = sensor_of(project.root, "after")
     built = build_after_success_sensor(RivetProject.load(project.root), "after", SENSOR["monitored"], SENSOR["target"])

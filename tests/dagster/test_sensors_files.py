@@ -58,7 +58,7 @@ def zone(folder, instance, request) -> tuple[Zone, Ticker]:
     return Zone(project.root), Ticker(sensor_of(project.root, "landing"), instance)
 
 
-def test_what_is_there_at_the_first_tick_is_requested_once(zone):
+def test_files_present_at_the_first_tick_are_requested_once(zone):
     files, ticker = zone
     assert ticker.tick() == []
     assert ticker.skipped == "no new file among 0"
@@ -69,7 +69,7 @@ def test_what_is_there_at_the_first_tick_is_requested_once(zone):
     assert ticker.skipped == "no change in 2 files"
 
 
-def test_a_file_that_changes_or_grows_is_requested_again_and_one_that_goes_is_not(zone):
+def test_changed_files_are_requested_again_and_removed_files_are_not(zone):
     files, ticker = zone
     files.put("a.csv")
     files.put("b.csv")
@@ -86,14 +86,14 @@ def test_a_file_that_changes_or_grows_is_requested_again_and_one_that_goes_is_no
     assert len({run.run_key for run in ticker.runs}) == 3
 
 
-def test_what_engines_pass_over_is_no_file(zone):
+def test_files_that_engines_ignore_do_not_count(zone):
     files, ticker = zone
     for name in ("_SUCCESS", ".hidden.csv", "_archive/v1/a.csv"):
         files.put(name)
     assert ticker.tick() == []
 
 
-def test_a_file_that_went_and_came_back_is_a_new_one(zone):
+def test_a_file_that_was_removed_and_added_again_is_new(zone):
     """Its listing is that of an earlier request, whose run key would be taken for done."""
     files, ticker = zone
     for _ in range(3):
@@ -104,7 +104,7 @@ def test_a_file_that_went_and_came_back_is_a_new_one(zone):
         assert ticker.tick() == []
 
 
-def test_a_tick_that_was_not_saved_makes_no_second_run_and_loses_nothing(zone):
+def test_a_tick_without_a_saved_cursor_starts_no_second_run_and_loses_no_file(zone):
     files, ticker = zone
     files.put("a.csv")
     assert len(ticker.tick(saved=False)) == 1
@@ -116,7 +116,7 @@ def test_a_tick_that_was_not_saved_makes_no_second_run_and_loses_nothing(zone):
     assert len(ticker.tick()) == 1
 
 
-def test_a_cursor_that_a_person_resets_asks_for_another_run_of_the_same_files(zone, instance):
+def test_resetting_the_cursor_requests_another_run_of_the_same_files(zone, instance):
     files, ticker = zone
     files.put("a.csv")
     (first,) = ticker.tick()
@@ -125,7 +125,7 @@ def test_a_cursor_that_a_person_resets_asks_for_another_run_of_the_same_files(zo
     assert again.run_key != first.run_key
 
 
-def test_the_cursor_of_another_kind_of_sensor_is_none_of_its_own(zone):
+def test_the_cursor_of_another_kind_of_sensor_is_ignored(zone):
     files, ticker = zone
     files.put("a.csv")
     ticker.cursor = '{"kind":"source_changed","last":"","versions":{"orders":"x"}}'
@@ -178,7 +178,7 @@ def test_any_history_of_files_and_ticks_requests_what_a_model_says(zone, monkeyp
     assert len(keys) > 5
 
 
-def test_a_source_may_be_one_file_that_has_yet_to_come(folder, instance):
+def test_a_source_may_be_a_file_that_does_not_exist_yet(folder, instance):
     project = watched(folder, "landing/orders.csv")
     ticker = Ticker(sensor_of(project.root, "landing"), instance)
     assert ticker.tick() == []
@@ -190,7 +190,7 @@ def test_a_source_may_be_one_file_that_has_yet_to_come(folder, instance):
 
 
 @pytest.mark.parametrize("table", ["zone/orders.csv", "zone/*.csv", "zone/days"])
-def test_where_nothing_can_come_to_the_tick_fails_and_forgets_nothing(folder, instance, table):
+def test_without_the_parent_folder_the_tick_fails_and_the_cursor_stays(folder, instance, table):
     """A folder that is not mounted looks like that: its files are not gone, and not new when it is back."""
     project = watched(folder, table)
     zone, away = project.root / "data/zone", project.root / "away"
@@ -210,7 +210,7 @@ def test_where_nothing_can_come_to_the_tick_fails_and_forgets_nothing(folder, in
     assert ticker.tick() == []
 
 
-def test_what_was_seen_is_observed_in_the_version_that_the_observing_step_tells(zone, instance):
+def test_observations_have_the_same_data_version_as_the_observation_step(zone, instance):
     files, ticker = zone
     key = dg.AssetKey("orders")
     assert ticker.tick() == []
@@ -231,7 +231,7 @@ def test_what_was_seen_is_observed_in_the_version_that_the_observing_step_tells(
     assert instance.fetch_observations(key, limit=9).records[0].asset_observation.data_version != seen.data_version
 
 
-def test_made_in_python_it_is_the_one_of_the_yaml(folder, instance):
+def test_a_sensor_made_in_python_equals_the_one_declared_in_yaml(folder, instance):
     project = watched(folder)
     declared = sensor_of(project.root, "landing")
     made = build_files_sensor(
@@ -247,7 +247,7 @@ def test_made_in_python_it_is_the_one_of_the_yaml(folder, instance):
     assert results[0] == results[1]
 
 
-def test_the_cursor_of_many_files_stays_small_and_the_tick_short(folder, instance):
+def test_many_files_need_a_small_cursor_and_a_short_tick(folder, instance):
     project = watched(folder)
     landing = project.root / "data/landing"
     ticker = Ticker(sensor_of(project.root, "landing"), instance)

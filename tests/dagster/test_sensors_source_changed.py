@@ -43,7 +43,7 @@ def change(root: Path, name: str, at: int) -> None:
     os.utime(root / f"data/{name}.csv", ns=(at, at))
 
 
-def test_a_change_of_any_is_requested_once_and_the_first_versions_are_none(watched, ticker):
+def test_a_change_of_any_source_is_requested_once_and_the_first_tick_requests_nothing(watched, ticker):
     assert ticker.tick() == []
     assert ticker.skipped == "seen for the first time: a, b"
     assert ticker.tick() == []
@@ -56,7 +56,7 @@ def test_a_change_of_any_is_requested_once_and_the_first_versions_are_none(watch
     assert ticker.tick() == []
 
 
-def test_a_version_that_comes_back_is_another_change(watched, ticker):
+def test_a_return_to_an_earlier_version_is_another_change(watched, ticker):
     change(watched.root, "a", 5)
     ticker.tick()
     for _ in range(2):
@@ -82,7 +82,7 @@ def test_a_source_that_cannot_be_read_hides_no_change_of_the_other(watched, tick
     assert len(ticker.tick()) == 1
 
 
-def test_one_that_cannot_be_read_at_the_first_tick_leaves_the_other_its_first_version(watched, ticker):
+def test_an_unreadable_source_at_the_first_tick_does_not_affect_the_first_version_of_another(watched, ticker):
     (watched.root / "data/a.csv").rename(watched.root / "away.csv")
     assert ticker.tick() == []
     assert ticker.skipped == "seen for the first time: b"
@@ -90,7 +90,7 @@ def test_one_that_cannot_be_read_at_the_first_tick_leaves_the_other_its_first_ve
     assert len(ticker.tick()) == 1
 
 
-def test_a_source_that_is_added_to_the_list_has_not_changed(watched, ticker):
+def test_a_source_added_to_the_list_counts_as_unchanged(watched, ticker):
     project = RivetProject.load(watched.root)
     ticker.sensor = build_source_changed_sensor(project, "moved", ["a"], 'key:"out"')
     ticker.tick()
@@ -107,7 +107,7 @@ def test_a_cursor_of_another_kind_or_no_cursor_at_all_is_a_first_tick(watched, t
         assert ticker.skipped == "seen for the first time: a, b"
 
 
-def test_made_in_python_it_is_the_one_of_the_yaml(watched, ticker, instance):
+def test_a_sensor_made_in_python_equals_the_one_declared_in_yaml(watched, ticker, instance):
     built = build_source_changed_sensor(RivetProject.load(watched.root), "moved", ["a", "b"], 'key:"out"')
     results = []
     for sensor in (ticker.sensor, built):
@@ -158,7 +158,7 @@ def test_any_history_of_versions_and_ticks_requests_what_a_model_says(watched, t
     assert len(keys) > 5
 
 
-def test_what_was_seen_is_observed_and_automation_conditions_take_it_up(watched, instance):
+def test_new_versions_are_observed_and_automation_conditions_react(watched, instance):
     """Neither the first nor a repeated version is news to them, a changed one is."""
 
     class Eager(DagsterRivetTranslator):

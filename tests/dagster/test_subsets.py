@@ -69,7 +69,7 @@ def started(result) -> list[str]:
         ("kind:pyspark and not kind:source", set(COUNTS), {"out"}),
     ],
 )
-def test_a_selection_runs_what_it_names_as_one_step_with_a_query_for_each_end(
+def test_a_selection_runs_as_one_step_with_one_query_for_each_of_its_exits(
     project, instance, sql_executions, selection, expected, ends
 ):
     branches = project(BRANCHES)
@@ -86,7 +86,7 @@ def test_a_selection_runs_what_it_names_as_one_step_with_a_query_for_each_end(
         assert branches.rows("out") == in_order({"id": i, "qty": q} for i, q in enumerate((20, 40, 60, 40, 50), 1))
 
 
-def test_a_part_reads_what_another_group_stored_last(project, instance, sql_executions):
+def test_a_subset_reads_the_last_stored_version_of_another_group(project, instance, sql_executions):
     branches = project({**BRANCHES, "joints/shop/left_side.sql": "-- rivet:eager: true\nSELECT * FROM rows"})
     run(branches.root, instance, 'key:"left_side"')
     branches.write({"data/rows.csv": "id,side,qty\n9,l,90\n"})
@@ -97,7 +97,7 @@ def test_a_part_reads_what_another_group_stored_last(project, instance, sql_exec
     assert started(result) == ["out"]
 
 
-def test_parts_of_several_groups_run_one_after_another(project, instance):
+def test_subsets_of_several_groups_run_in_order(project, instance):
     branches = project({**BRANCHES, "joints/shop/left_side.sql": "-- rivet:eager: true\nSELECT * FROM rows"})
     result = run(branches.root, instance, "group:shop")
     assert started(result) == ["left_side", "out"]
@@ -150,7 +150,7 @@ def judged(mode: str) -> dict:
         ("append", {"out:table": True}),
     ],
 )
-def test_checks_alone_judge_assertions_only_where_the_table_is_the_batch(project, instance, mode, expected):
+def test_a_checks_only_run_evaluates_assertions_only_if_the_table_equals_the_batch(project, instance, mode, expected):
     rows = project(judged(mode))
     assert run(rows.root, instance, 'key:"out"').success
     before = rows.bytes_of("out")
@@ -185,7 +185,7 @@ def project_job() -> dg.JobDefinition:
     return load_definitions(os.environ["RIVET_TEST_PROJECT"]).resolve_job_def("all")
 
 
-def test_a_re_execution_from_failure_makes_what_failed_and_what_waited_for_it(
+def test_a_re_execution_from_failure_runs_failed_and_skipped_steps(
     project, remembering, tmp_path, monkeypatch, sql_executions
 ):
     flag = tmp_path / "flag"

@@ -83,7 +83,7 @@ def test_a_range(project, cli):
         (("names", "--partition", "2024-01-03"), "none of these joints has partitions"),
     ],
 )
-def test_what_cannot_be_covered_is_told(folder, cli, arguments, told):
+def test_partitions_that_cannot_be_run_are_an_error(folder, cli, arguments, told):
     error = refused(cli, "-p", folder(SALES).root, *arguments)
     assert error["code"] == "RVT-114"
     assert told in error["message"].replace("report, totals", "totals, report")
@@ -92,7 +92,7 @@ def test_what_cannot_be_covered_is_told(folder, cli, arguments, told):
 @pytest.mark.parametrize(
     "arguments", [("--partition-range", "2024-01-03"), ("--partition", "a", "--partition-range", "a...b")]
 )
-def test_options_that_cannot_be_read(folder, cli, arguments):
+def test_malformed_options_are_an_error(folder, cli, arguments):
     assert refused(cli, "-p", folder(SALES).root, *arguments)["code"] == "RVT-110"
 
 
@@ -104,7 +104,7 @@ def test_joints_with_several_kinds_of_partitions_run_one_after_the_other(folder,
     assert "report, totals: daily from 2024-01-01 to 2024-01-04 UTC" in error["message"]
 
 
-def test_partitions_that_have_not_begun(folder, cli):
+def test_partitions_in_the_future_are_an_error(folder, cli):
     late = {"type": "daily", "column": "day", "start": "2999-01-01"}
     root = folder({"sinks/out.yaml": sink("out", "a", partitions=late), "joints/a.sql": "SELECT '1' AS day"}).root
     assert "out: say which partition to make; there is none yet" in refused(cli, "-p", root, "out")["message"]

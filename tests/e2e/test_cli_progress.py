@@ -68,7 +68,7 @@ def test_a_terminal_shows_a_bar_that_moves_and_goes(project, monkeypatch, capfd)
     assert "\n" not in bars
 
 
-def test_what_is_no_terminal_gets_plain_lines(project, monkeypatch, capfd):
+def test_other_outputs_get_plain_lines(project, monkeypatch, capfd):
     monkeypatch.setattr("rivet_dagster.execution.progress.FIRST_SECONDS", 0.3)
     assert main(["-p", str(project(FILES).root), "run", "--format", "json"]) == 0
     out, err = capfd.readouterr()

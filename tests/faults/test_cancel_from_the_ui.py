@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 @pytest.mark.filterwarnings("ignore:Using variable_values:DeprecationWarning")
-def test_a_run_that_is_terminated_is_canceled_within_seconds(published, start, tmp_path):
+def test_a_terminated_run_is_canceled_within_seconds(published, start, tmp_path):
     published.write({
         "joints/numbers.sql": ENDLESS,
         "defs.py": f"from rivet_dagster import load_definitions\ndefs = load_definitions({str(published.root)!r})\n",

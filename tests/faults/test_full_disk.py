@@ -70,7 +70,7 @@ def ids(root: Path) -> list[int]:
 @pytest.mark.parametrize(
     ("fill", "enough", "codes"), [(fill_blocks, 5, {"RVT-503"}), (fill_inodes, 9, {"RVT-404", "RVT-503"})]
 )
-def test_wherever_the_disk_is_full_the_old_table_stays(root, fill, enough, codes):
+def test_a_full_disk_at_any_write_leaves_the_old_table(root, fill, enough, codes):
     """With nothing left at all, with room for one more, and so on until the run fits."""
     errors = []
     for but in range(30):
@@ -92,7 +92,7 @@ def test_wherever_the_disk_is_full_the_old_table_stays(root, fill, enough, codes
     assert all("Free space" in str(error) for error in errors if error.code == "RVT-404")
 
 
-def test_a_disk_that_is_full_at_the_manifest(root, monkeypatch):
+def test_a_full_disk_at_the_manifest_leaves_the_old_table(root, monkeypatch):
     write = Manifest.write
 
     def write_on_a_full_disk(manifest: Manifest, path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_disk_that_is_full_at_the_manifest(root, monkeypatch):
     assert ids(root) == NEXT
 
 
-def test_what_a_dead_run_filled_the_disk_with_is_swept_before_anything_is_written(root):
+def test_files_of_a_dead_run_on_a_full_disk_are_swept_before_writing(root):
     home = root / "lake/.rivet/out"
     dead = home / "00000002-0badcafe"
     (home / f"{dead.name}.alive").touch()
@@ -124,7 +124,7 @@ def test_what_a_dead_run_filled_the_disk_with_is_swept_before_anything_is_writte
     assert not dead.exists()
 
 
-def test_a_disk_that_is_read_only(root):
+def test_a_read_only_disk_leaves_the_old_table(root):
     before = tree(root)
     mount("-o", "remount,ro", root)
     error = refused(run, root, NEW)
@@ -137,7 +137,7 @@ def test_a_disk_that_is_read_only(root):
     assert ids(root) == NEXT
 
 
-def test_a_disk_that_becomes_read_only_before_publishing(root):
+def test_a_disk_that_becomes_read_only_before_publishing_leaves_the_old_table(root):
     class ReadOnly(StandIn):
         def rows(self, *arguments):
             mount("-o", "remount,ro", root)
@@ -154,7 +154,7 @@ def test_a_disk_that_becomes_read_only_before_publishing(root):
     assert not [path for path in tree(root) if alive.stem in path]
 
 
-def test_what_spark_cannot_write_for_want_of_space(disk: Path, project: Callable, application: PySparkEngine):
+def test_a_full_disk_while_spark_writes_is_reported(disk: Path, project: Callable, application: PySparkEngine):
     numbers = project({"joints/numbers.sql": "SELECT id FROM range(3)", "sinks/out.yaml": sink("out", "numbers")})
     (numbers.root / "lake").symlink_to(disk)
     numbers.run("out")

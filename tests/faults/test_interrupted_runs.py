@@ -61,7 +61,7 @@ def test_a_kill_in_the_middle_of_a_write_leaves_the_old_table_and_the_next_run_p
 
 
 @pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_stops_a_long_query_and_takes_back_what_it_staged(published, start, signal_):
+def test_an_interrupt_stops_a_long_query_and_discards_its_staged_version(published, start, signal_):
     published.write({"joints/numbers.sql": ENDLESS, "joints/other.sql": "SELECT 1 AS x"})
     before = published.bytes_of("out")
     process = start(*CLI, published.root, "run", "out", "other", "--format", "json")

@@ -44,7 +44,7 @@ def leftovers(root: Path) -> list[str]:
     [((None,), None, 4), ((None,), DAY, 3), (DAYS, None, 3)],
     ids=["the whole again", "its first partition", "no partitions any more"],
 )
-def test_a_kill_before_a_change_of_the_disk(tmp_path, monkeypatch, before, part, step):
+def test_a_kill_before_a_file_system_change(tmp_path, monkeypatch, before, part, step):
     """Before every so manieth: test_killed_runs.py has publishing itself killed before each."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     root = tmp_path / "root"
@@ -74,7 +74,7 @@ def test_a_kill_before_a_change_of_the_disk(tmp_path, monkeypatch, before, part,
     assert {*map(tuple, seen)} == {tuple(OLD), tuple(NEW)}
 
 
-def test_processes_at_once_lose_nothing_of_each_other(tmp_path):
+def test_concurrent_processes_lose_no_rows_of_each_other(tmp_path):
     made = {0: DAYS[0], 1: DAYS[1], 2: DAYS[1], 3: Part("2024-01-03", "daily")}
     processes = [start(keep_ids, tmp_path, [number], part) for number, part in made.items()]
     assert [ended(process) for process in processes] == [0] * 4
@@ -82,7 +82,7 @@ def test_processes_at_once_lose_nothing_of_each_other(tmp_path):
     assert leftovers(tmp_path) == []
 
 
-def test_who_is_overtaken_publishes_upon_what_the_other_did(tmp_path, monkeypatch):
+def test_an_overtaken_process_publishes_on_top_of_the_other_version(tmp_path, monkeypatch):
     monkeypatch.setattr(external_assets.time, "sleep", lambda seconds: None)
     keep_ids(tmp_path, OLD)
     audit, overtakers = StagedVersion.audit, [[7], [8]]

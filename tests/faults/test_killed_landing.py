@@ -57,7 +57,7 @@ def received(connection: Connection) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("next_run", ["a retry", "another run"])
-def test_a_kill_before_each_change_of_the_disk(landed, tmp_path, next_run):
+def test_a_kill_before_each_file_system_change(landed, tmp_path, next_run):
     """For each change from there on, a reader that dies just before it, and what the next one makes of that."""
 
     def fresh() -> Path:

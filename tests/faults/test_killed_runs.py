@@ -119,7 +119,7 @@ def assert_next_runs_succeed(root: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("phase", [BRANCH, CONFIG, WRITE, QUALITY, PUBLISH, CLEAN_UP])
-def test_a_kill_around_a_phase_leaves_the_old_table_or_after_publishing_the_new_one(published, tmp_path, phase, moment):
+def test_a_kill_between_phases_leaves_the_old_table_or_after_publishing_the_new_one(published, tmp_path, phase, moment):
     root = copy_of(published, tmp_path / "root")
     before = bytes_of(root)
     violations = GATE["fails" if phase == CLEAN_UP else "passes"]
@@ -170,7 +170,7 @@ def test_a_kill_within_the_manifest_leaves_the_old_table(published, tmp_path):
     [(False, "passes", "out"), (True, "passes", "out"), (False, "fails", "_SUCCESS")],
     ids=["again", "first", "gated"],
 )
-def test_a_kill_before_each_change_of_the_disk(published, tmp_path, first, gate, begin):
+def test_a_kill_before_each_file_system_change(published, tmp_path, first, gate, begin):
     """Exhaustive: for each change, from the first that names ``begin`` on, a run that dies just before it."""
 
     def killed(at: int) -> tuple[list[str], int | None]:
@@ -208,7 +208,7 @@ def received(connection: Connection) -> Iterator[str]:
             return
 
 
-def test_kills_at_random_instants_one_after_another(published, tmp_path):
+def test_repeated_kills_at_random_instants(published, tmp_path):
     """Each run begins on what the killed ones before it have left; kills count that came before its end."""
     chance = random.Random(20)
     root = copy_of(published, tmp_path / "root")

@@ -58,7 +58,7 @@ def last(connection: multiprocessing.connection.Connection) -> tuple:
     return message
 
 
-def test_of_two_processes_that_publish_at_once_one_wins_and_the_other_is_told(tmp_path: Path):
+def test_of_two_processes_that_publish_at_once_one_succeeds_and_the_other_gets_an_error(tmp_path: Path):
     lake = warehouse(tmp_path, 2)
     staged(lake, -1).commit("run")
     writers, everybody, stop = PROCESSES.Barrier(2), PROCESSES.Barrier(3), PROCESSES.Event()

@@ -58,7 +58,7 @@ def test_many_batches_are_read_with_little_memory(session, peak):
     assert peak.peak() < 200 * MEGABYTES < SIZE / 3
 
 
-def test_many_rows_come_in_batches_with_little_memory(session, peak):
+def test_many_rows_are_returned_in_batches_with_little_memory(session, peak):
     frame = session.query(f"SELECT id, concat('{PADDING}', id) AS text FROM range(0, {BATCHES * ROWS}, 1, 16)")
     rows = 0
     for batch in session.batches(frame):

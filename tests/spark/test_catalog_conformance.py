@@ -33,7 +33,7 @@ def test_a_capability_that_a_catalog_lacks_is_an_error_with_a_remedy(tmp_path):
     assert "RVT-413 the catalog 'mine', of the type memory, is none that has landing zones" in str(caught.value)
 
 
-def test_a_verb_that_is_missing_is_an_error_when_the_catalog_is_made(tmp_path):
+def test_a_missing_method_is_an_error_when_the_catalog_is_constructed(tmp_path):
     class Half(MemoryCatalog):
         begin = HasLandingZones.landing_zone
 

@@ -90,7 +90,7 @@ def test_a_schema_check_reads_no_row(project, sql_executions):
         ("SELECT now() AS at WHERE false", False),
     ],
 )
-def test_freshness_looks_at_the_newest_row(project, query, fresh):
+def test_freshness_uses_the_newest_row(project, query, fresh):
     (found,) = judged(project, query, {"type": "freshness", "column": "at", "max_age": "3h"})
     assert found.error is None
     assert (found.passed, found.violations) == (fresh, int(not fresh))
@@ -108,14 +108,14 @@ def executions(project: Any, sql_executions: Any, query: str, *checks: dict[str,
 FRESH = {"type": "freshness", "column": "at", "max_age": "1d"}
 
 
-def test_freshness_takes_the_pass_of_the_others(project, sql_executions):
+def test_freshness_shares_the_pass_of_other_checks(project, sql_executions):
     in_summer = {"type": "expression", "sql": "year(at) > 2000"}
     # Of a time without a zone storage cannot tell how old it is.
     query = "SELECT localtimestamp() AS at"
     assert executions(project, sql_executions, query, FRESH, in_summer) == 2  # the write and one pass
 
 
-def test_what_statistics_prove_is_not_read(project, sql_executions):
+def test_checks_proven_by_statistics_read_no_rows(project, sql_executions):
     query = """
     SELECT id, now() AS at, current_date() AS day, CAST(id AS DECIMAL(9, 2)) AS price, 'open' AS status,
            named_struct('city', 'Bonn') AS place, id % 3 AS kind
@@ -174,7 +174,7 @@ def _subclasses(kind: type) -> list[type]:
     return [one for direct in kind.__subclasses__() for one in (direct, *_subclasses(direct))]
 
 
-def test_sql_files_are_gates(project):
+def test_sql_files_in_quality_are_checks(project):
     folder = project({
         "joints/rows.sql": "SELECT id FROM range(3)",
         "sinks/out.yaml": sink("out", "rows"),
@@ -223,7 +223,7 @@ def test_a_relationship_counts_the_rows_without_a_counterpart(project):
     assert "customers" in missing.sql
 
 
-def test_a_check_without_its_reference_fails_and_hides_no_other(project):
+def test_a_check_with_a_missing_reference_fails_and_others_still_run(project):
     checks = [
         {"type": "relationship", "column": "customer", "to": "customers.id"},
         {"type": "relationship", "column": "customer.nope", "to": "out.id"},
@@ -248,7 +248,7 @@ def test_a_check_without_its_reference_fails_and_hides_no_other(project):
     assert (nulls.violations, unique.passed) == (3, True)
 
 
-def test_a_source_is_judged_with_a_stored_joint(project):
+def test_a_check_of_a_source_reads_a_stored_joint(project):
     folder = project({
         "data/orders.csv": "id,customer\n1,1\n2,7\n",
         "sources/orders.yaml": {

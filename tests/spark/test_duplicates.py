@@ -44,7 +44,9 @@ def batch(session: PySparkSession):
 
 
 @pytest.mark.parametrize("order_by", [(), ("place",), ("place", "row")], ids=" ".join)
-def test_one_row_counts_or_the_key_is_shown(session: PySparkSession, batch, order_by: tuple[str, ...]) -> None:
+def test_duplicates_are_resolved_or_their_keys_are_shown(
+    session: PySparkSession, batch, order_by: tuple[str, ...]
+) -> None:
     cases = {name: (rows, winner) for name, order, rows, winner in CASES if order == order_by}
     null_key: list[tuple[Any, ...]] = [(None, 7, "n"), (None, 7, "n")]
     batch([*null_key, *[(name, *row) for name, (rows, _) in cases.items() for row in rows]])
@@ -56,7 +58,7 @@ def test_one_row_counts_or_the_key_is_shown(session: PySparkSession, batch, orde
     assert decided == {None: "n"} | {name: winner for name, (_, winner) in cases.items() if winner is not ...}
 
 
-def test_null_keys_conflict_and_ten_are_shown(session: PySparkSession, batch) -> None:
+def test_ambiguous_null_keys_conflict_and_ten_keys_are_shown(session: PySparkSession, batch) -> None:
     batch([(None, 1, "a"), (None, 1, "b")])
     assert session.rows(text(conflicts("batch", [column("id")], (), COLUMNS))) == [{"id": None}]
     batch([(str(n), 1, value) for n in range(12) for value in "ab"])
@@ -71,7 +73,7 @@ def order_of(**options: Any) -> tuple[str, ...]:
     return plan.order_by
 
 
-def test_the_watermark_is_the_order_where_none_is_given():
+def test_the_watermark_is_the_default_order():
     assert order_of(watermark_column="at") == ("at",)
     assert order_of(watermark_column="at", order_by=("seq", "at")) == ("seq", "at")
     assert order_of() == ()

@@ -24,7 +24,7 @@ def both(engine) -> Both:
     session.close()
 
 
-def test_fused_means_what_the_joints_mean_one_by_one(both: Both, pytestconfig: pytest.Config) -> None:
+def test_a_fused_group_gives_the_rows_of_its_joints_one_by_one(both: Both, pytestconfig: pytest.Config) -> None:
     examples = pytestconfig.getoption("--examples")
     kinds: set[str] = set()
     alike = refused = 0

@@ -38,7 +38,7 @@ def expected(text: str) -> list[tuple]:
 
 @pytest.mark.parametrize("phase", ["assertions", "audits"])
 @pytest.mark.parametrize("kinds", SETS.values(), ids=SETS)
-def test_the_batch_is_judged_and_not_what_is_published(project, kinds, phase):
+def test_the_gate_reads_the_batch_and_not_the_published_rows(project, kinds, phase):
     folder = project({
         "data/rows.csv": CLEAN,
         "sources/rows.yaml": source("rows", "id INT, code STRING, net DECIMAL(5, 2)"),

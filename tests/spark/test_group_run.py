@@ -91,7 +91,7 @@ def test_a_fused_group_is_one_execution_however_many_joints_it_has(project, sql_
     assert min(result.phases["branch"], result.phases["config"], result.phases["write"], result.phases["publish"]) > 0
 
 
-def test_a_fused_group_gives_what_its_joints_give_one_by_one(project, sql_executions):
+def test_a_fused_group_gives_the_rows_of_its_joints_run_one_by_one(project, sql_executions):
     sales = project(SALES)
     sales.run_all()
     fused = sales.rows("report")
@@ -109,7 +109,7 @@ def test_a_fused_group_gives_what_its_joints_give_one_by_one(project, sql_execut
     assert [row["id"] for row in sales.rows("paid", WORKSPACE)] == [1, 2, 4, 5, 6]
 
 
-def test_running_again_replaces_the_rows_by_the_same(project):
+def test_running_again_replaces_the_rows_with_equal_ones(project):
     sales = project(SALES)
     first = sales.run("report")
     rows = sales.rows("report")
@@ -148,7 +148,7 @@ def test_a_union_whose_columns_differ_fails_at_the_sink(project, other):
     assert union.versions("both") == []
 
 
-def test_columns_of_one_name_are_refused_by_name(project):
+def test_duplicate_column_names_are_rejected_by_name(project):
     twice = project({"joints/a.sql": "SELECT 1 AS id, 2 AS x, 3 AS ID", "sinks/out.yaml": sink("out", "a")})
     error = failure(twice.run, "out")
     assert place(error) == ("RVT-316", "a", "joints/a.sql")
@@ -177,7 +177,7 @@ def test_a_gate_that_fails_at_the_first_run_leaves_no_table(project):
     assert gate.versions("out") == []
 
 
-def test_the_gate_judges_the_staged_rows_not_the_published_ones(project):
+def test_the_gate_reads_the_staged_rows_not_the_published_ones(project):
     good, bad = "id,code,qty,name\n1,a,1,x\n", "id,code,qty,name\n,a,1,x\n"
     check = {"type": "not_null", "columns": ["id"]}
     gate = project(judged({**check, "severity": "warn"}, data=bad))
@@ -220,7 +220,7 @@ CHECKS: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-def test_every_kind_of_check_counts_its_violations_with_nulls_among_the_rows(project):
+def test_every_kind_of_check_counts_its_violations_in_rows_with_nulls(project):
     checks = [{"severity": "warn", **check} for check, _ in CHECKS]
     gate = project(judged(*checks))
     found = gate.run("out").checks
@@ -251,7 +251,7 @@ def test_samples_are_ten_at_most_and_as_many_as_asked_for(project):
     assert [len({sample["qty"] for sample in check.samples}) for check in found] == [10, 2, 0]
 
 
-def test_a_check_that_cannot_run_fails_with_its_own_error_and_hides_no_other(project):
+def test_a_check_that_cannot_run_fails_with_its_own_error_and_others_still_run(project):
     broken = [
         ({"type": "expression", "sql": "quantity(id) > 0"}, "quantity"),
         ({"type": "not_null", "columns": ["qty.nope"]}, "qty"),
@@ -288,7 +288,7 @@ def test_a_check_that_takes_too_long_fails_and_stops(project):
     assert (unique.violations, not_null.violations) == (3, 1)
 
 
-def test_row_level_checks_take_one_query_together_and_a_row_count_none(project, sql_executions):
+def test_row_level_checks_share_one_query_and_a_row_count_needs_none(project, sql_executions):
     row_level = [
         {"type": "not_null", "columns": ["code"], "severity": "warn"},
         {"type": "expression", "sql": "qty IS NULL OR qty > -10"},
@@ -311,7 +311,7 @@ def test_row_level_checks_take_one_query_together_and_a_row_count_none(project, 
         assert sql_executions.since() == 1 + queries
 
 
-def test_a_gated_source_is_judged_in_place_before_its_reader_reads(project, sql_executions):
+def test_a_gated_source_is_checked_in_place_before_its_reader_reads(project, sql_executions):
     files = judged()
     files["sources/rows.yaml"] = source(
         "rows", "id INT, code STRING, qty INT, name STRING",
@@ -327,7 +327,7 @@ def test_a_gated_source_is_judged_in_place_before_its_reader_reads(project, sql_
     assert gate.run("out").rows.total == 7  # somebody else has judged it
 
 
-def test_what_is_published_can_be_judged_again_and_stays(project):
+def test_published_rows_can_be_checked_again_and_are_not_changed(project):
     gate = project(judged({"type": "not_null", "columns": ["id"], "severity": "warn"}, {"type": "row_count", "min": 1}))
     assert place(failure(check_published, gate.runtime, "out"))[0] == "RVT-401"
     gate.run("out")
@@ -363,7 +363,7 @@ def test_a_query_that_fails_leaves_the_previous_table(project, text, word):
     assert_unchanged(broken, "out", before)
 
 
-def test_a_missing_file_is_missed_at_the_source_and_leaves_the_previous_table(project):
+def test_a_missing_file_is_an_error_of_the_source_and_leaves_the_previous_table(project):
     gone = project(judged())
     gone.run("out")
     before = gone.bytes_of("out")
@@ -388,7 +388,7 @@ def test_an_error_inside_a_fused_group_names_the_joint_and_the_line_at_fault(pro
     assert error.diagnostics[0].line == 5
 
 
-def test_an_error_in_a_yaml_file_is_told_with_its_line(project):
+def test_an_error_in_a_yaml_file_has_its_line(project):
     broken = project({
         **SALES, "joints/totals.sql": "SELECT customer, total FROM middle",
         "joints/middle.yaml": "type: sql\nsql: |\n  SELECT customer,\n    nmae(customer) AS total\n  FROM paid\n",
@@ -435,7 +435,7 @@ def python(body: str, parameters: str = "base", head: str = "") -> dict[str, str
         "return base.to_spark().where('id > 0').selectExpr('id', 'name')",
     ],
 )
-def test_a_python_joint_may_return_rows_of_every_kind(project, body):
+def test_a_python_joint_may_return_rows_of_every_supported_type(project, body):
     made = project(python(body))
     results = made.run_all()
     assert made.rows("made", WORKSPACE) == EXPECTED
@@ -446,7 +446,7 @@ def test_a_python_joint_may_return_rows_of_every_kind(project, body):
     ("body", "what"),
     [("return [1, 2]", "a builtins.list"), ("base.to_arrow()", "nothing"), ("return {'id': [1]}", "a builtins.dict")],
 )
-def test_a_python_joint_that_returns_something_else_is_refused(project, body, what):
+def test_a_python_joint_that_returns_something_else_is_an_error(project, body, what):
     made = project(python(body))
     made.run("base")
     error = failure(made.run, "made")
@@ -455,7 +455,7 @@ def test_a_python_joint_that_returns_something_else_is_refused(project, body, wh
     assert made.versions("made", WORKSPACE) == []
 
 
-def test_a_handle_that_was_kept_ends_with_the_call(project, monkeypatch):
+def test_a_handle_cannot_be_used_after_the_call(project, monkeypatch):
     monkeypatch.setattr(builtins, "kept_handles", [], raising=False)
     made = project(python("kept_handles.append(base); return base.to_arrow()"))
     made.run_all()
@@ -476,7 +476,7 @@ def test_a_handle_that_was_kept_ends_with_the_call(project, monkeypatch):
         ("", "raise SystemExit(3)", 4, "SystemExit: 3"),
     ],
 )
-def test_an_exception_of_a_python_joint_is_told_with_its_file_and_line(project, head, body, line, words):
+def test_an_exception_of_a_python_joint_has_its_file_and_line(project, head, body, line, words):
     made = project(python(body, head=head))
     made.run("base")
     error = failure(made.run, "made")
@@ -486,7 +486,7 @@ def test_an_exception_of_a_python_joint_is_told_with_its_file_and_line(project, 
     assert made.versions("made", WORKSPACE) == []
 
 
-def test_a_lazy_frame_that_fails_while_it_is_written_is_the_python_joints_fault(project):
+def test_a_lazy_frame_that_fails_during_the_write_is_an_error_of_the_python_joint(project):
     made = project(python("return base.to_spark().selectExpr('1 / (id - id) AS x')"))
     made.run("base")
     error = failure(made.run, "made")
@@ -525,7 +525,7 @@ def test_a_python_joint_reads_several_upstreams_and_modules_of_its_project(proje
     ]
 
 
-def test_a_python_joint_may_be_declared_apart_from_its_function(project):
+def test_a_python_joint_may_be_declared_separately_from_its_function(project):
     made = project({
         **BASE,
         "shared/makers.py": "def double(rows):\n    return rows.to_spark().selectExpr('id * 2 AS id')\n",
@@ -552,7 +552,7 @@ def test_an_upstream_that_was_never_materialized_is_named(project):
     assert sales.versions("report") == []
 
 
-def test_of_two_runs_that_overlap_the_one_that_publishes_last_computes_anew(project, monkeypatch):
+def test_of_two_overlapping_runs_the_one_that_publishes_last_computes_again(project, monkeypatch):
     made = project(python("meanwhile(); return base"))
     made.run("base")
     others = []
@@ -578,7 +578,7 @@ def empty(on_empty: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("on_empty", ["write", "skip", "fail"])
-def test_an_empty_batch_is_written_skipped_or_refused(project, on_empty):
+def test_an_empty_batch_is_written_skipped_or_an_error(project, on_empty):
     batch = project(empty(on_empty))
     batch.run("out")
     before = batch.bytes_of("out")
@@ -597,7 +597,7 @@ def test_an_empty_batch_is_written_skipped_or_refused(project, on_empty):
         assert_unchanged(batch, "out", before)
 
 
-def test_a_batch_that_is_not_empty_is_neither_skipped_nor_refused(project):
+def test_a_batch_with_rows_is_neither_skipped_nor_an_error(project):
     for on_empty in ("skip", "fail"):
         assert project(empty(on_empty)).run("out").rows.total == 2
 
@@ -614,7 +614,7 @@ BRANCHES = {
 }
 
 
-def test_an_inner_joint_selected_alone_is_computed_counted_and_not_kept(project, sql_executions):
+def test_an_inner_joint_selected_alone_is_computed_and_counted_but_not_stored(project, sql_executions):
     branches = project(BRANCHES)
     assert branches.assembly.group("out").joints[-1] == "out"
     result = branches.run("out", ["left_side"])
@@ -644,7 +644,7 @@ def test_the_exit_selected_alone_is_the_whole_query(project, sql_executions):
     )
 
 
-def test_an_exit_covers_the_branches_that_it_reads(project):
+def test_an_exit_includes_the_branches_that_it_reads(project):
     """A selected joint that a selected one is made from is no exit of its own."""
     branches = project(BRANCHES)
     result = branches.run("out", ["left_side", "out"])
@@ -652,7 +652,7 @@ def test_an_exit_covers_the_branches_that_it_reads(project):
     assert result.rows.total == 5
 
 
-def test_a_part_that_fails_leaves_nothing(project):
+def test_a_subset_that_fails_leaves_nothing(project):
     branches = project({**BRANCHES, "joints/left_side.sql": "SELECT CAST(name AS INT) AS id, qty FROM rows"})
     error = failure(branches.run, "out", ["left_side"])
     assert error.code == "RVT-503"
@@ -662,7 +662,7 @@ def test_a_part_that_fails_leaves_nothing(project):
 # MaterializedRef
 
 
-def test_a_handle_on_a_stored_joint_reads_the_version_it_was_made_on(project, sql_executions):
+def test_a_handle_on_a_stored_joint_reads_the_version_at_its_creation(project, sql_executions):
     sales = project({**SALES, "joints/paid.sql": "-- rivet:eager: true\nSELECT * FROM orders"})
     sales.run("paid")
     ref = reference(sales.runtime, "paid")
@@ -680,7 +680,7 @@ def test_a_handle_on_a_stored_joint_reads_the_version_it_was_made_on(project, sq
     assert (error.code, error.diagnostics[0].joint) == ("RVT-401", "paid")
 
 
-def test_a_handle_on_a_source_reads_the_file_as_it_is_with_its_transforms(project):
+def test_a_handle_on_a_source_reads_the_current_file_with_its_transforms(project):
     files = dict(SALES)
     files["sources/orders.yaml"] = source(
         "orders", "id INT, customer STRING, amount DECIMAL(10, 2), status STRING",
@@ -696,7 +696,7 @@ def test_a_handle_on_a_source_reads_the_file_as_it_is_with_its_transforms(projec
     assert ref.to_arrow().equals(ref.to_arrow())
 
 
-def test_a_handle_on_a_fused_joint_is_a_view_over_todays_sources(project):
+def test_a_handle_on_a_fused_joint_is_a_view_on_the_current_sources(project):
     sales = project(SALES)
     ref = reference(sales.runtime, "totals")  # nothing has run
     assert ref.schema.names == ["customer", "total", "n"]
@@ -709,7 +709,7 @@ def test_a_handle_on_a_fused_joint_is_a_view_over_todays_sources(project):
     assert sales.versions("totals", WORKSPACE) == []
 
 
-def test_a_handle_reads_nothing_before_it_is_used(project, sql_executions):
+def test_a_handle_reads_nothing_until_it_is_used(project, sql_executions):
     sales = project({**SALES, "joints/made.py": "def transform(orders):\n    return orders\n"})
     (sales.root / "data/orders.csv").unlink()
     for name, code in (("orders", "RVT-403"), ("totals", "RVT-403"), ("report", "RVT-401"), ("made", "RVT-401")):

@@ -25,7 +25,7 @@ _KINDS = {
 Found = list[tuple[str, int]]
 
 
-def test_the_lexer_is_that_of_spark(session: Any) -> None:
+def test_the_lexer_agrees_with_that_of_spark(session: Any) -> None:
     chance = random.Random(4)
     texts = [*UNBALANCED, *BALANCED, "2*/* c */3", "/* a /*/ b */ c */ d", "/* a /*+ b */ c", "a1e-5r'\\' x"]
     texts += ["".join(chance.choices(PIECES, k=chance.randint(1, 10))) for _ in range(400)]
@@ -74,7 +74,7 @@ def test_a_joint_that_compiles_stays_within_its_parentheses(session: Any) -> Non
     assert read >= len(BALANCED)
 
 
-def test_a_backslash_at_the_end_of_a_comment_swallows_nothing(project: Any) -> None:
+def test_a_backslash_at_the_end_of_a_comment_hides_nothing(project: Any) -> None:
     check = {"type": "expression", "sql": "id > 1 -- not the first \\", "severity": "warn"}
     custom = {"type": "custom", "sql": "SELECT * FROM {{ this }} WHERE id > 1 -- \\", "severity": "warn"}
     transforms = {"columns": {"id": "id * 1 -- as it is \\"}, "filter": "id < 3 -- \\"}

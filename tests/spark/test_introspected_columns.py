@@ -73,7 +73,7 @@ def test_orc(engine, tmp_path):
 
 
 @pytest.mark.parametrize("format", ["parquet", "orc"])
-def test_what_spark_wrote(engine, tmp_path, format):
+def test_files_written_by_spark(engine, tmp_path, format):
     session = engine.session()
     query = (
         "SELECT 1 AS id, 'a' AS Name, DATE '2020-01-01' AS day, 1.5BD AS price, 2Y AS tiny, CAST('a' AS BINARY) AS raw,"
@@ -88,25 +88,25 @@ def test_what_spark_wrote(engine, tmp_path, format):
     assert found == expected
 
 
-def test_types_that_spark_refuses_or_only_spark_can_tell(tmp_path):
+def test_types_that_spark_rejects_or_only_spark_knows(tmp_path):
     schema = pa.schema({"id": pa.int32(), "nanos": pa.timestamp("ns"), "time": pa.time64("us"), "gone": pa.null()})
     pq.write_table(schema.empty_table(), tmp_path / "t.parquet")
     assert told(tmp_path, "t.parquet") == [("id", "int"), ("nanos", None), ("time", None), ("gone", None)]
 
 
 @pytest.mark.parametrize("header", ['id,"say ""hi"""', 'id,"a\\"b"', ""])
-def test_a_header_that_is_read_otherwise_tells_nothing(tmp_path, header):
+def test_a_header_with_escaped_quotes_gives_no_columns(tmp_path, header):
     (tmp_path / "t.csv").write_text(f"{header}\n")
     assert told(tmp_path, "t.csv") is None
 
 
 @pytest.mark.parametrize("options", [{"header": False}, {"quote": "'"}, {"comment": "#"}, {"encoding": "utf-16"}])
-def test_options_that_change_the_header_leave_it_to_spark(tmp_path, options):
+def test_options_that_change_the_header_leave_columns_to_spark(tmp_path, options):
     (tmp_path / "t.csv").write_text("id,name\n")
     assert told(tmp_path, "t.csv", **options) is None
 
 
-def test_folders_that_may_be_partitions_are_left_to_spark(tmp_path):
+def test_possible_partition_folders_are_left_to_spark(tmp_path):
     (tmp_path / "t/day=1").mkdir(parents=True)
     (tmp_path / "t/day=1/a.csv").write_text("id,name\n")
     assert told(tmp_path, "t") is None
@@ -132,7 +132,7 @@ def test_compressed_csv(engine, tmp_path):
         assert told(tmp_path, table) == seen(engine, tmp_path, table)
 
 
-def test_of_several_files_the_first_one_counts(engine, tmp_path):
+def test_the_first_of_several_files_counts(engine, tmp_path):
     folder = tmp_path / "t"
     folder.mkdir()
     pq.write_table(pa.table({"id": pa.array([], pa.int64()), "b": pa.array([], pa.string())}), folder / "1.parquet")
@@ -140,7 +140,7 @@ def test_of_several_files_the_first_one_counts(engine, tmp_path):
     assert told(tmp_path, "t") == seen(engine, tmp_path, "t") == [("id", "bigint"), ("a", "string")]
 
 
-def test_rows_count_for_nothing(engine, tmp_path):
+def test_rows_have_no_influence_on_columns(engine, tmp_path):
     rows = {"day": [datetime.date(2020, 1, 1)], "price": [decimal.Decimal("1.50")], "xs": [[1, None]]}
     pq.write_table(pa.table(rows), tmp_path / "t.parquet")
     assert told(tmp_path, "t.parquet") == seen(engine, tmp_path, "t.parquet")

@@ -56,7 +56,7 @@ FILES = {
 }
 
 
-def test_the_look_sees_each_way_of_parsing():
+def test_the_detector_notices_every_way_of_parsing():
     with nothing_parsed():
         for parse in (read_query, parse_expression):
             with pytest.raises(Parsed):

@@ -37,7 +37,7 @@ def write(session, warehouse):
 
 
 @pytest.mark.parametrize("adaptive", [True, False])
-def test_a_write_tells_numbers_that_grow_and_end_at_the_totals(session, write, adaptive):
+def test_progress_of_a_write_grows_and_ends_at_the_totals(session, write, adaptive):
     session.spark.conf.set("spark.sql.adaptive.enabled", adaptive)
     session.spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", False)
     told = write(TWO_STAGES)
@@ -66,7 +66,7 @@ def test_the_work_of_another_session_is_not_counted(engine, session, write):
     assert {progress.tasks for progress in told} <= {8, 9, 10}
 
 
-def test_a_quick_write_tells_nothing(monkeypatch, write):
+def test_a_quick_write_reports_no_progress(monkeypatch, write):
     ask_often(monkeypatch, 3600.0)
     assert write("SELECT 1 AS v") == []
 
@@ -80,7 +80,7 @@ def interrupt(_: Progress) -> None:
 
 
 @pytest.mark.parametrize(("listener", "error"), [(tire, ValueError), (interrupt, KeyboardInterrupt)])
-def test_what_is_raised_while_progress_is_told_stops_the_write(session, warehouse, listener, error):
+def test_an_exception_of_the_progress_listener_stops_the_write(session, warehouse, listener, error):
     """The query would take five minutes."""
     frame = session.query(f"SELECT {sleeping('1000L + id')} AS slept FROM range(0, 600, 1, 600)")
     target = warehouse.begin("t").target
@@ -91,6 +91,6 @@ def test_what_is_raised_while_progress_is_told_stops_the_write(session, warehous
     assert list(session.spark.sparkContext.statusTracker().getActiveJobsIds()) == []
 
 
-def test_a_stage_is_told_of_before_its_first_task_has_ended(write):
+def test_a_stage_is_reported_before_its_first_task_has_ended(write):
     told = write(f"SELECT {sleeping('1500L + id')} AS slept FROM range(0, 2, 1, 2)")
     assert astuple(told[0])[:4] == (0, 1, 0, 2)

@@ -45,7 +45,7 @@ def outcomes(engine: PySparkEngine) -> Iterator[dict[Scd2, list[Outcome]]]:
 
 
 @pytest.mark.parametrize(("strategy", "case"), CASES, ids=[case.name for _, case in CASES])
-def test_case(outcomes: dict[Scd2, list[Outcome]], strategy: Scd2, case: Case) -> None:
+def test_scd2_case(outcomes: dict[Scd2, list[Outcome]], strategy: Scd2, case: Case) -> None:
     outcome = of_case(case, outcomes[strategy])
     assert outcome.rows == case.expected()
     assert outcome.counts == case.changed
@@ -60,7 +60,7 @@ def spans(rows: list[Row]) -> list[tuple[Any, ...]]:
     return sorted((row["id"], row["valid_from"], row["valid_to"]) for row in rows)
 
 
-def test_without_a_time_of_effect_it_is_the_start_of_the_run(session: PySparkSession) -> None:
+def test_effective_at_defaults_to_the_start_of_the_run(session: PySparkSession) -> None:
     prices = runs(session, {"id": "INT", "price": "INT"})
     first = prices.run([], [{"id": 1, "price": 1}, {"id": 2, "price": 1}], hour(100))
     second = prices.run(first.rows, [{"id": 1, "price": 2}, {"id": 2, "price": 1}], hour(200))
@@ -87,7 +87,7 @@ def test_keys_are_null_safe_and_closed_alike(session: PySparkSession) -> None:
 @pytest.mark.parametrize(
     ("type_", "at"), [("DATE", date(2026, 7, 1)), ("TIMESTAMP_NTZ", datetime(2026, 7, 1))]
 )  # fmt: skip
-def test_dates_and_times_without_a_zone_are_the_sessions(session: PySparkSession, type_: str, at: Any) -> None:
+def test_dates_and_naive_times_are_in_the_session_time_zone(session: PySparkSession, type_: str, at: Any) -> None:
     prices = runs(session, {"id": "INT", "at": type_, "price": "INT"}, effective_at="at")
     (row,) = prices.run([], [{"id": 1, "at": at, "price": 1}], hour(100)).rows
     assert (row["at"], row["valid_from"]) == (at, datetime(2026, 6, 30, 22, tzinfo=UTC))
@@ -96,7 +96,7 @@ def test_dates_and_times_without_a_zone_are_the_sessions(session: PySparkSession
     assert spans(later.updated) == [(1, row["valid_from"], row["valid_from"] + timedelta(days=1))]
 
 
-def test_columns_may_be_called_as_ours_are_and_written_in_any_case(session: PySparkSession) -> None:
+def test_columns_may_have_internal_names_and_any_letter_case(session: PySparkSession) -> None:
     taken = ("ROW", "at", "is_new", "until", "bound", "begin", "end", "number", "first", "key_0", "found", "target")
     types = {"place": "INT", **dict.fromkeys(taken, "INT"), "present": "TIMESTAMP"}
     own = {"valid_from": "previous_at", "valid_to": "Closed to", "is_current": "newest"}
@@ -131,14 +131,14 @@ def test_values_of_any_type_that_spark_compares(session: PySparkSession) -> None
     assert {version["id"] for version in second.updated} == {1, 2, 3, 4, 5}
 
 
-def test_a_map_is_refused_before_anything_runs(session: PySparkSession) -> None:
+def test_a_map_is_rejected_before_anything_runs(session: PySparkSession) -> None:
     items = runs(session, {"id": "INT", "labels": "MAP<STRING, INT>"})
     with pytest.raises(RivetError, match="MAP<STRING, INT>") as caught:
         items.run([], [{"id": 1, "labels": {"a": 1}}], hour(100))
     assert caught.value.code == "RVT-503"
 
 
-def test_a_batch_of_many_columns(session: PySparkSession) -> None:
+def test_a_batch_with_many_columns(session: PySparkSession) -> None:
     types = {"id": "INT", **{f"c{n}": "INT" for n in range(150)}}
     wide = runs(session, types)
     row = dict.fromkeys(types, 1)
@@ -146,14 +146,14 @@ def test_a_batch_of_many_columns(session: PySparkSession) -> None:
     assert wide.run(first.rows, [{**row, "c149": None}], hour(200)).counts == (1, 1)
 
 
-def test_a_batch_of_keys_alone(session: PySparkSession) -> None:
+def test_a_batch_with_key_columns_only(session: PySparkSession) -> None:
     keys = runs(session, {"id": "INT"}, close_missing=True)
     first = keys.run([], [{"id": 1}, {"id": 2}, {"id": 2}], hour(100))
     second = keys.run(first.rows, [{"id": 2}, {"id": 3}], hour(200))
     assert spans(second.rows) == [(1, hour(100), hour(200)), (2, hour(100), None), (3, hour(200), None)]
 
 
-def test_rows_of_one_batch_mean_what_they_mean_in_runs_of_their_own(session: PySparkSession) -> None:
+def test_rows_in_one_batch_give_the_same_history_as_in_separate_runs(session: PySparkSession) -> None:
     known = Runs(Spark(session), KEPT, TYPES)
     start = known.run([], [row for case in CASES_KEPT for row in case.batch(0)], started_at(0)).rows
     batches = [sorted(case.batch(1), key=lambda row: row["at"]) for case in CASES_KEPT]
@@ -170,7 +170,7 @@ def test_rows_of_one_batch_mean_what_they_mean_in_runs_of_their_own(session: PyS
     assert inserted == len(at_once.inserted)
 
 
-def test_the_target_is_read_once_and_only_what_is_concerned_is_sorted(session: PySparkSession, tmp_path) -> None:
+def test_the_target_is_read_once_and_only_affected_rows_are_sorted(session: PySparkSession, tmp_path) -> None:
     spark = session.spark
     batch = "SELECT * FROM VALUES ('a', TIMESTAMP '2026-01-01', 1, 'x') AS batch (id, at, price, note)"
     session.register("batch", spark.sql(batch))

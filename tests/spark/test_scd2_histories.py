@@ -17,7 +17,7 @@ KEYS = 150
 """In each run; none has to do with another, and all cost Spark what one would."""
 
 
-def test_each_run_leaves_what_the_model_says(session: PySparkSession, pytestconfig: pytest.Config) -> None:
+def test_each_run_gives_the_rows_of_the_model(session: PySparkSession, pytestconfig: pytest.Config) -> None:
     examples = pytestconfig.getoption("--examples")
     seen: set[str] = set()
 

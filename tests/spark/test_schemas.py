@@ -247,7 +247,7 @@ def difference(spark, query: str) -> str | None:
     return None if agreed == true and len(inferred) == len(true) else f"{query}: {inferred}, Spark {true}"
 
 
-def test_the_tables_are_read_as_spark_reads_them(spark):
+def test_schemas_of_tables_equal_those_of_spark(spark):
     for name, ddl in TABLES.items():
         assert parse_ddl(ddl) == tuple(Field(*column) for column in spark.table(name).dtypes)
 

@@ -229,17 +229,17 @@ def condition(spark, query: str) -> str | None:
     return None
 
 
-def test_what_spark_runs_is_never_refused(spark):
+def test_queries_that_spark_runs_are_never_rejected(spark):
     queries = lines(ACCEPTED)
     assert [(query, why) for query in queries if (why := condition(spark, query))] == []
     assert [(query, found) for query in [*queries, *lines(QUERIES)] if (found := ours(query))] == []
 
 
-def test_what_is_refused_spark_refuses(spark):
+def test_rejected_queries_are_rejected_by_spark_too(spark):
     assert [query for query in lines(REFUSED) if not ours(query)] == []
     conditions = {query: condition(spark, query) or "" for query in lines(REFUSED)}
     assert [(q, why) for q, why in conditions.items() if not why.startswith("UNRESOLVED_COLUMN")] == []
 
 
-def test_what_is_not_sure_is_left_to_spark():
+def test_uncertain_columns_are_left_to_spark():
     assert [(query, found) for query in lines(LEFT_TO_SPARK) if (found := ours(query))] == []

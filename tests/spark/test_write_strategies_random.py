@@ -56,7 +56,7 @@ def histories(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[list[str], li
     return strategy, came + again
 
 
-def test_random_batches_do_what_the_model_says(tmp_path_factory, application, request):
+def test_random_batches_give_the_rows_of_the_model(tmp_path_factory, application, request):
     chosen = request.config.getoption("--examples")
 
     @settings(
@@ -89,7 +89,7 @@ def test_random_batches_do_what_the_model_says(tmp_path_factory, application, re
     compare()
 
 
-def test_the_model_tells_a_wrong_merge_from_a_right_one():
+def test_the_model_detects_a_wrong_merge():
     """A model that accepted anything would prove nothing."""
     model = ModelTable({"mode": "merge", "key_columns": ["id"]})
     assert model.write(["id", "val"], [{"id": None, "val": "a"}]) == (1, 0, 0, 1)

@@ -105,7 +105,7 @@ class TestConnect(EngineConformance):
             return JdbcTable(f"jdbc:derby:memory:{name};create=true", name)
         return super().target_of(kind, rows, folder)
 
-    def test_many_rows_go_to_the_server_in_chunks(self, session, monkeypatch):
+    def test_many_rows_are_sent_to_the_server_in_chunks(self, session, monkeypatch):
         """Each is a view there, and nothing of it stays here."""
         monkeypatch.setattr(arrow_rows, "CHUNK", 1)
         rows = pa.table({"id": range(5), "at": pa.array([0] * 5, pa.timestamp("us"))})

@@ -1005,7 +1005,7 @@ def test_bad_input(
     assert not caplog.records
 
 
-def test_an_exception_that_nobody_expects(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_exception_is_reported(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(*_: object) -> None:
         raise KeyError("lost")
 
@@ -1016,7 +1016,7 @@ def test_an_exception_that_nobody_expects(write: Write, monkeypatch: pytest.Monk
     assert isinstance(raised.value.__cause__, KeyError)
 
 
-def test_a_target_that_is_no_joint(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_target_is_an_error(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     code, (out, _) = main(["-p", write({}), "compile", "ordres", "--format", "json"]), capsys.readouterr()
     assert code == 1
     assert json.loads(out)["errors"] == [{

@@ -91,7 +91,7 @@ def test_values_of_every_type(folder, lake, capsys, type_):
 
 
 @pytest.mark.parametrize("type_", ["timestamp", "timestamp_ntz"])
-def test_times_as_older_sparks_write_them(lake, type_):
+def test_timestamps_written_by_older_sparks(lake, type_):
     # Later than a reader that counts in nanoseconds could tell.
     values = [value and value.replace(year=2300) for value in TYPES[type_][2]]
     published = publish(lake, type_, values, use_deprecated_int96_timestamps=True)
@@ -100,12 +100,12 @@ def test_times_as_older_sparks_write_them(lake, type_):
 
 @pytest.mark.parametrize("values", [[], [None, None]])
 @pytest.mark.parametrize("type_", ["int", "timestamp", "string", "double"])
-def test_nothing_is_the_greatest_of_nothing(folder, lake, capsys, type_, values):
+def test_no_rows_have_no_watermark(folder, lake, capsys, type_, values):
     publish(lake, type_, values)
     assert call(folder, capsys, "list")[1] == f"out: at {type_}, in the target NULL, lookback 3d\n"
 
 
-def test_the_greatest_is_over_all_files(lake):
+def test_the_watermark_is_the_greatest_value_of_all_files(lake):
     staged = lake.begin("orders")
     for number, values in enumerate((["b", "z"], ["c"], [None])):
         pq.write_table(
@@ -157,22 +157,22 @@ def test_a_value_of_another_type_is_not_stored(folder, lake, capsys, type_, valu
         (("undo", "out"), 10, "undo"),
     ],
 )
-def test_what_cannot_be_done(folder, capsys, arguments, code, words):
+def test_wrong_commands_are_errors(folder, capsys, arguments, code, words):
     found, out, told = call(folder, capsys, *arguments)
     assert (found, out) == (code, "")
     assert words in told
 
 
-def test_nothing_is_published(folder, capsys):
+def test_without_a_published_table_there_is_no_watermark(folder, capsys):
     assert call(folder, capsys, "list") == (0, "out: nothing is published\n", "")
 
 
-def test_no_sink_has_one(folder, capsys):
+def test_no_sink_has_a_watermark_column(folder, capsys):
     folder.write({"sinks/out.yaml": sink("orders", "numbers")})
     assert call(folder, capsys, "list") == (0, "no sink has a `watermark_column`\n", "")
 
 
-def test_a_column_that_can_be_none_is_told_after_the_others(folder, lake, capsys):
+def test_an_impossible_watermark_column_is_listed_last(folder, lake, capsys):
     other = {"mode": "incremental_append", "watermark_column": "at"}
     folder.write({"sinks/a.yaml": sink("a", "numbers", write_strategy={**other, "watermark_column": "att"})})
     folder.write({"sinks/z.yaml": sink("z", "numbers", write_strategy=other)})
@@ -185,7 +185,7 @@ def test_a_column_that_can_be_none_is_told_after_the_others(folder, lake, capsys
     assert "RVT-511 sinks/out.yaml:1: joint out: the column 'At' is of type boolean" in told
 
 
-def test_an_override_ends_with_its_version(folder, lake, capsys):
+def test_an_override_ends_with_the_next_version(folder, lake, capsys):
     first = publish(lake, "int", [1])
     call(folder, capsys, "set", "out", "7")
     second = publish(lake, "int", [2])
@@ -196,7 +196,7 @@ def test_an_override_ends_with_its_version(folder, lake, capsys):
     assert [name for name in folder.versions("orders") if "watermark" in name] == []
 
 
-def test_what_a_killed_command_leaves_is_swept(folder, lake, monkeypatch):
+def test_files_of_a_killed_command_are_swept(folder, lake, monkeypatch):
     import os
 
     published = publish(lake, "int", [1])

@@ -70,7 +70,7 @@ def test_a_published_table_that_cannot_be_looked_up_is_an_error(tmp_path, wareho
 
 
 @pytest.mark.parametrize("call", ["readlink", "open", "scandir"])
-def test_what_may_be_published_is_not_discarded(tmp_path, warehouse, monkeypatch, call):
+def test_a_version_that_may_be_published_is_not_discarded(tmp_path, warehouse, monkeypatch, call):
     """A run whose publish succeeded and then failed does not know it either."""
     staged = fill(warehouse.begin("orders"), [1])
     staged.commit("run")
@@ -82,7 +82,7 @@ def test_what_may_be_published_is_not_discarded(tmp_path, warehouse, monkeypatch
 
 @pytest.mark.parametrize("number", FAILURES, ids=[errno.errorcode[number] for number in FAILURES])
 @pytest.mark.parametrize("table", ["days/*/*.csv", "days/*/a.csv", "days", "days/{one,two}/a.csv"])
-def test_a_folder_of_a_source_that_cannot_be_looked_into_is_an_error(tmp_path, monkeypatch, table, number):
+def test_an_unreadable_folder_of_a_source_is_an_error(tmp_path, monkeypatch, table, number):
     """Else its files would be left out in silence."""
     for name in ("one", "two"):
         (tmp_path / "data/days" / name).mkdir(parents=True)
@@ -104,7 +104,7 @@ def test_a_folder_of_a_source_that_cannot_be_looked_into_is_an_error(tmp_path, m
     assert {("stat", "files"), ("stat", "data_version")} <= refusals.keys()
 
 
-def test_a_name_that_nothing_can_have_is_one_that_nothing_has(tmp_path, warehouse):
+def test_an_impossible_file_name_counts_as_missing(tmp_path, warehouse):
     publish(warehouse, [1])
     for table in ("x" * 300, "orders/x/y", "orders/part-0.snappy.parquet/x"):
         assert "does not exist" in str(refused(warehouse.relation, table, {}))

@@ -41,7 +41,7 @@ def silent_for(seconds: float, home: Path, staged: FilesystemTransaction) -> Non
     os.utime(home / f"{staged.version}.alive", (then, then))
 
 
-def test_a_living_run_is_never_swept(warehouse, home):
+def test_a_live_run_is_never_swept(warehouse, home):
     staged = fill(warehouse.begin("orders"), [1])
     silent_for(50, home, staged)
     assert warehouse.sweep() == ()
@@ -72,7 +72,7 @@ def test_the_next_run_of_a_table_sweeps_it(warehouse, home):
     assert not [name for name in tree(home) if name.startswith(dead.version)]
 
 
-def test_a_folder_without_any_sign_is_a_dead_runs(warehouse, home):
+def test_a_folder_without_a_heartbeat_belongs_to_a_dead_run(warehouse, home):
     publish(warehouse, [1])
     for name in ("00000007-0badcafe", "00000008-0badcafe"):
         (home / name).mkdir()
@@ -87,7 +87,7 @@ def test_a_folder_without_any_sign_is_a_dead_runs(warehouse, home):
     assert ".link-1badcafe" in tree(home)
 
 
-def test_a_run_that_was_silent_publishes_nothing(tmp_path, warehouse, home):
+def test_a_run_without_a_recent_heartbeat_publishes_nothing(tmp_path, warehouse, home):
     publish(warehouse, [1])
     staged = fill(warehouse.begin("orders"), [2])
     silent_for(61, home, staged)
@@ -111,14 +111,14 @@ def test_a_run_that_was_swept_publishes_nothing(tmp_path, warehouse, home):
     assert ids(tmp_path / "warehouse/orders") == [1]
 
 
-def test_nothing_stays_of_what_was_published_or_discarded(warehouse, home):
+def test_publishing_and_discarding_leave_no_staged_files(warehouse, home):
     published = publish(warehouse, [1])
     warehouse.begin("orders").abort()
     assert [name for name in tree(home) if name.endswith(".alive")] == []
     assert published.version in tree(home)
 
 
-def test_signs_are_given_while_a_block_runs_and_not_after(warehouse, home, monkeypatch):
+def test_heartbeats_are_written_while_a_block_runs_and_not_after(warehouse, home, monkeypatch):
     staged = warehouse.begin("orders")
     file = home / f"{staged.version}.alive"
     monkeypatch.setattr(beating, "SECONDS", 0.05)
@@ -131,7 +131,7 @@ def test_signs_are_given_while_a_block_runs_and_not_after(warehouse, home, monke
     assert not [thread for thread in threading.enumerate() if thread.name == "rivet-alive-orders"]
 
 
-def test_storage_that_is_away_for_a_moment_does_not_end_the_signs(warehouse, home, monkeypatch):
+def test_temporarily_unavailable_storage_does_not_end_the_heartbeat(warehouse, home, monkeypatch):
     staged = warehouse.begin("orders")
     calls = []
 
@@ -178,7 +178,7 @@ def answers(staged: FilesystemTransaction) -> list[str]:
 
 
 @pytest.mark.parametrize("left", ["nothing", "folder", "files", "no table at all"])
-def test_a_run_that_was_swept_and_wakes_is_told_so_whatever_it_does(warehouse, home, left):
+def test_every_method_of_a_swept_run_raises_the_same_error(warehouse, home, left):
     publish(warehouse, [1])
     staged = fill(warehouse.begin("orders"), [2])
     silent_for(61, home, staged)
@@ -193,7 +193,7 @@ def test_a_run_that_was_swept_and_wakes_is_told_so_whatever_it_does(warehouse, h
     staged.abort()
 
 
-def test_what_a_swept_run_meets_elsewhere_is_told_as_its_cause(warehouse, home):
+def test_other_errors_of_a_swept_run_are_reported_as_the_cause(warehouse, home):
     """An engine, for one, whose files have gone."""
     for error, code in ((RivetError("RVT-503", "no such file"), "RVT-503"), (KeyError("x"), None)):
         with pytest.raises(type(error)) as caught, warehouse.begin("orders"):
@@ -210,7 +210,7 @@ def test_what_a_swept_run_meets_elsewhere_is_told_as_its_cause(warehouse, home):
     assert (swept.code, swept.__cause__.code) == ("RVT-406", "RVT-503")
 
 
-def test_a_late_sign_revives_nothing(warehouse, home):
+def test_a_late_heartbeat_does_not_revive_a_swept_run(warehouse, home):
     staged = fill(warehouse.begin("orders"), [1])
     file = home / f"{staged.version}.alive"
     silent_for(100, home, staged)
@@ -220,7 +220,7 @@ def test_a_late_sign_revives_nothing(warehouse, home):
     assert not file.exists()
 
 
-def test_a_sign_and_a_sweep_exclude_each_other(warehouse, home):
+def test_a_heartbeat_and_a_sweep_exclude_each_other(warehouse, home):
     """A sweep that has seen a version dead removes it before it can live again, and none waits itself to death."""
     staged, table = fill(warehouse.begin("orders"), [1]), TableLayout(home.parents[1], "orders")
     thread = threading.Thread(target=staged.beat)
@@ -237,7 +237,7 @@ def test_a_sign_and_a_sweep_exclude_each_other(warehouse, home):
     assert warehouse.sweep() == ()
 
 
-def test_other_processes_and_their_probes_come_and_go_while_it_sweeps(warehouse, home, monkeypatch):
+def test_processes_and_probe_folders_may_appear_and_vanish_during_a_sweep(warehouse, home, monkeypatch):
     publish(warehouse, [1])
     for name in (".clock-0badcafe", ".watermark-0badcafe", ".kept-0badcafe"):
         (home / name).touch()
@@ -255,7 +255,7 @@ def test_other_processes_and_their_probes_come_and_go_while_it_sweeps(warehouse,
     assert not [name for name in tree(home) if "0badcafe" in name]
 
 
-def test_what_others_left_among_the_tables_is_passed_over(tmp_path, warehouse, home):
+def test_unknown_files_among_the_tables_are_ignored(tmp_path, warehouse, home):
     publish(warehouse, [1])
     foreign = ["../.DS_Store", "../.nfs0001", "../.gitignore", "../notes.txt", ".DS_Store", ".nfs0002", "notes.txt"]
     for name in foreign:
@@ -283,7 +283,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("which", ["current", "older"])
-def test_a_manifest_that_cannot_be_read_stops_its_own_table_alone(tmp_path, capsys, damage, which):
+def test_an_unreadable_manifest_stops_only_its_own_table(tmp_path, capsys, damage, which):
     project = ProjectFolder(tmp_path, {"joints/one.sql": "SELECT 1 AS id"})
     lake = catalog(tmp_path, "lake", versions=3)
     older, current = publish(lake, [1]), publish(lake, [2])
@@ -312,7 +312,7 @@ def test_a_manifest_that_cannot_be_read_stops_its_own_table_alone(tmp_path, caps
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "\udcff"])
-def test_a_watermark_that_cannot_be_read_is_one_clear_error(warehouse, home, text):
+def test_an_unreadable_watermark_is_one_clear_error(warehouse, home, text):
     published = publish(warehouse, [1])
     file = home / f"{published.version}.watermark"
     file.write_text(text, errors="surrogateescape")

@@ -54,7 +54,7 @@ def schemas(plan: CompiledAssembly) -> dict[str, tuple[str, list[tuple[str, str 
     }
 
 
-def test_what_catalogs_tell_flows_through_the_plan(project):
+def test_columns_from_catalogs_propagate_through_the_plan(project):
     plan = compile_directory(project.root, introspect=True)
     assert not plan.warnings
     orders = [("id", "bigint"), ("name", "string")]
@@ -74,7 +74,7 @@ def test_what_catalogs_tell_flows_through_the_plan(project):
     assert CompiledAssembly.from_json(plan.to_json()) == plan
 
 
-def test_without_asking_the_same_plan_knows_less(project):
+def test_without_introspection_fewer_schemas_are_known(project):
     known = schemas(compile_directory(project.root))
     assert known["orders"] == known["copy"] == ("none", None)
     assert known["named"] == ("partial", [("next", None), ("name", None)])
@@ -95,7 +95,7 @@ def test_a_failure_is_a_warning_at_the_source(project, capsys):
     assert len(json.loads(capsys.readouterr().out)["warnings"]) == 5
 
 
-def test_a_variable_that_is_not_set_is_a_warning_too(project):
+def test_an_unset_variable_is_a_warning_too(project):
     profiles = {"default": {
         "catalogs": {
             "raw": {"type": "filesystem", "path": "${DATA_HOME}"}, "lake": {"type": "filesystem", "path": "lake"},
@@ -113,13 +113,13 @@ def test_a_variable_that_is_not_set_is_a_warning_too(project):
     }
 
 
-def test_a_source_of_no_catalog_is_the_error_it_always_is(project):
+def test_a_source_without_a_catalog_is_the_usual_error(project):
     project.write({"sources/few.yaml": {"type": "source", "catalog": "rwa", "table": "orders.parquet"}})
     plan = compile_directory(project.root, introspect=True)
     assert [(error.code, error.joint) for error in plan.errors] == [("RVT-309", "few")]
 
 
-def test_all_catalogs_are_asked_at_once_and_none_for_ever(project, monkeypatch):
+def test_all_catalogs_are_asked_concurrently_with_a_timeout(project, monkeypatch):
     together = threading.Barrier(4)
     endless = threading.Event()
     answered = []
@@ -148,7 +148,7 @@ def test_all_catalogs_are_asked_at_once_and_none_for_ever(project, monkeypatch):
     ]
 
 
-def test_unchanged_data_is_not_opened_again(project, monkeypatch):
+def test_unchanged_files_are_not_opened_again(project, monkeypatch):
     first = compile_directory(project.root, introspect=True)
     asked = []
     real = FilesystemCatalog.columns
@@ -164,7 +164,7 @@ def test_unchanged_data_is_not_opened_again(project, monkeypatch):
     assert set(asked) == {"orders.parquet"}
 
 
-def test_the_bytes_are_those_of_what_was_told(project):
+def test_introspected_plans_are_reproducible(project):
     assert compile_directory(project.root, introspect=True).to_json() == (
         compile_directory(project.root, introspect=True).to_json()
     )
@@ -176,7 +176,7 @@ def recalled(root, **options) -> CompiledAssembly:
     return compile_directory(root, recall=True, **options)
 
 
-def test_what_was_told_last_is_recalled_without_a_catalog(project, monkeypatch):
+def test_the_last_answer_is_used_without_a_catalog(project, monkeypatch):
     told = compile_directory(project.root, introspect=True)
     assert schemas(compile_directory(project.root))["orders"] == ("none", None)  # which forgets nothing
     monkeypatch.setattr(FilesystemCatalog, "__init__", lambda *_: pytest.fail("a catalog is contacted"))
@@ -188,7 +188,7 @@ def test_what_was_told_last_is_recalled_without_a_catalog(project, monkeypatch):
     assert schemas(recalled(project.root))["orders"] == ("none", None)
 
 
-def test_what_was_told_last_is_no_reason_to_refuse(project):
+def test_the_last_answer_causes_no_errors(project):
     """The table may have got the columns since; where it is asked now, they are not there."""
     compile_directory(project.root, introspect=True)
     project.write({
@@ -210,7 +210,7 @@ def test_what_was_told_last_is_no_reason_to_refuse(project):
     assert recalled(project.root, introspect=True).warnings == ()
 
 
-def test_a_catalog_that_does_not_answer_now_counts_as_it_last_did(project):
+def test_if_a_catalog_does_not_answer_its_last_answer_is_used(project):
     before = schemas(compile_directory(project.root, introspect=True))
     project.write({"data/orders.parquet": "no parquet"})
     assert schemas(compile_directory(project.root, introspect=True))["orders"] == ("none", None)
@@ -219,7 +219,7 @@ def test_a_catalog_that_does_not_answer_now_counts_as_it_last_did(project):
     assert {w.code for w in plan.warnings} == {"RVT-318"}
 
 
-def test_an_answer_that_tells_nothing_replaces_the_last_one(project):
+def test_an_empty_answer_replaces_the_last_one(project):
     compile_directory(project.root, introspect=True)
     os.renames(project.root / "data/orders.parquet", project.root / "data/day=1/orders.parquet")
     os.renames(project.root / "data/day=1", project.root / "data/orders.parquet/day=1")

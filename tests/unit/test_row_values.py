@@ -48,7 +48,7 @@ def test_a_joints_own_key_wins_over_the_profiles(compiled, own):
     assert counts[("kept", "plain")[own == "false"]] == [3, 10]
 
 
-def test_it_changes_no_code_version_and_is_true_by_default(compiled):
+def test_row_values_does_not_change_code_versions_and_is_true_by_default(compiled):
     versions = [{name: joint.code_version for name, joint in compiled(own).items()} for own in ("true", "false")]
     assert versions[0] == versions[1]
     assert compiled("true")["plain"].row_values is True
@@ -63,7 +63,7 @@ def test_other_values_are_errors_at_their_lines(tmp_path):
     assert (found.code, found.file, found.line) == ("RVT-204", "joints/one.sql", 1)
 
 
-def test_samples_are_cut():
+def test_samples_are_truncated():
     rows = [{"id": number, "note": "é" * 500, "none": None} for number in range(100)]
     kept = bounded(rows)
     assert kept[0] == {"id": "0", "note": "é" * 197 + "...", "none": "NULL"}

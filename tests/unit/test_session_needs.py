@@ -55,7 +55,7 @@ def config(made: ProjectFolder) -> dict[str, str]:
     return Runtime(made.assembly, made.root).engine("spark").session_config()
 
 
-def test_an_engine_gets_what_the_catalogs_need_that_it_reaches(project):
+def test_an_engine_gets_the_needs_of_its_catalogs(project):
     found = config(project({"a": "lake", "b": "lake", "unreached": "other"}, ["a", "b"]))
     assert found["spark.jars.packages"] == "org.lake:runtime:2"
     assert found["spark.jars"] == "/jars/lake.jar"
@@ -71,13 +71,13 @@ def test_the_users_own_settings_win(project):
     assert found["spark.jars.packages"] == "org.lake:runtime:3,a:b:1"
 
 
-def test_catalogs_that_contradict_each_other_are_an_error(project):
+def test_conflicting_needs_of_catalogs_are_an_error(project):
     made = project({"a": "lake", "b": "other"}, ["a", "b"])
     with pytest.raises(RivetError, match=r"RVT-126 two catalogs of one engine want org\.lake:runtime to be"):
         config(made)
 
 
-def test_a_server_is_only_told_the_settings(project):
+def test_a_server_gets_only_the_settings(project):
     made = project({"a": "lake"}, ["a"])
     profile = {"default": {"catalogs": {"a": {"type": "lake", "path": "a"}}, "engines": [
         {"name": "spark", "type": "pyspark", "catalogs": ["a"], "remote": "sc://spark:15002"}
@@ -114,7 +114,7 @@ def test_an_engine_that_connects_by_itself_has_no_resource(project, monkeypatch,
     assert rivet_executor(rivet).name == "multiprocess"
 
 
-def test_what_a_plugin_lacks_is_missed_when_it_is_made():
+def test_a_missing_method_of_a_plugin_is_an_error_at_construction():
     class Half(EngineSession):
         def load(self, relation, projection=None): ...
 

@@ -45,11 +45,11 @@ def assert_shown_is_asked(monkeypatch: pytest.MonkeyPatch, plan: CompiledAssembl
                 assert set(bound[0]) == set(parameters(shown))
 
 
-def test_of_the_example(monkeypatch):
+def test_queries_of_the_example(monkeypatch):
     assert_shown_is_asked(monkeypatch, compile_directory(EXAMPLE))
 
 
-def test_of_templates(monkeypatch):
+def test_queries_of_templates(monkeypatch):
     plan = compile_joints(*TEMPLATES).raise_errors()
     assert [group.sql_incremental is not None for group in plan.fused_groups] == [False, True, True]
     assert_shown_is_asked(monkeypatch, plan)
@@ -58,7 +58,7 @@ def test_of_templates(monkeypatch):
     assert "_rivet_this_out" in views
 
 
-def test_of_a_joint_within_a_group(monkeypatch):
+def test_queries_of_a_joint_within_a_group(monkeypatch):
     plan = compile_joints(*TEMPLATES).raise_errors()
     text, (values,), _ = asked(monkeypatch, plan, plan.group("out"), later=True, joint="news")
     assert text == "WITH news AS (\nSELECT * FROM raw WHERE at > :watermark_of_out\n)\nSELECT * FROM news"
@@ -68,7 +68,7 @@ def test_of_a_joint_within_a_group(monkeypatch):
 
 @FAST
 @given(shapes())
-def test_of_random_projects(shape: Shape) -> None:
+def test_queries_of_random_projects(shape: Shape) -> None:
     plan = compile_joints(*shape.joints, functions=shape.functions, max_fusion_depth=6)
     with pytest.MonkeyPatch.context() as monkeypatch:
         assert_shown_is_asked(monkeypatch, plan)

@@ -22,19 +22,19 @@ def tallied(*seen: list[Stage]) -> list[tuple[int, int, int, int]]:
     return found
 
 
-def test_stages_are_added_up_and_those_that_are_not_told_of_again_still_count():
+def test_stages_add_up_and_those_that_are_no_longer_reported_still_count():
     assert tallied([], [Stage(0, 2, 8)], [Stage(0, 8, 8), Stage(1, 1, 4)], [Stage(1, 4, 4)]) == [
         None, (0, 1, 2, 8), (1, 2, 9, 12), (2, 2, 12, 12),
     ]  # fmt: skip
 
 
-def test_a_stage_that_runs_again_takes_nothing_back():
+def test_a_repeated_stage_does_not_reduce_the_progress():
     assert tallied([Stage(0, 7, 8)], [Stage(0, 0, 1)], [Stage(0, 1, 1)], [Stage(0, 8, 8)]) == [
         (0, 1, 7, 8), (0, 1, 7, 8), (0, 1, 7, 8), (1, 1, 8, 8),
     ]  # fmt: skip
 
 
-def test_tasks_that_ended_twice_do_not_exceed_the_total():
+def test_tasks_that_end_twice_do_not_exceed_the_total():
     assert tallied([Stage(0, 9, 8)]) == [(1, 1, 8, 8)]
 
 
@@ -50,7 +50,7 @@ class FakeJobs:
         yield
 
 
-def test_the_end_tells_that_all_is_done():
+def test_the_end_reports_everything_as_done():
     told: list[Progress] = []
     jobs = FakeJobs()
     with reporting(told.append, jobs.watch, "t") as tick:
@@ -62,7 +62,7 @@ def test_the_end_tells_that_all_is_done():
     assert 0 <= told[0].seconds <= told[1].seconds
 
 
-def test_what_was_never_told_of_has_no_end_either():
+def test_a_write_without_reported_progress_reports_no_end():
     told: list[Progress] = []
     jobs = FakeJobs()
     with reporting(told.append, jobs.watch, "t"):
@@ -70,7 +70,7 @@ def test_what_was_never_told_of_has_no_end_either():
     assert told == []
 
 
-def test_what_fails_is_not_told_to_be_done():
+def test_a_failed_write_is_not_reported_as_done():
     told: list[Progress] = []
     jobs = FakeJobs()
 

@@ -39,7 +39,7 @@ def told(plan: CompiledAssembly) -> list[tuple[str, str | None, str | None, int 
 
 
 @pytest.mark.parametrize("text", RAISED)
-def test_what_the_parser_raises_is_an_error_of_the_joint_beside_all_others(text: str) -> None:
+def test_exceptions_of_the_parser_are_errors_of_the_joint_reported_with_all_others(text: str) -> None:
     wrong = sql("wrong", text, origin=at("joints/wrong.sql", sql=3))
     other = sql("other", "SELECT 1; SELECT 2", origin=at("joints/other.sql", sql=1))
     plan = compile_joints(ROWS, wrong, other)
@@ -49,7 +49,7 @@ def test_what_the_parser_raises_is_an_error_of_the_joint_beside_all_others(text:
 
 
 @pytest.mark.parametrize("text", RAISED)
-def test_where_spark_may_read_it_the_plan_stands(text: str) -> None:
+def test_sql_that_spark_may_parse_is_no_error(text: str) -> None:
     plan = compile_joints(ROWS, sql("wrong", text, upstream=("raw",)), sql("reader", "SELECT * FROM wrong"))
     assert plan.success
     assert [(d.code, d.joint) for d in plan.warnings] == [("RVT-315", "wrong")]
@@ -77,7 +77,9 @@ def test_sources_and_checks() -> None:
     assert {d.joint for d in plan.warnings} == {"b", "c"}
 
 
-def test_what_cannot_be_walked_is_not_what_cannot_be_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_column_analysis_is_a_warning_and_a_failed_query_analysis_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def lost(*_: object) -> None:
         raise AttributeError("no such slot")
 
@@ -92,7 +94,7 @@ def test_what_cannot_be_walked_is_not_what_cannot_be_parsed(monkeypatch: pytest.
     assert "no such slot" in plan.errors[0].message
 
 
-def test_texts_with_tokens_gone_doubled_or_exchanged() -> None:
+def test_texts_with_tokens_removed_doubled_or_swapped() -> None:
     for text in (*mutated(1, 40, corpus()), *mutated(2, 80, [*EXPRESSIONS, *TYPES])):
         everywhere(text)
 

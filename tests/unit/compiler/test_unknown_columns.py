@@ -21,7 +21,7 @@ def told(*joints, functions=None):
     return [(error.joint, error.line, error.message) for error in plan.errors]
 
 
-def test_all_of_them_are_told_at_their_lines():
+def test_all_unknown_columns_are_reported_at_their_lines():
     place = Origin("joints/a.sql", 1, {"sql": 4})
     text = "SELECT idd,\n  r.nett * 2 AS twice\nFROM raw r\nJOIN days ON r.id = days.weak\nWHERE q.x > 1 ORDER BY twise"
     found = told(RAW, DATES, Joint(name="a", type="sql", sql=text, origin=place), sql("b", "SELECT nam FROM raw"))
@@ -35,18 +35,18 @@ def test_all_of_them_are_told_at_their_lines():
     ]
 
 
-def test_what_follows_from_it_is_no_error():
+def test_consequences_of_an_unknown_column_are_no_errors():
     found = told(RAW, sql("a", "SELECT idd AS x, id FROM raw"), sql("b", "SELECT y FROM a"), sink("out", "b"))
     assert [(joint, message) for joint, _, message in found] == [("a", "there is no column 'idd'; did you mean 'id'?")]
 
 
-def test_both_texts_of_a_template_are_judged():
+def test_both_texts_of_a_template_are_checked():
     text = "SELECT id{% if is_incremental() %}, nett{% else %}, nam{% endif %} FROM raw"
     found = told(RAW, sql("a", text), sink("out", "a", write_strategy={"mode": "append"}))
     assert [message.split("'")[1] for _, _, message in found] == ["nam", "nett"]
 
 
-def test_where_not_all_is_known_it_is_for_spark_to_judge():
+def test_if_not_all_columns_are_known_spark_decides():
     model, functions = python("model", "raw")
     assert not told(
         RAW, FAR, model,
@@ -112,7 +112,7 @@ def test_checks():
         ({"mode": "append", "on_schema_change": "ignore"}, 0),
     ],
 )
-def test_an_audit_judges_the_table_which_may_have_more_columns(strategy, audited):
+def test_an_audit_reads_the_table_which_may_have_more_columns(strategy, audited):
     check = {"type": "not_null", "columns": ["gone"]}
     out = sink("out", "a", write_strategy=strategy, quality={"assertions": [check], "audits": [check]})
     assert len(told(RAW, sql("a", "SELECT id FROM raw"), out)) == 1 + audited

@@ -26,12 +26,12 @@ def test_malformed(text: str) -> None:
         references(text)
 
 
-def test_expand_goes_deep_and_keeps_the_rest() -> None:
+def test_expand_handles_nested_values_and_leaves_others_unchanged() -> None:
     expanded = expand({"a": ["${A}", 1, {"${A}": None}], "b": True}, {"A": "x"})
     assert expanded == {"a": ["x", 1, {"${A}": None}], "b": True}
 
 
-def test_expand_names_all_that_is_missing() -> None:
+def test_expand_names_all_missing_variables() -> None:
     with pytest.raises(RivetError, match="variable A, B is not set") as caught:
         expand({"a": "${B}", "b": ["${A}", "${C}"]}, {"C": "s3cret"})
     assert caught.value.code == "RVT-107"

@@ -17,7 +17,7 @@ def wrong(sql: str) -> list[tuple[str, int | None]]:
 
 
 @pytest.mark.parametrize("sql", ["SELECT 1", "SELECT '{' || '%}' || '}}'", "SELECT struct(1) AS `{ {`", "{ { % }"])
-def test_what_has_no_mark_is_no_template(sql):
+def test_sql_without_template_marks_is_no_template(sql):
     assert not is_template(sql)
 
 
@@ -60,7 +60,7 @@ def test_two_conditions():
         "L1{% if\nis_incremental()\n%}L3\n{% elif\n\nis_scd2() %}L6\n{% endif %}L7",
     ],
 )
-def test_what_stays_stands_on_its_line(sql, newline):
+def test_rendered_text_stays_on_its_lines(sql, newline):
     for text in both(sql.replace("\n", newline)):
         for number, line in enumerate(text.split("\n"), 1):
             assert {word for word in line.split() if word.startswith("L")} <= {f"L{number}"}
@@ -107,7 +107,7 @@ def test_what_stays_stands_on_its_line(sql, newline):
         ),
     ],
 )
-def test_all_else_is_refused(sql, words, line):
+def test_everything_else_of_jinja_is_rejected(sql, words, line):
     told, where = wrong(sql)[0]
     assert words in told
     assert where == line
