@@ -1,4 +1,4 @@
-"""Selections in dbt's syntax select what Dagster then makes."""
+"""Selections in dbt's syntax."""
 
 import dagster as dg
 import pytest
@@ -18,12 +18,12 @@ def project(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def selected(project):
-    """The joints that a text selects among the project's definitions."""
+    """Return the joints that a text selects among the project's definitions."""
     graph = build_definitions(project).resolve_asset_graph()
     return lambda text: {key.path[-1] for key in build_rivet_asset_selection(project, text).resolve(graph)}
 
 
-# Sources are read, never made: Dagster counts them neither before a joint nor into a group.
+# Sources are read, never materialized: Dagster includes them neither in upstream nor in groups.
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

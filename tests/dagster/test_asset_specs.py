@@ -1,4 +1,4 @@
-"""Asset specs of a project for those who have something else run it."""
+"""Asset specs of a project whose joints run elsewhere."""
 
 import dagster as dg
 import pytest

@@ -1,4 +1,4 @@
-"""Automation rules: what Dagster asks for when a source has a new version, a gate turns red, the clock ticks."""
+"""Automation rules: what Dagster requests when a source has a new version, a gate fails, a cron schedule ticks."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +9,7 @@ from support.folders import MANIFEST, ProjectFolder, sink, source
 
 from rivet_dagster import DagsterRivetTranslator, RivetError, automation_condition, load_definitions
 
-pytestmark = pytest.mark.filterwarnings("ignore:Parameter `include_sources`")  # which the sensor that it acts for takes
+pytestmark = pytest.mark.filterwarnings("ignore:Parameter `include_sources`")  # the default of the sensor
 
 GATE = {"assertions": [{"type": "not_null", "columns": ["id"], "name": "gate"}]}
 GROUP = {
@@ -33,7 +33,7 @@ def ruled(*rules: dict[str, Any], freshness: list[Any] | None = None) -> dict[st
 
 
 class Ticks:
-    """The ticks of the sensor that evaluates conditions, each a minute after the one before."""
+    """Ticks of the sensor that evaluates conditions, one minute apart."""
 
     def __init__(self, folder: ProjectFolder, instance: dg.DagsterInstance, start: datetime = START) -> None:
         self.folder = folder
@@ -42,7 +42,7 @@ class Ticks:
         self.cursor: Any = None
 
     def __call__(self, minutes: float = 1) -> set[str]:
-        """The joints asked for, and the checks as JOINT:CHECK."""
+        """Return the requested joints, and the checks as JOINT:CHECK."""
         definitions = load_definitions(self.folder.root)
         graph = definitions.resolve_asset_graph()
         found = dg.evaluate_automation_conditions(
@@ -65,7 +65,7 @@ class Ticks:
         self.instance.report_runless_asset_event(dg.AssetObservation(source, tags=tags))
 
     def made(self, *joints: str) -> None:
-        """One run made them, of nothing, since it does not matter here what of."""
+        """Report materializations of the joints by one run."""
 
         @dg.multi_asset(specs=[dg.AssetSpec(joint) for joint in joints])
         def make():
@@ -74,7 +74,7 @@ class Ticks:
         assert dg.materialize([make], instance=self.instance).success
 
     def judged(self, joint: str, passed: bool) -> None:
-        """A run of the check alone."""
+        """Report the result of a checks-only run."""
 
         @dg.asset_check(asset=joint, name="gate", blocking=True)
         def gate() -> dg.AssetCheckResult:
@@ -87,7 +87,7 @@ class Ticks:
 
 def test_a_new_source_version_requests_the_whole_group_and_a_known_one_nothing(folder, instance):
     tick = Ticks(folder({**GROUP, **ruled({"target": 'key:"out"', "condition": "eager"})}), instance)
-    assert tick() == {"a", "b", "out"}  # they are missing, and nobody has to have observed a source
+    assert tick() == {"a", "b", "out"}  # they are missing, and sources need not have been observed
     tick.made("a", "b", "out")
     assert tick() == set()
     tick.observed("orders", "1")
@@ -157,7 +157,7 @@ def test_on_cron_requests_at_each_tick_and_waits_for_upstream_joints(folder, ins
     tick.made("mid", "b", "out")
     tick.judged("mid", True)
     assert tick() == set()
-    assert tick() == set()  # it is 1 o'clock in Berlin, and `mid` is of yesterday
+    assert tick() == set()  # it is 1 o'clock in Berlin, and `mid` was materialized yesterday
     tick.made("mid")
     tick.judged("mid", True)
     assert tick() == {"b", "out"}
@@ -179,9 +179,9 @@ def test_on_cron_waits_for_passed_gates_but_not_for_sources(folder, instance):
 
 def test_on_missing_requests_missing_joints_once(folder, instance):
     tick = Ticks(folder({**TWO_GROUPS, **ruled({"target": 'key:"out"', "condition": "on_missing"})}), instance)
-    assert tick() == set()  # `mid` is not there either, and has no rule
+    assert tick() == set()  # `mid` is missing as well, and has no rule
     tick.made("mid")
-    assert tick() == set()  # nobody has judged it
+    assert tick() == set()  # the check has not run
     tick.judged("mid", True)
     assert tick() == {"b", "out"}
     assert tick() == set()

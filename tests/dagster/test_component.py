@@ -1,4 +1,4 @@
-"""RivetProjectComponent in a defs folder: its attributes, its parts, its state."""
+"""RivetProjectComponent in a defs folder: attributes, parts of projects, state."""
 
 import textwrap
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ COMPONENT = "rivet_dagster.RivetProjectComponent"
 
 
 class Sandbox:
-    """A defs folder, with a project of ours beside it."""
+    """A defs folder, with a rivet project beside it."""
 
     def __init__(self, sandbox: DefsFolderSandbox, sales: ProjectFolder) -> None:
         self.sandbox = sandbox
@@ -34,13 +34,13 @@ class Sandbox:
         (folder / "defs.yaml").write_text(yaml.safe_dump(content))
 
     def load(self) -> dg.Definitions:
-        """The definitions of the whole folder."""
+        """Load the definitions of the whole folder."""
         with self.sandbox.build_all_defs() as definitions:
             return definitions
 
     @property
     def states(self) -> list[Path]:
-        """The files of state that lie there."""
+        """Return the existing state files."""
         return sorted(path for path in self.sandbox.project_root.rglob("*state*") if path.is_file())
 
 
@@ -54,7 +54,7 @@ def sandbox(tmp_path, monkeypatch) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def compiled(monkeypatch) -> Callable[[], int]:
-    """How often a plan was made from files."""
+    """Count how often a plan is compiled from files."""
     calls = []
     original = component.compile_directory
     monkeypatch.setattr(
@@ -68,7 +68,7 @@ def keys(definitions: dg.Definitions) -> set[str]:
 
 
 def shown(definitions: dg.Definitions) -> dict[dg.AssetKey, dg.AssetSpec]:
-    """The specs, but for what Dagster adds about the component."""
+    """Return the specs, without what Dagster adds about the component."""
     specs = definitions.resolve_all_asset_specs()
     return {
         spec.key: spec.replace_attributes(
@@ -90,7 +90,7 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def rivet_error(load: Callable[[], object]) -> RivetError:
-    """The RivetError behind what Dagster raises."""
+    """Return the RivetError that caused Dagster's exception."""
     with pytest.raises(Exception) as caught:
         load()
     (found,) = [error for error in causes(caught.value) if isinstance(error, RivetError)]
@@ -351,7 +351,7 @@ def test_a_directory_without_a_project_is_reported(sandbox, tmp_path):
 
 
 def develop(monkeypatch) -> None:
-    """As ``dagster dev`` and ``dg`` load a code location."""
+    """Load like ``dagster dev`` and ``dg`` load a code location."""
     monkeypatch.setenv("DAGSTER_IS_DEV_CLI", "1")
 
 

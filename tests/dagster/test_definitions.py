@@ -1,4 +1,4 @@
-"""A project as Dagster definitions: what every joint, check, engine and job is there, before anything runs."""
+"""A project as Dagster definitions: joints, checks, engines and jobs before anything runs."""
 
 import dagster as dg
 import pytest
@@ -103,7 +103,7 @@ def test_a_joint_that_is_not_stored_names_no_table(folder):
 
 
 def constraints(spec: dg.AssetSpec) -> dict[str, tuple[bool, bool]]:
-    """Of each column: whether it may be NULL, and whether its values are unique."""
+    """Return for each column whether it may be NULL and whether its values are unique."""
     columns = spec.metadata["dagster/column_schema"].columns
     return {column.name: (column.constraints.nullable, column.constraints.unique) for column in columns}
 
@@ -123,7 +123,7 @@ def test_column_constraints_follow_from_gates_on_the_whole_table(folder, phase, 
     names = "id, id AS b, id AS c"
     shop = folder({"joints/a.sql": f"SELECT {names} FROM range(3)", "sinks/kept.yaml": kept})
     found = constraints(specs(load_definitions(shop.root))["kept"])
-    judged = phase == "audits" or mode == "replace"  # an assertion sees no more than what is appended
+    judged = phase == "audits" or mode == "replace"  # an assertion sees only the appended rows
     assert found == {"id": (not judged, judged), "b": (not judged, False), "c": (True, False)}
 
 

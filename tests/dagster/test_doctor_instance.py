@@ -1,4 +1,4 @@
-"""The doctor's look at a Dagster instance, and what it says of a project as a whole."""
+"""The doctor's findings on a Dagster instance and on a whole project."""
 
 import shutil
 import subprocess
@@ -96,7 +96,7 @@ def test_a_dagster_home_that_is_not_an_absolute_path_fails(monkeypatch, tmp_path
     assert caught.value.code == "RVT-124"
 
 
-# one thing after another
+# single settings
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_missing_daemon_is_reported_with_what_it_would_start():
     assert daemon(False, BUSY).status == WARN
 
 
-# what a project needs
+# needs of a project
 
 
 SALES = {
@@ -243,7 +243,7 @@ def doctor(monkeypatch, capsys):
 
 
 def lines(text: str) -> dict[str, str]:
-    """The status of each subject."""
+    """Return the status of each subject."""
     return {line[6:24].strip(): line[:4].strip() for line in text.splitlines() if not line.startswith(" ")}
 
 
@@ -276,7 +276,7 @@ def test_errors_of_joints_are_reported_as_by_compile(folder, doctor, capsys):
     assert len(told) >= 2
     found = [line.removeprefix("fail  project             ") for line in out.splitlines() if line.startswith("fail")]
     assert found == told
-    assert lines(out)["instance"] == WARN  # the rest is examined
+    assert lines(out)["instance"] == WARN  # everything else is examined
 
 
 def test_missing_java_is_a_configuration_error(folder, doctor, monkeypatch):

@@ -1,4 +1,4 @@
-"""What other Dagster assets return: kept by the IO manager, and given to assets and joints alike."""
+"""Values of other Dagster assets: stored by the IO manager, and loaded by assets and joints."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotations of inputs as classes.
 
@@ -27,7 +27,7 @@ def batches():
 
 
 def broken_reader():
-    """A reader that fails when half of it has been written."""
+    """Return a reader that fails after half of its rows."""
     schema = pa.schema([("id", pa.int64())])
 
     def batches():
@@ -182,7 +182,7 @@ def test_transforms_of_the_source_and_checks_on_it_work(project, instance):
     assert not result.success
     assert [e.passed for e in result.get_asset_check_evaluations()] == [False]
     assert shop.rows("report") == [{"id": 10, "name": "ADA"}, {"id": 20, "name": "BOB"}]
-    # A run of the reader alone judges it, too.
+    # A run of the reader alone checks it, too.
     result = run(shop.root, instance, returning(bad), selection=only("names", "report"), raise_on_error=False)
     assert "RVT-507" in error_of(result)
 

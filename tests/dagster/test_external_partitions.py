@@ -1,4 +1,4 @@
-"""Partitions of other Dagster assets: each is kept by itself, and read alone, some together or all."""
+"""Partitions of other Dagster assets: stored separately, and read alone, several together or all."""
 
 import dagster as dg
 import pandas as pd
@@ -163,14 +163,14 @@ def test_a_joint_reads_all_partitions_or_its_own_if_definitions_are_equal(projec
         raise_on_error=False,
     )
     assert "the asset shop/raw has never been materialized for 2024-01-03" in error_of(result)
-    # A day that was made when the asset had other days is there all the same.
+    # A day that was stored under the earlier partitions definition still exists.
     longer = dg.DailyPartitionsDefinition(start_date="2024-01-01", end_date="2024-01-09")
     run(shop.root, instance, daily(longer), selection=only(["shop", "raw"]), partition="2024-01-03")
     shop.write(with_partitions({**BY_DAY, "end": "2024-01-09"}) | {"joints/made_by_day.sql": "SELECT 1"})
     (shop.root / "joints/made_by_day.sql").unlink()
     run(shop.root, instance, daily(longer), selection=ours, partition="2024-01-01")
     assert [row["day"] for row in shop.rows("report")] == ["2024-01-01", "2024-01-02"]
-    # Of days that begin elsewhere all rows come, of which the run covers only some.
+    # With another start of days all rows are read, of which the run covers only some.
     shop.write(with_partitions({**BY_DAY, "start": "2023-12-31"}) | {"joints/made_by_day.sql": "SELECT 1"})
     (shop.root / "joints/made_by_day.sql").unlink()
     result = run(
@@ -252,7 +252,7 @@ def test_the_jobs_over_everything_materialize_no_foreign_asset(project, instance
 
 
 def test_values_can_be_loaded_outside_of_a_run(project, instance):
-    """As in a notebook: `Definitions.load_asset_value`, of a joint's partition, too."""
+    """As in a notebook: `Definitions.load_asset_value`, also of a partition of a joint."""
     regions = {"type": "static", "column": "region", "values": ["eu", "us"]}
     shop = project({
         "data/orders.csv": "region,n\neu,1\nus,2\n",

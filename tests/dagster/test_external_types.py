@@ -1,4 +1,4 @@
-"""Types of kept columns: what comes back is what went, for Spark and for everybody else."""
+"""Types of stored columns: a round trip gives the same values, for Spark and for other readers."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotations of inputs as classes.
 

@@ -1,4 +1,4 @@
-"""What is loaded when: nothing heavy by the bare import, no Spark and no JVM by definitions."""
+"""Lazy imports: the package imports nothing heavy, definitions neither Spark nor a JVM."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ print(json.dumps([found, children]))
 
 
 def loaded_by(program: str, folder: Path) -> tuple[set[str], list[str]]:
-    """Which heavy packages a fresh process has loaded in the end, and its threads with child processes then."""
+    """Return the heavy packages that a fresh process has imported at its end, and its threads and child processes."""
     done = subprocess.run(
         [sys.executable, "-c", program + REPORT], cwd=folder, capture_output=True, text=True, timeout=300
     )

@@ -1,4 +1,4 @@
-"""Joints in the hands of other Dagster assets, in the form that the annotation of their input asks for."""
+"""Joints loaded by other Dagster assets, as the annotated type of their input."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotations of inputs as classes.
 
@@ -36,7 +36,7 @@ def run(root, instance, *assets, selection=None, raise_on_error=True, resources=
 
 
 def reader(kind: Any, seen: list, joint: str = "big"):
-    """A plain asset that notes what it is given for a joint."""
+    """Return a plain asset that records the value that it gets for a joint."""
 
     @dg.asset(name="plain", ins={"rows": dg.AssetIn(joint)}, io_manager_key="memory")
     def plain(rows: kind):
@@ -105,7 +105,7 @@ def test_fused_joints_and_sources_are_read_like_views_on_current_data(project, i
     run(sales.root, instance)
     sales.write({"data/orders.csv": "id,customer,amount\n9,zoe,100\n8,cyd,1\n"})
     for joint, expected in (
-        ("inner_one", {"customer": ["ADA", "BOB"], "id": [1, 2]}),  # over what is stored before it
+        ("inner_one", {"customer": ["ADA", "BOB"], "id": [1, 2]}),  # on top of the stored upstream
         ("orders", {"id": [9], "customer": ["zoe"], "amount": [100]}),  # with its inline transforms
         ("report", {"customer": ["ADA", "BOB"], "id": [1, 2]}),
     ):
@@ -165,7 +165,7 @@ def test_another_process_reads_a_joint_and_stores_an_asset_without_starting_spar
     done = subprocess.run([sys.executable, program, sales.root], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
-    # Here nobody makes that asset: it is another code location's.
+    # The asset belongs to another code location.
     seen = []
     sales.write({
         "sources/raw.yaml": {"type": "source", "catalog": "dagster", "table": "shop/raw"},

@@ -1,4 +1,4 @@
-"""Landing zones in Dagster: what a materialization tells of the files, and what a failed archive stops."""
+"""Landing zones in Dagster: metadata about files, and failed archiving."""
 
 import os
 
@@ -24,7 +24,7 @@ def folder(project, monkeypatch) -> ProjectFolder:
 
 @pytest.fixture
 def instance():
-    """One that remembers runs for those that come after them."""
+    """Yield an instance that stores runs, for later runs that refer to them."""
     with dg.instance_for_test() as instance:
         yield instance
 

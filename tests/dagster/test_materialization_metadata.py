@@ -1,4 +1,4 @@
-"""What the event log keeps of each materialization, compared with the files that readers see."""
+"""Metadata of materializations, compared with the files that readers see."""
 
 import json
 import os
@@ -56,11 +56,11 @@ def version(result, name: str) -> str:
 
 
 def published(folder, name: str) -> str:
-    """The version that readers of a table of the lake see."""
+    """Return the published version of a table of the lake."""
     return os.path.basename(os.readlink(folder.root / "lake" / name))
 
 
-# rows, bytes, places
+# rows, bytes, locations
 
 
 def test_an_exit_has_metadata_of_its_table_and_an_inner_joint_does_not(project, instance):
@@ -121,7 +121,7 @@ def test_a_partition_reports_its_own_rows_and_those_of_the_table(project, instan
 
 @pytest.fixture
 def lake(project):
-    """A table whose empty batches are skipped."""
+    """Write a project whose empty batches are skipped."""
     skipping = {"mode": "replace", "on_empty": "skip"}
     return project({
         "joints/n.sql": "-- rivet:eager: true\nSELECT id FROM range(3)",
@@ -212,7 +212,7 @@ def test_the_spark_plan_contains_what_the_query_reads(project, instance):
     assert text.endswith("\n```")
     assert set(re.findall(r"data/(\w+)\.csv", text)) == {"orders", "names"}
     assert "LocalTableScan" in events(result)["made"].metadata["rivet/spark_plan"].md_str
-    assert "rivet/spark_ui" not in events(result)["report"].metadata  # this Spark has none
+    assert "rivet/spark_ui" not in events(result)["report"].metadata  # this Spark has no UI
 
 
 def test_a_long_plan_is_truncated_with_a_note(project, instance):
@@ -316,7 +316,7 @@ def test_rejected_rows_appear_in_no_metadata(project, instance):
     })  # fmt: skip
     first = run(lake.root, instance)
     assert "public2" in str(events(first)["kept"].metadata["rivet/column_statistics"])
-    # The log is full of random ids and of times: only what is long enough never stands there by chance.
+    # The log is full of random ids and times, in which short texts could occur by chance.
     rows = "SELECT id + 5550123456789012 AS id, concat('hid', 'den', id) AS text FROM range(3)"
     lake.write({"joints/n.sql": rows})
     failed = run(lake.root, instance, raise_on_error=False)

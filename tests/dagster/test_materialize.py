@@ -1,4 +1,4 @@
-"""Joints materialized by Dagster: what is written, what the event log says of it, and what a failing check stops."""
+"""Joints materialized by Dagster: written rows, events, and the effect of failed checks."""
 
 import dagster as dg
 import duckdb
@@ -40,7 +40,7 @@ def keys(*names: str) -> dg.AssetSelection:
 
 
 def materialized(result) -> dict[str, dict]:
-    """The metadata of each materialization by asset key."""
+    """Return the metadata of each materialization by asset key."""
     events = result.get_asset_materialization_events()
     return {e.asset_key.to_user_string(): {k: v.value for k, v in e.materialization.metadata.items()} for e in events}
 
@@ -62,7 +62,7 @@ def diagnostics(result, step: str) -> list[dict]:
     return failure_of(result, step).user_failure_data.metadata["rivet/diagnostics"].value
 
 
-# what is written
+# writing
 
 
 def test_the_job_all_materializes_every_joint(project, instance):
@@ -125,7 +125,7 @@ def test_one_asset_alone_reads_its_stored_upstream(project, instance, sql_execut
     sql_executions.since()
     result = run(sales.root, instance, keys("report"))
     assert set(materialized(result)) == {"report"}
-    assert sql_executions.since() == 2  # the write and the samples of the check that warns; the footers count its NULLs
+    assert sql_executions.since() == 2  # the write and the samples of the warning; footers count its NULLs
     assert {row["customer"] for row in sales.rows("report")} == {"ada", "bob", None}
     assert run(sales.root, instance, keys("big", "report")).success
     assert sales.rows("report") == [{"customer": "zoe", "total": 100}]
@@ -249,7 +249,7 @@ def test_a_checks_only_run_evaluates_the_published_rows_and_writes_nothing(proje
     assert result.success
     assert verdicts(result) == {"report:not_null_customer": False, "latest:unique_customer": True}
     assert materialized(result) == {}
-    assert sql_executions.since() == 3  # a pass and its samples, and one for `unique`
+    assert sql_executions.since() == 3  # one pass and its samples, and one query for `unique`
     assert {name: sales.bytes_of(name) for name in ("report", "latest")} == before
     assert {name: sales.versions(name) for name in ("report", "latest")} == versions
 
@@ -293,7 +293,7 @@ def test_a_gate_applies_even_if_its_checks_are_not_selected(project, instance):
 def test_a_failure_has_diagnostics_and_no_stack_of_rivet_dagster(project, instance):
     sales = project({**SALES, "joints/totals.sql": "\nSELECT nmae(customer) AS customer,\n  1 AS total\nFROM big"})
     result = run(sales.root, instance, raise_on_error=False)
-    assert set(materialized(result)) == {"big", "made", "latest"}  # what does not need it goes on
+    assert set(materialized(result)) == {"big", "made", "latest"}  # steps that do not depend on it go on
     (found,) = diagnostics(result, "report")
     assert (found["code"], found["joint"], found["file"], found["line"]) == (
         "RVT-503",
@@ -441,7 +441,7 @@ def test_a_check_that_reads_another_joint_waits_for_it(project, instance):
 
 
 class Renamed(DagsterRivetTranslator):
-    """Other keys for joints, other names for checks."""
+    """A translator with other keys of joints and other names of checks."""
 
     def get_asset_spec(self, joint, project):
         spec = super().get_asset_spec(joint, project)

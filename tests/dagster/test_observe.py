@@ -1,4 +1,4 @@
-"""Observation schedules: a job that records the data versions of sources, without an engine."""
+"""Observation schedules: jobs that record the data versions of sources without an engine."""
 
 from datetime import UTC, datetime
 from typing import Any

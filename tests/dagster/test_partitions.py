@@ -1,4 +1,4 @@
-"""Joints with partitions as Dagster knows them: definitions, jobs, runs of one partition and of a range."""
+"""Joints with partitions in Dagster: definitions, jobs, runs of one partition and of a range."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -46,7 +46,7 @@ def run(root, instance, *, first=None, last=None, selection=None, job=None, extr
 
 
 def materialized(result) -> dict[tuple[str, str | None], dict]:
-    """The metadata of each materialization by asset key and partition."""
+    """Return the metadata of each materialization by asset key and partition."""
     return {
         (e.asset_key.to_user_string(), e.partition): {k: v.value for k, v in e.materialization.metadata.items()}
         for e in result.get_asset_materialization_events()
@@ -149,7 +149,7 @@ def test_a_range_is_one_run_and_one_query(project, instance, sql_executions):
     sales = project(SALES)
     sql_executions.since()
     result = run(sales.root, instance, job="all_daily", first="2024-01-03", last="2024-01-06")
-    assert sql_executions.since() == 2  # the query, and how many rows of each partition it gave
+    assert sql_executions.since() == 2  # the query, and its row count for each partition
     days = [f"2024-01-0{day}" for day in range(3, 7)]
     assert sales.rows("report") == totals(*days)
     assert set(materialized(result)) == {(name, day) for name in ("totals", "report") for day in days}

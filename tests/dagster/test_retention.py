@@ -1,4 +1,4 @@
-"""Stored intermediates that go once their last reader has read them."""
+"""Stored intermediate results that are removed after their last reader has read them."""
 
 import dagster as dg
 import pytest

@@ -1,4 +1,4 @@
-"""Steps that are tried again: after passing troubles alone, and without publishing anything twice."""
+"""Retried steps: after transient errors only, and without publishing anything twice."""
 
 import os
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ def folder(project) -> ProjectFolder:
 
 
 def troubled(error: BaseException, times: int):
-    """Let the next writes of Spark end with an error, so many of them."""
+    """Let the next ``times`` writes of Spark fail with an error."""
     write = PySparkSession.write
     left = [times]
 
@@ -95,7 +95,7 @@ def test_without_the_option_nothing_is_retried(folder, instance):
 
 @pytest.fixture
 def published(folder, instance):
-    """A run whose step fails after it has published."""
+    """Run a step that fails after publishing."""
 
     def broken(*_):
         raise RuntimeError("the event log was away")
@@ -114,7 +114,7 @@ def project_job() -> dg.JobDefinition:
 
 @pytest.fixture
 def again(folder, monkeypatch):
-    """Execute a run once more, as Dagster re-executes one from Python."""
+    """Execute a run again, as Dagster re-executes one from Python."""
     monkeypatch.setenv("RIVET_TEST_PROJECT", str(folder.root))
     job = dg.reconstructable(project_job)
 
@@ -127,13 +127,13 @@ def again(folder, monkeypatch):
 
 @pytest.fixture
 def instance():
-    """One that remembers runs for those that come after them."""
+    """Yield an instance that stores runs, for later runs that refer to them."""
     with dg.instance_for_test() as instance:
         yield instance
 
 
 def publishers(folder) -> list[str]:
-    """Who published the versions of the table, the newest first."""
+    """Return the publishers of the table's versions, newest first."""
     return [one.identity.partition("/")[0] for one in folder.runtime.catalog("lake").versions("out")]
 
 
@@ -155,7 +155,7 @@ def test_an_automatic_retry_publishes_nothing_twice(folder, instance, published,
 
 
 def test_running_everything_again_is_a_new_run(instance, published):
-    # What the UI's "re-execute all" records: a parent, and no steps of which it is a part.
+    # What the UI's "re-execute all" records: a parent run, and no selection of steps.
     run = SimpleNamespace(run_id="new", parent_run_id=published.run_id, step_keys_to_execute=None, tags={})
     assert run_identity(run, instance, "out") == "new"
     run.tags["dagster/is_asset_resume_retry"] = "true"

@@ -1,4 +1,4 @@
-"""@rivet_assets: steps that run a function of the user's, and parts of a project beside one another."""
+"""@rivet_assets: steps that run a function of the user, and several parts of a project."""
 
 import textwrap
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from rivet_dagster import (
 
 
 class Pager(dg.ConfigurableResource):
-    """Takes messages."""
+    """A resource that records messages."""
 
     channel: str
 
@@ -30,7 +30,7 @@ class Pager(dg.ConfigurableResource):
 
 
 class Settings(dg.Config):
-    """What a run may set."""
+    """The config of a step."""
 
     owner: str = "nobody"
 
@@ -104,7 +104,7 @@ def test_the_function_gets_its_group_resources_and_config(project, instance):
     }
     assert seen == {"paid": (["paid"], [], "noon"), "scored": (["scored"], ["paid"], "noon")}
     assert SENT == ["ops: paid is there", "ops: scored is there"]
-    # What is no asset of a step's part is computed in its query, and kept by nobody.
+    # Joints outside of the part are computed in its query and not stored.
     assert shop.rows("large") == [
         {"id": 2, "amount": 50.0, "name": "Bo"},
         {"id": 3, "amount": 70.0, "name": "Ann"},
@@ -120,7 +120,7 @@ def test_joints_that_are_not_selected_are_external_dependencies(folder):
     dg.Definitions.validate_loadable(defs)
     graph = defs.resolve_asset_graph()
     assert graph.materializable_asset_keys == {dg.AssetKey("large")}
-    # The joint of its own group, and what that reads: the data come from there.
+    # It also depends on what the joint in its group reads, since its rows come from there.
     parents = {key.to_user_string() for key in graph.get(dg.AssetKey("large")).parent_keys}
     assert parents == {"named", "scored", "customers"}
     whole = load_definitions(project.root).resolve_asset_graph()
@@ -158,7 +158,7 @@ def test_the_engine_tag_cannot_be_overridden(folder):
 
 
 def test_annotations_may_be_strings(folder):
-    """A module with `from __future__ import annotations` has no others."""
+    """As in a module with `from __future__ import annotations`."""
     text = """
         from __future__ import annotations
         import dagster as dg
@@ -221,7 +221,7 @@ def test_a_function_that_yields_nothing_fails_its_step(folder, instance):
 
 
 def steps(defs: dg.Definitions) -> dict[str, set[str]]:
-    """The assets that each step makes or observes, none for one that only checks."""
+    """Return the assets that each step materializes or observes, none for a step that only checks."""
     found: dict[str, set[str]] = {}
     for asset in [*(defs.assets or []), *(defs.asset_checks or [])]:
         found[asset.op.name] = {key.to_user_string() for key in asset.keys}

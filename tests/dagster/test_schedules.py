@@ -1,4 +1,4 @@
-"""Schedules that make what a selection names: what their ticks ask for, and runs of it."""
+"""Schedules of a selection: requests of their ticks, and their runs."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -47,7 +47,7 @@ def tick(definitions: dg.Definitions, name: str, at: datetime) -> Any:
 
 
 def selected(definitions: dg.Definitions, job: str) -> set[str]:
-    """The assets that a job makes, and those of its steps that are a gate's."""
+    """Return the assets that a job materializes, and its steps that check sources."""
     found = definitions.resolve_job_def(job)
     gates = {node.name for node in found.nodes if node.name.startswith("check__")}
     return {key.to_user_string() for key in found.asset_layer.selected_asset_keys} | gates

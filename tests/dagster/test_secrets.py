@@ -1,4 +1,4 @@
-"""What Dagster keeps and shows of a run holds no secret."""
+"""No event or output of a run contains a secret."""
 
 import json
 import signal
@@ -14,12 +14,12 @@ from rivet_dagster.definitions.runs.failure import secrets_redacted
 from rivet_dagster.redaction import remember
 
 TOKEN, LITERAL = "hun/ter+2=", "literal-secret"
-SPELT = "concat('hun/', 'ter+2=')"  # so that no text of the project itself holds it
+SPELT = "concat('hun/', 'ter+2=')"  # so that no text of the project itself contains it
 
 
 @pytest.fixture
 def shop(project, monkeypatch):
-    """A project whose Spark gets secrets, and tells them: in a plan, in a check that cannot run, in an error."""
+    """Write a project whose Spark outputs secrets: in a plan, in a check that cannot run, in an error."""
     monkeypatch.setenv("GATE_TOKEN", TOKEN)
     monkeypatch.setenv("ADDRESS", f"https://gate.example/?sig={TOKEN}x")
     profiles = deepcopy(PROFILES)
@@ -45,7 +45,7 @@ def shop(project, monkeypatch):
 
 
 def told(instance: dg.DagsterInstance, run_id: str) -> str:
-    """All that the event log holds of a run."""
+    """Return all texts of the event log of a run."""
     return "\n".join(dg.serialize_value(entry) for entry in instance.all_logs(run_id))
 
 
@@ -82,7 +82,7 @@ def test_the_command_line_prints_no_secret(shop, capsys, monkeypatch):
 
 @pytest.mark.parametrize("option", [{"remote": f"sc://localhost:1/;token={TOKEN}"}, {"remote": "${REMOTE}"}])
 def test_the_error_of_an_engine_that_cannot_start_contains_no_secret(project, application, capsys, monkeypatch, option):
-    monkeypatch.setenv("REMOTE", f"sc://localhost:1;token={TOKEN}")  # no address at all
+    monkeypatch.setenv("REMOTE", f"sc://localhost:1;token={TOKEN}")  # not an address
     profiles = deepcopy(PROFILES)
     engine = profiles["default"]["engines"][0]
     profiles["default"]["engines"] = [{key: engine[key] for key in ("name", "type", "catalogs")} | option]

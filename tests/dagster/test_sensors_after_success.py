@@ -1,4 +1,4 @@
-"""The sensor that waits until all it monitors has been materialized."""
+"""The sensor that waits until all monitored assets have been materialized."""
 
 import random
 from collections import Counter
@@ -16,7 +16,7 @@ DAILY = {"type": "daily", "column": "day", "start": "2024-01-01", "end": "2024-0
 
 
 def project_with(folder, partitions=None, others=None, **sensor) -> ProjectFolder:
-    """Two joints that a table is made of, all three with those partitions; a fourth has ``others``."""
+    """Write two joints and a table made from them, all with the partitions, and a fourth joint with ``others``."""
     own = {} if partitions is None else {"partitions": partitions}
     joint = {"type": "sql", "eager": True, "sql": "SELECT id, day FROM events", **own}
     return folder({
@@ -93,7 +93,7 @@ def test_each_partition_is_waited_for_and_requested_separately(folder, instance)
     made(instance, "right", "2024-01-02")
     made(instance, "left", "2024-01-01")
     made(instance, "right", "2024-01-01")
-    made(instance, "left")  # of no partition
+    made(instance, "left")  # without a partition
     made(instance, "right")
     assert [run.partition_key for run in ticker.tick()] == ["2024-01-01", "2024-01-02"]
     assert ticker.tick() == []

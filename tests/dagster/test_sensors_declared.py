@@ -1,4 +1,4 @@
-"""Sensors as rivet.yaml declares them: what they start, and mistakes, each at its line."""
+"""Sensors declared in rivet.yaml: what they start, and errors with their lines."""
 
 import dagster as dg
 import pytest
@@ -48,7 +48,7 @@ dagster:
 
 
 def declaring(folder, block: str) -> ProjectFolder:
-    """The project with a block that begins at line 5."""
+    """Write the project with a ``dagster:`` block that begins at line 5."""
     manifest = "".join(f"{key}: {value}\n" for key, value in MANIFEST.items())
     return folder({**FILES, "rivet.yaml": manifest + block})
 

@@ -1,4 +1,4 @@
-"""The sensor that watches files: each change leads to a run, and none to two."""
+"""The sensor `files`: each change leads to exactly one run."""
 
 import json
 import os
@@ -19,7 +19,7 @@ SENSOR = {"type": "files", "source": "orders", "target": '+key:"out"', "minimum_
 
 
 def watched(folder: Callable[..., ProjectFolder], table: str = "landing", **options: object) -> ProjectFolder:
-    """A project whose sensor ``landing`` watches the table."""
+    """Write a project whose sensor ``landing`` watches the table."""
     orders = source(table, "id INT", options={"format": "csv", **options})
     files = {
         "sources/orders.yaml": orders,
@@ -33,14 +33,14 @@ def watched(folder: Callable[..., ProjectFolder], table: str = "landing", **opti
 
 
 class Zone:
-    """The folder that files come to; each write has a time of its own."""
+    """The folder of the files; each write gets another modification time."""
 
     def __init__(self, root: Path) -> None:
         self.folder = root / "data/landing"
         self._times = iter(range(10**9, 10**18, 1000))
 
     def put(self, name: str, text: str = "id\n1\n") -> None:
-        """Let a file come, or change."""
+        """Add or change a file."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -48,7 +48,7 @@ class Zone:
         os.utime(path, ns=(at, at))
 
     def remove(self, name: str) -> None:
-        """Let it go."""
+        """Remove a file."""
         (self.folder / name).unlink()
 
 
@@ -94,7 +94,7 @@ def test_files_that_engines_ignore_do_not_count(zone):
 
 
 def test_a_file_that_was_removed_and_added_again_is_new(zone):
-    """Its listing is that of an earlier request, whose run key would be taken for done."""
+    """The listing equals that of an earlier request, so its run key must not be the same."""
     files, ticker = zone
     for _ in range(3):
         (files.folder / "a.csv").write_text("id\n1\n")
@@ -136,7 +136,7 @@ def test_the_cursor_of_another_kind_of_sensor_is_ignored(zone):
 @pytest.mark.parametrize("remembered", [2000, 3])
 @pytest.mark.parametrize("seed", range(4))
 def test_any_history_of_files_and_ticks_requests_what_a_model_says(zone, monkeypatch, remembered, seed):
-    """The model knows sets of files: those of the saved ticks, and those that were requested since."""
+    """The model has two sets of files: those of the saved cursor, and those requested since."""
     monkeypatch.setattr(files_sensor, "REMEMBERED", remembered)
     files, ticker = zone
     rng = random.Random(seed)
@@ -151,7 +151,7 @@ def test_any_history_of_files_and_ticks_requests_what_a_model_says(zone, monkeyp
         if action in ("put", "restore"):
             clock += action == "put"
             (files.folder / name).write_text("id\n1\n")
-            # A restored file has a time that it, or another, may have had before.
+            # A restored file may have the same modification time as before, or as another file.
             times[name] = clock if action == "put" else rng.randrange(1, clock + 2)
             os.utime(files.folder / name, ns=(times[name], times[name]))
         elif action == "remove" and name in times:
@@ -191,7 +191,7 @@ def test_a_source_may_be_a_file_that_does_not_exist_yet(folder, instance):
 
 @pytest.mark.parametrize("table", ["zone/orders.csv", "zone/*.csv", "zone/days"])
 def test_without_the_parent_folder_the_tick_fails_and_the_cursor_stays(folder, instance, table):
-    """A folder that is not mounted looks like that: its files are not gone, and not new when it is back."""
+    """As with an unmounted folder: its files are not removed, and not new when it is mounted again."""
     project = watched(folder, table)
     zone, away = project.root / "data/zone", project.root / "away"
     ticker = Ticker(sensor_of(project.root, "landing"), instance)

@@ -1,4 +1,4 @@
-"""What sensors ask for, run on Spark."""
+"""Runs on Spark that sensors request."""
 
 import dagster as dg
 from support.folders import MANIFEST, ProjectFolder, sink, source
@@ -16,7 +16,7 @@ def with_sensors(project, files, **sensors) -> tuple[ProjectFolder, dg.Definitio
 
 
 def run(definitions: dg.Definitions, ticker: Ticker) -> dg.ExecuteInProcessResult:
-    """Run the one request of a tick, as a launcher would."""
+    """Run the single request of a tick, like a run launcher."""
     (request,) = ticker.tick()
     (job,) = ticker.sensor.jobs
     return definitions.resolve_job_def(job.name).execute_in_process(

@@ -1,4 +1,4 @@
-"""The sensor that watches the data versions of sources."""
+"""The sensor `source_changed`."""
 
 import os
 import random
@@ -39,7 +39,7 @@ def ticker(watched, instance) -> Ticker:
 
 
 def change(root: Path, name: str, at: int) -> None:
-    """Another data version, told by the file's time."""
+    """Change the data version of a source by the modification time of its file."""
     os.utime(root / f"data/{name}.csv", ns=(at, at))
 
 
@@ -66,7 +66,7 @@ def test_a_return_to_an_earlier_version_is_another_change(watched, ticker):
 
 
 def test_a_source_that_cannot_be_read_hides_no_change_of_the_other(watched, ticker):
-    """The tick that has nothing to request fails; the source goes on from the version it had."""
+    """A tick with nothing to request fails, and the cursor still has the last version of the source."""
     ticker.tick()
     away = watched.root / "away.csv"
     (watched.root / "data/a.csv").rename(away)
@@ -159,7 +159,7 @@ def test_any_history_of_versions_and_ticks_requests_what_a_model_says(watched, t
 
 
 def test_new_versions_are_observed_and_automation_conditions_react(watched, instance):
-    """Neither the first nor a repeated version is news to them, a changed one is."""
+    """They react to a changed version, neither to the first nor to a repeated one."""
 
     class Eager(DagsterRivetTranslator):
         def get_asset_spec(self, joint, project):

@@ -1,4 +1,4 @@
-"""From a plan and a translator to specs: which keys a translator is given, and that nothing else is needed."""
+"""Specs from a plan and a translator: the keys that a translator gets, and that nothing else is needed."""
 
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -19,7 +19,7 @@ def relationship(to):
 
 @pytest.fixture
 def plan():
-    """``orders`` is judged with ``zeta``, the source ``late`` with ``orders``; ``other`` is an external asset."""
+    """Checks of ``orders`` read ``zeta``, those of the source ``late`` read ``orders``; ``other`` is external."""
     return compile_joints(
         source("raw"),
         source("other", catalog="dagster", table="shop/other"),
@@ -33,7 +33,7 @@ def plan():
 
 
 class Recorder(DagsterRivetTranslator):
-    """Gives keys of its own, and remembers what it was given."""
+    """A translator with other keys that records its arguments."""
 
     def __init__(self):
         self.known = {}

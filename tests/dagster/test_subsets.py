@@ -1,4 +1,4 @@
-"""Runs of a part: chosen in Dagster's selection syntax, of checks alone, and after a failure."""
+"""Runs of subsets: by Dagster's selection syntax, of checks only, and after a failure."""
 
 import os
 
@@ -9,7 +9,7 @@ from support.folders import WORKSPACE, in_order, sink, source
 
 from rivet_dagster import load_definitions
 
-pytestmark = pytest.mark.filterwarnings("ignore::dagster.BetaWarning")  # of Dagster's own parser of selections
+pytestmark = pytest.mark.filterwarnings("ignore::dagster.BetaWarning")  # from Dagster's own parser of selections
 
 ROWS = "id,side,qty\n1,l,10\n2,l,20\n3,l,30\n4,r,40\n5,r,50\n"
 BRANCHES = {
@@ -24,7 +24,7 @@ COUNTS = {"left_side": 3, "doubled": 3, "right_side": 2, "out": 5}
 
 
 def run(root, instance, selection, *assets, raise_on_error=True):
-    """Run what a selection names of the project's definitions, and of these assets beside them."""
+    """Run a selection of the project's definitions and of these other assets."""
     others = dg.Definitions(
         assets=assets, jobs=[dg.define_asset_job("selected", selection)], resources={"memory": dg.mem_io_manager}
     )
@@ -33,7 +33,7 @@ def run(root, instance, selection, *assets, raise_on_error=True):
 
 
 def made(result) -> dict[str, int | None]:
-    """The row count of each materialization, None where it tells none."""
+    """Return the row count of each materialization, or None."""
     found = {}
     for event in result.get_asset_materialization_events():
         count = event.materialization.metadata.get("dagster/row_count")
@@ -45,7 +45,7 @@ def started(result) -> list[str]:
     return [event.step_key for event in result.all_events if event.event_type_value == "STEP_START"]
 
 
-# what is selected
+# selections
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_selection_runs_as_one_step_with_one_query_for_each_of_its_exits(
     assert [branches.versions(name, WORKSPACE) for name in COUNTS] == [[]] * 4
     assert len(branches.versions("out")) == (
         3 if "out" in expected else 0
-    )  # a folder, its manifest, what its files tell
+    )  # a folder, its manifest, its file statistics
     if "out" in expected:
         assert branches.rows("out") == in_order({"id": i, "qty": q} for i, q in enumerate((20, 40, 60, 40, 50), 1))
 
@@ -93,7 +93,7 @@ def test_a_subset_reads_the_last_stored_version_of_another_group(project, instan
     sql_executions.since()
     result = run(branches.root, instance, 'key:"doubled" or key:"right_side"')
     assert sql_executions.since() == 2
-    assert made(result) == {"doubled": 5, "right_side": 0}  # of the stored rows, and of today's file
+    assert made(result) == {"doubled": 5, "right_side": 0}  # from the stored rows, and from the current file
     assert started(result) == ["out"]
 
 
@@ -121,7 +121,7 @@ def test_a_plain_asset_reads_a_fused_joint_in_the_run_of_its_group_and_after_it(
     assert seen == [[20, 40, 60], [180], [180]]
 
 
-# checks alone
+# checks only
 
 
 def verdicts(result) -> dict[str, bool]:
@@ -176,7 +176,7 @@ def transform(big):
 
 @pytest.fixture
 def remembering():
-    """An instance that remembers runs for those that come after them."""
+    """Yield an instance that stores runs, for later runs that refer to them."""
     with dg.instance_for_test() as found:
         yield found
 
@@ -216,7 +216,7 @@ def test_a_re_execution_from_failure_runs_failed_and_skipped_steps(
         assert set(made(second)) == {"made", "later", "latest"}
     assert sql_executions.since() == 2
     assert folder.bytes_of("report") == kept
-    # What the first run stored, not what the file holds by now.
+    # The rows that the first run stored, not the current ones of the file.
     assert folder.rows("latest") == in_order({"id": i, "qty": i * 10 + 1} for i in range(2, 6))
     published = folder.runtime.catalog("lake").current("latest")
     assert published.identity == f"{first.run_id}/latest"

@@ -1,4 +1,4 @@
-"""Sweeping from Dagster: after runs that ended badly, and by the clock."""
+"""Sweeping from Dagster: after failed and canceled runs, and on a schedule."""
 
 import os
 import time
@@ -25,11 +25,11 @@ def swept(folder) -> ProjectFolder:
 
 @dg.job
 def nightly_load() -> None:
-    """A job that is not the sweep."""
+    """A job other than the sweep."""
 
 
 def evaluated(sensor: dg.SensorDefinition, job: dg.JobDefinition, instance: dg.DagsterInstance):
-    """What a sensor asks for after a run of the job."""
+    """Return what a sensor requests after a run of the job."""
     result = job.execute_in_process(instance=instance, raise_on_error=False)
     context = dg.build_run_status_sensor_context(
         sensor_name=sensor.name,

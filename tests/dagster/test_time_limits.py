@@ -1,4 +1,4 @@
-"""The options of a group's step: the time that a try may take, and the pool that it runs in."""
+"""The options `timeout` and `pool` of a group's step."""
 
 import time
 from collections import Counter
@@ -12,7 +12,7 @@ from rivet_dagster import load_definitions
 ENDLESS = f"SELECT id, {sleeping('200L + id')} AS slept FROM range(0, 4000, 1, 4)"
 QUICK = "SELECT 1 AS id"
 SECONDS = 60
-"""Long for what is over in two or three on a machine that is not busy; the query would take half an hour."""
+"""Seconds, generous for what takes two or three on an idle machine; the query would take half an hour."""
 
 
 def limited(timeout: str = "1s", **fields) -> dict:

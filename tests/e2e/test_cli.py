@@ -1,4 +1,4 @@
-"""The command line: what it prints where, and the codes it ends with."""
+"""The command line: stdout, stderr and exit codes."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def _no_environment(monkeypatch):
 
 @pytest.fixture
 def cli(capfd):
-    """Run a command in this process; its exit code, stdout and stderr."""
+    """Return a function that runs a command in this process and returns its exit code, stdout and stderr."""
 
     def cli(*arguments: object) -> tuple[int, str, str]:
         capfd.readouterr()
@@ -44,12 +44,12 @@ def cli(capfd):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A project that is compiled and never run."""
+    """Return a function that writes a project that is compiled and never run."""
     return lambda files: ProjectFolder(tmp_path / "project", files)
 
 
 def run_json(cli, *arguments: object) -> tuple[int, dict]:
-    """The code and the report of a run; nothing but the report is on stdout."""
+    """Return the exit code and the report of a run; stdout contains only the report."""
     code, out, _ = cli(*arguments, "--format", "json")
     return code, json.loads(out)
 
@@ -375,7 +375,7 @@ def test_joints_of_a_project_with_a_key_prefix_are_selected_by_name(cli, project
 
 
 def test_a_defect_in_a_step_is_reported_with_the_groups(cli, project, monkeypatch):
-    """Whatever a step raises, the report says which group failed."""
+    """For any exception in a step the report names the failed group."""
     from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
 
     def full(*_):

@@ -1,4 +1,4 @@
-"""Partitions on the command line: what a run covers, and what it is told where it says that wrongly."""
+"""Partitions on the command line: what a run covers, and errors."""
 
 import json
 
@@ -22,7 +22,7 @@ EACH = {"2024-01-01": 1, "2024-01-02": 6, "2024-01-03": 8}
 
 @pytest.fixture
 def cli(capfd, monkeypatch):
-    """Run a command in this process; its exit code, stdout and stderr."""
+    """Return a function that runs a command in this process and returns its exit code, stdout and stderr."""
     for name in ("DAGSTER_HOME", "RIVET_PROFILE"):
         monkeypatch.delenv(name, raising=False)
 
@@ -38,12 +38,12 @@ def cli(capfd, monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A project that is compiled and never run."""
+    """Return a function that writes a project that is compiled and never run."""
     return lambda files: ProjectFolder(tmp_path / "project", files)
 
 
 def refused(cli, *arguments: object) -> dict:
-    """The one error of a run that does not begin."""
+    """Return the single error of a run that does not begin."""
     code, out, _ = cli("run", *arguments, "--format", "json")
     assert code == 10
     (error,) = json.loads(out)["errors"]

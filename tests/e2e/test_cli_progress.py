@@ -30,7 +30,7 @@ def _slow(monkeypatch):
 
 @contextmanager
 def terminal_as_stderr(monkeypatch) -> Iterator[list[bytes]]:
-    """Make stderr a terminal of 100 columns; after the block, all that was sent to it."""
+    """Make stderr a terminal of 100 columns; the list gets the whole output after the block."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     sent: list[bytes] = []
@@ -62,7 +62,7 @@ def test_a_terminal_shows_a_bar_that_moves_and_goes(project, monkeypatch, capfd)
     assert len({TASKS.match(part)[1] for part in drawn}) > 2
     assert all(part.count("|") == 2 and len(part) <= 100 for part in drawn)
     assert "█" in drawn[-1] or "#" in drawn[-1]
-    # Before the next line the bar is wiped out, and that line is whole.
+    # Before the next line the bar is cleared, so that the line is complete.
     started, bars, ended = re.fullmatch(r"(.*?)\r\n(.*\r +\r)(slow: done)\r\n", sent, re.DOTALL).groups()
     assert (started, ended) == ("slow: running", "slow: done")
     assert "\n" not in bars

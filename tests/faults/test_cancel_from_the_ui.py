@@ -1,4 +1,4 @@
-"""Terminating a run from the UI stops Spark and takes back what was staged."""
+"""Terminating a run from the UI stops Spark and discards the staged version."""
 
 import socket
 import time
@@ -13,7 +13,7 @@ from .test_interrupted_runs import ENDLESS, OLD, assert_table, published, staged
 __all__ = ["published"]
 
 SECONDS = 30
-"""Long for what takes a few on a machine that is not busy; the query would take ten minutes."""
+"""Seconds, generous for what takes a few on an idle machine; the query would take ten minutes."""
 WEBSERVER = """
 import os, sys
 from dagster_webserver.cli import main

@@ -1,4 +1,4 @@
-"""A disk that is full or read-only: the run says so, the table stays, and the next run succeeds when there is room."""
+"""Full or read-only disks: the run reports it, the table is unchanged, and the next run succeeds with free space."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ OLD, NEW, NEXT = [1, 2, 3], [4, 5, 6], [7, 8, 9]
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """An empty disk of two megabytes and a hundred files."""
+    """Mount an empty disk of two megabytes and a hundred files."""
     place = tmp_path / "disk"
     place.mkdir()
     try:
@@ -39,20 +39,20 @@ def mount(*arguments: object) -> None:
 
 @pytest.fixture
 def root(disk: Path) -> Path:
-    """A project on that disk whose table has the old rows."""
+    """Write a project on that disk and a table with the old rows."""
     run(disk, OLD)
     return disk
 
 
 def fill_blocks(disk: Path, but: int) -> None:
-    """Leave so many blocks free."""
+    """Fill the disk except for ``free`` blocks."""
     free = os.statvfs(disk)
     (disk / "ballast").write_bytes(b"\0" * ((free.f_bfree - but) * free.f_frsize))
     assert os.statvfs(disk).f_bfree == but
 
 
 def fill_inodes(disk: Path, but: int) -> None:
-    """Leave so many files to be made."""
+    """Fill the disk except for ``free`` inodes."""
     (disk / "ballast").mkdir()
     for number in range(os.statvfs(disk).f_ffree - but):
         (disk / f"ballast/{number}").touch()
@@ -71,7 +71,7 @@ def ids(root: Path) -> list[int]:
     ("fill", "enough", "codes"), [(fill_blocks, 5, {"RVT-503"}), (fill_inodes, 9, {"RVT-404", "RVT-503"})]
 )
 def test_a_full_disk_at_any_write_leaves_the_old_table(root, fill, enough, codes):
-    """With nothing left at all, with room for one more, and so on until the run fits."""
+    """With no free space, with space for one more block or file, and so on until the run fits."""
     errors = []
     for but in range(30):
         before = tree(root / "lake")
@@ -117,7 +117,7 @@ def test_files_of_a_dead_run_on_a_full_disk_are_swept_before_writing(root):
     (home / f"{dead.name}.alive").touch()
     os.utime(home / f"{dead.name}.alive", (0, 0))
     dead.mkdir()
-    fill_inodes(root, 1)  # for the sweep's clock
+    fill_inodes(root, 1)  # so that the sweep takes it for dead
     os.rename(root / "ballast", dead / "_temporary")
     run(root, NEW)
     assert ids(root) == NEW
@@ -167,7 +167,7 @@ def test_a_full_disk_while_spark_writes_is_reported(disk: Path, project: Callabl
     assert (numbers.bytes_of("out"), tree(disk)) == (before, files)
 
     def is_free() -> bool:
-        # Spark holds on to the removed files that it could not close, until its JVM collects its garbage or ends.
+        # Spark's JVM holds removed files that it could not close until garbage collection.
         application.session().spark._jvm.System.gc()
         return os.statvfs(disk).f_bfree > 100
 

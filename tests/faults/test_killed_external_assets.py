@@ -1,4 +1,4 @@
-"""A plain asset's step killed between any two of its changes to the disk: what was kept is old or new, and whole."""
+"""Killing the step of a plain asset between two file system changes leaves the old or the new rows, complete."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ DAYS = DAY, _ = Part("2024-01-01", "daily"), Part("2024-01-02", "daily")
 
 
 def received(connection: Connection) -> list[str]:
-    """All that comes until the other end is gone."""
+    """Receive messages until the other end is closed."""
     found = []
     while True:
         try:
@@ -30,7 +30,7 @@ def received(connection: Connection) -> list[str]:
 
 
 def leftovers(root: Path) -> list[str]:
-    """What lies beside the kept versions when it is long ago that any run gave a sign of life."""
+    """Return the staged files that remain after all heartbeats have expired and a sweep."""
     home = root / ".rivet/workspace/.rivet"
     for path in home.glob("*/*"):
         if path.suffix == ".alive" or path.name.startswith("."):
@@ -45,7 +45,7 @@ def leftovers(root: Path) -> list[str]:
     ids=["the whole again", "its first partition", "no partitions any more"],
 )
 def test_a_kill_before_a_file_system_change(tmp_path, monkeypatch, before, part, step):
-    """Before every so manieth: test_killed_runs.py has publishing itself killed before each."""
+    """Before every ``step``-th change; test_killed_runs.py covers each change of publishing itself."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     root = tmp_path / "root"
 
@@ -70,7 +70,7 @@ def test_a_kill_before_a_file_system_change(tmp_path, monkeypatch, before, part,
         assert leftovers(root) == []
         keep_ids(root, NEXT, part)
         assert kept_ids(root) == NEXT
-    assert seen == sorted(seen, key=[OLD, NEW].index)  # one switch, and no way back
+    assert seen == sorted(seen, key=[OLD, NEW].index)  # there is one switch from the old to the new rows
     assert {*map(tuple, seen)} == {tuple(OLD), tuple(NEW)}
 
 

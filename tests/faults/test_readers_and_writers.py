@@ -1,4 +1,4 @@
-"""Many at once on one table: readers see one whole version, and of writers that meet one publishes."""
+"""Concurrent readers and writers of one table: readers see one complete version, one of the writers publishes."""
 
 import multiprocessing.connection
 import os
@@ -51,7 +51,7 @@ def test_readers_see_one_whole_version_while_others_are_published(tmp_path: Path
 
 
 def last(connection: multiprocessing.connection.Connection) -> tuple:
-    """The last message; the others are progress."""
+    """Return the last message; the others are progress."""
     message = connection.recv()
     while not isinstance(message, tuple):
         message = connection.recv()
@@ -76,7 +76,7 @@ def test_of_two_processes_that_publish_at_once_one_succeeds_and_the_other_gets_a
         assert sorted(outcome for _, outcome, _ in outcomes) == sorted(["RVT-405", version])
         assert [table for _, _, table in outcomes] == [{winner: ROWS}, {winner: ROWS}]
         winners.add(winner % 2)
-        if number >= ROUNDS and winners == {0, 1}:  # each, on a busy machine after some more
+        if number >= ROUNDS and winners == {0, 1}:  # each of them, on a busy machine after some more
             stop.set()
         everybody.wait(300)
         if stop.is_set():
@@ -84,4 +84,4 @@ def test_of_two_processes_that_publish_at_once_one_succeeds_and_the_other_gets_a
     assert [ended(process) for process in processes] == [0, 0]
     assert winners == {0, 1}
     left = set(os.listdir(tmp_path / "warehouse/.rivet" / TABLE)) - {"lock", "publishers.jsonl"}
-    assert len(left) == 6  # two versions, their manifests and what their files tell
+    assert len(left) == 6  # two versions, their manifests and file statistics

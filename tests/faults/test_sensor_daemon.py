@@ -1,4 +1,4 @@
-"""Sensors under Dagster's own daemon: a file that lands is taken once, and a daemon that is killed goes on."""
+"""Sensors in Dagster's own daemon: a landed file is read once, also if the daemon is killed and restarted."""
 
 import os
 import signal

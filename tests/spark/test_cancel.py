@@ -1,4 +1,4 @@
-"""Stopping what Spark runs: timeouts, interrupts of the process, the end of a session."""
+"""Stopping Spark's work: timeouts, interrupts of the process, the end of a session."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from rivet_dagster.errors import RivetError
 
 ENDLESS = "SELECT count(*) AS n FROM range(1000000000000)"
 SECONDS = 60.0
-"""Long for what must happen at once, however busy the machine is; the query would take ten times that."""
+"""Seconds, generous for what happens at once on an idle machine; the query would take ten times as long."""
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_a_timeout_stops_the_query(session, active_jobs):
 @pytest.mark.parametrize("action", ["write", "rows", "to_arrow"])
 def test_an_interrupt_stops_the_query(session, warehouse, active_jobs, action, tmp_path):
     staged = warehouse.begin("t")
-    # Not a bare range: written row by row, Spark never looks whether its tasks are to stop.
+    # Not a bare range: writing it row by row, Spark does not check whether its tasks are to stop.
     frame = session.query(ENDLESS)
     calls = {
         "write": lambda: session.write(frame, staged.target),

@@ -1,4 +1,4 @@
-"""Our own catalogs, and the one that has no files, keep what the suite for catalogs promises."""
+"""The conformance suite for catalogs on the catalogs of this package and the one in memory."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ from rivet_dagster.testing.memory import MemoryCatalog
 
 
 class TestFilesystem(CatalogConformance):
-    """Folders of files, shared between versions where that is safe."""
+    """The filesystem catalog, whose versions share files."""
 
     def new_catalog(self, place: Path) -> FilesystemCatalog:
         return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake"}), place)
 
 
 class TestMemory(CatalogConformance):
-    """No file at all."""
+    """The catalog in memory."""
 
     def new_catalog(self, place: Path) -> MemoryCatalog:
         return MemoryCatalog(CatalogSpec(str(place), "memory"), place)

@@ -1,4 +1,4 @@
-"""Checks of kinds that look at more than one row at a time: custom queries, schemas, freshness."""
+"""Checks that need more than single rows: custom queries, schemas, freshness."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from rivet_dagster.execution.results import CheckResult
 
 
 def judged(project: Any, query: str, *checks: dict[str, Any], **files: str) -> tuple[CheckResult, ...]:
-    """The verdicts on a query's rows; nothing but a warning, so that all are seen."""
+    """Return the check results on a query's rows; all are warnings, so that all of them are evaluated."""
     warnings = [{"severity": "warn", **check} for check in checks]
     folder: ProjectFolder = project(
         {"joints/rows.sql": query, "sinks/out.yaml": sink("out", "rows", assertions=warnings)}
@@ -98,7 +98,7 @@ def test_freshness_uses_the_newest_row(project, query, fresh):
 
 
 def executions(project: Any, sql_executions: Any, query: str, *checks: dict[str, Any]) -> int:
-    """How many queries a run takes, all of whose checks pass."""
+    """Return the number of queries of a run whose checks pass."""
     folder = project({"joints/rows.sql": query, "sinks/out.yaml": sink("out", "rows", assertions=[*checks])})
     sql_executions.since()
     assert folder.run("out").published is not None
@@ -110,7 +110,7 @@ FRESH = {"type": "freshness", "column": "at", "max_age": "1d"}
 
 def test_freshness_shares_the_pass_of_other_checks(project, sql_executions):
     in_summer = {"type": "expression", "sql": "year(at) > 2000"}
-    # Of a time without a zone storage cannot tell how old it is.
+    # The statistics of storage do not give the age of a timestamp without time zone.
     query = "SELECT localtimestamp() AS at"
     assert executions(project, sql_executions, query, FRESH, in_summer) == 2  # the write and one pass
 

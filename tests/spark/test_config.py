@@ -1,4 +1,4 @@
-"""What an engine's declaration becomes, before anything starts."""
+"""The settings that follow from an engine's declaration, before anything starts."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The catalogs of docs/catalogs.md: the code of the page itself keeps what the suite promises, and runs a project."""
+"""The catalogs of docs/catalogs.md: the code of the page passes the conformance suite and runs a project."""
 
 import re
 import sys
@@ -24,7 +24,7 @@ NAMED = {block.split("\n")[0].removeprefix("# "): block for block in BLOCKS if b
 
 
 def module(path: str) -> ModuleType:
-    """The module of a block that begins with its path."""
+    """Make the module of a code block that begins with its path."""
     name = path.removesuffix(".py").replace("/", ".")
     package = sys.modules.setdefault(name.rpartition(".")[0], ModuleType(name.rpartition(".")[0]))
     package.__path__ = []
@@ -34,8 +34,8 @@ def module(path: str) -> ModuleType:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def forgotten():
-    """No other test meets the page's package."""
+def removed_afterwards():
+    """Remove the page's package afterwards, so that no other test imports it."""
     yield
     for name in [name for name in sys.modules if name.partition(".")[0] == "our_catalogs"]:
         del sys.modules[name]

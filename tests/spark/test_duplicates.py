@@ -1,4 +1,4 @@
-"""Rows of a batch that share a key: which one counts, and when none does."""
+"""Rows of a batch with the same key: which one wins, and which keys are ambiguous."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rivet_dagster.sql.write_strategies.duplicates import conflicts, latest
 from rivet_dagster.sql.write_strategies.trees import column, text
 
 COLUMNS = ("id", "place", "row")
-"""A key, an order and a value, called as the queries call things of their own."""
+"""A key, an order and a value, with names that the queries also use internally."""
 
 CASES: list[tuple[str, tuple[str, ...], list[tuple[Any, Any]], Any]] = [
     ("a row alone counts", (), [(1, "a")], "a"),
@@ -35,7 +35,7 @@ CASES: list[tuple[str, tuple[str, ...], list[tuple[Any, Any]], Any]] = [
 
 @pytest.fixture
 def batch(session: PySparkSession):
-    """A batch of rows."""
+    """Return a function that registers a batch of rows."""
 
     def register(rows: list[tuple[Any, ...]]) -> None:
         session.register("batch", session.spark.createDataFrame(rows, "id STRING, place INT, row STRING"))
@@ -67,7 +67,7 @@ def test_ambiguous_null_keys_conflict_and_ten_keys_are_shown(session: PySparkSes
 
 
 def order_of(**options: Any) -> tuple[str, ...]:
-    """The order that a merge's write plan has."""
+    """Return the order in the write plan of a merge."""
     plan = write_plan(WriteStrategy("merge", options={"key_columns": ("id",), **options}))
     assert isinstance(plan, Upsert)
     return plan.order_by

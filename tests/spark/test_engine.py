@@ -72,7 +72,7 @@ def test_a_schema_names_all_columns_of_a_source_including_partition_folders(sess
 
 
 def test_a_limit_takes_the_first_rows_under_any_query(session, tmp_path):
-    """As it does joint by joint; by its own settings Spark 4.1 takes any rows here."""
+    """As with joints run one by one; with its default settings Spark 4.1 returns any rows here."""
     pq.write_table(pa.table({"k": [2, 3, 1], "v": [1, 1, 1]}), tmp_path / "t.parquet")
     session.register("t", session.load(Files("parquet", (str(tmp_path / "t.parquet"),), {})))
     first = "first AS (SELECT * FROM t ORDER BY k LIMIT 1)"
@@ -136,7 +136,7 @@ def test_no_column_of_a_csv_file_ever_gets_the_values_of_another(session, raw, t
         source = raw.relation("in.csv", {"schema": schema})
         for column, value in (("a", 1), ("c", 3)):
             frame = session.load(source, Projection(((column, None),)))
-            # Spark checks only the columns it reads, so that a query which reads the others passes.
+            # Spark checks only the columns that a query reads, so a query on the others passes.
             with suppress(RivetError):
                 assert session.to_arrow(frame).to_pylist() == [{column: value}]
 

@@ -1,4 +1,4 @@
-"""What a failing query tells, and that it tells it once."""
+"""Errors of failing queries, each reported once."""
 
 import pytest
 from pyspark.errors import PySparkException

@@ -1,4 +1,4 @@
-"""Each construct of SQL that fusing could change, by name: fused, joint by joint, and as known."""
+"""Each SQL construct that fusing could change: fused and joint by joint, compared with the expected rows."""
 
 import datetime
 
@@ -217,7 +217,7 @@ def test_a_construct_means_the_same_in_one_query(both: Both, case: str) -> None:
 
 
 def test_a_cte_may_have_the_name_of_a_joint_or_of_a_table(both: Both) -> None:
-    """A joint's name inside another's WITH, and the engine's table of a joint that names itself."""
+    """A CTE with the name of a joint, and a joint that reads an engine's table with its own name."""
     joints = [
         sql("orders", "SELECT k, upper(s) AS s FROM orders"),
         sql("b", "WITH orders AS (SELECT 1 AS k, 'cte' AS s), x AS (SELECT * FROM orders) SELECT * FROM x"),
@@ -246,7 +246,7 @@ def test_a_sink_is_the_union_by_name_of_its_upstreams(both: Both) -> None:
 
 
 def test_parameters_have_unchanged_names_and_positions(both: Both) -> None:
-    """A value is bound to the fused query as to each joint's own."""
+    """A value is bound to the fused query in the same way as to the query of each joint."""
     joints = [
         source("raw", engine="spark"),
         sql("a", "SELECT k, v, :day AS day FROM raw WHERE k >= :least -- :least"),
@@ -304,7 +304,7 @@ def test_a_non_deterministic_joint_with_two_readers_is_evaluated_once(both: Both
 
 
 def test_spark_accepts_every_keyword_as_the_name_of_a_joint(both: Both) -> None:
-    """The names of CTEs are quoted where Spark would not take them bare."""
+    """Names of CTEs are quoted if Spark does not accept them unquoted."""
     spark = both.spark
     words = [row.getString(0).lower() for row in spark.sql("SELECT * FROM sql_keywords()")._jdf.collectAsList()]
     from rivet_dagster.model.joint import RESERVED

@@ -1,4 +1,4 @@
-"""The run of one group on a real Spark: what is written, in how many queries, and what a failure leaves behind."""
+"""The run of one group on a real Spark: written rows, number of queries, and the state after failures."""
 
 import builtins
 import time
@@ -60,7 +60,7 @@ def place(error: RivetError) -> tuple[str, str | None, str | None]:
 
 
 def judged(*checks: dict[str, Any], data: str = DIRT) -> dict[str, Any]:
-    """A project that copies a file to the table `out` behind these checks."""
+    """Write a project that copies a file to the table `out`, with these checks."""
     return {
         "data/rows.csv": data,
         "sources/rows.yaml": source("rows", "id INT, code STRING, qty INT, name STRING"),
@@ -69,7 +69,7 @@ def judged(*checks: dict[str, Any], data: str = DIRT) -> dict[str, Any]:
 
 
 def assert_unchanged(folder: ProjectFolder, table: str, before: dict[str, bytes]) -> None:
-    """The table is byte for byte what it was, and nothing that was never published lies beside it."""
+    """Assert that the table is unchanged byte for byte, with no staged version beside it."""
     assert before
     assert folder.bytes_of(table) == before
     published = {path.split("/")[2] for path in before}
@@ -282,7 +282,7 @@ def test_a_check_that_takes_too_long_fails_and_stops(project):
     ))  # fmt: skip
     started = time.monotonic()
     late, unique, not_null = gate.run("out").checks
-    assert time.monotonic() - started < 60  # long for that, on a busy machine; the query would take hours
+    assert time.monotonic() - started < 60  # generous for a busy machine; the query would take hours
     assert (late.passed, late.violations) == (False, None)
     assert "1 s" in late.error
     assert (unique.violations, not_null.violations) == (3, 1)
@@ -300,7 +300,7 @@ def test_row_level_checks_share_one_query_and_a_row_count_needs_none(project, sq
         ([count], 0),
         (row_level[1:], 1),
         ([*row_level[1:], count, unique], 2),
-        (row_level, 2),  # the violations of one of them are sampled
+        (row_level, 2),  # one query for the samples of one of them
         ([{**row_level[0], "samples": 0}, *row_level[1:]], 1),
         ([{"type": "row_count", "min": 100}], 0),
     ):
@@ -324,7 +324,7 @@ def test_a_gated_source_is_checked_in_place_before_its_reader_reads(project, sql
     assert place(error) == ("RVT-507", "rows", "sources/rows.yaml")
     assert "not_null_id" in str(error)
     assert gate.versions("out") == []
-    assert gate.run("out").rows.total == 7  # somebody else has judged it
+    assert gate.run("out").rows.total == 7  # another step has checked it
 
 
 def test_published_rows_can_be_checked_again_and_are_not_changed(project):
@@ -417,7 +417,7 @@ EXPECTED = [{"id": 1, "name": "n1"}, {"id": 2, "name": "n2"}, {"id": 3, "name": 
 
 
 def python(body: str, parameters: str = "base", head: str = "") -> dict[str, str]:
-    """A project whose joint `made` is a Python function over the SQL joint `base`."""
+    """Write a project whose joint `made` is a Python function of the SQL joint `base`."""
     return {**BASE, "joints/made.py": f"{head}\n\ndef transform({parameters}):\n    {body}\n"}
 
 
@@ -645,7 +645,7 @@ def test_the_exit_selected_alone_is_the_whole_query(project, sql_executions):
 
 
 def test_an_exit_includes_the_branches_that_it_reads(project):
-    """A selected joint that a selected one is made from is no exit of its own."""
+    """A selected joint upstream of another selected one is not an exit."""
     branches = project(BRANCHES)
     result = branches.run("out", ["left_side", "out"])
     assert result.counted == {}
@@ -669,7 +669,7 @@ def test_a_handle_on_a_stored_joint_reads_the_version_at_its_creation(project, s
     sql_executions.since()
     assert (ref.row_count, ref.schema.names) == (6, ["id", "customer", "amount", "status"])
     first = ref.to_arrow()
-    assert sql_executions.since() == 0  # storage knows it all
+    assert sql_executions.since() == 0  # storage has all of it
     sales.write({"data/orders.csv": "id,customer,amount,status\n9,zoe,1,paid\n"})
     sales.run("paid")
     assert ref.to_arrow().equals(first)

@@ -1,4 +1,4 @@
-"""What a template reads on a first run and on later ones, against the same filter in plain Python."""
+"""Rows that a template reads in the first and in later runs, compared with the same filter in Python."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[list[Any], Callable[[str], Any]]] = {
     "timestamp_ntz": (["2026-03-29T02:30:00", "2026-03-29T01:30:00.123456", "2026-10-25T02:30:00"], str),
     "string": (["b", "it's", "ä"], str),
 }
-"""Values of each type as CSV has them, in no order, and what makes them comparable."""
+"""Values of each type as in CSV, unordered, and the function that makes them comparable."""
 
 
 def csv(values: list[str]) -> str:
@@ -38,7 +38,7 @@ def csv(values: list[str]) -> str:
 
 
 def reading(type_: str, values: list[str], rows: str = NEW, **strategy: Any) -> Files:
-    """A source, a template that is stored, and the sink that it follows."""
+    """Return a source, a stored template, and the sink that the template refers to."""
     strategy = {"mode": "merge", "key_columns": ["id"], "watermark_column": "at", **strategy}
     return {
         "data/raw.csv": csv(values),
@@ -49,7 +49,7 @@ def reading(type_: str, values: list[str], rows: str = NEW, **strategy: Any) -> 
 
 
 def batch(folder: ProjectFolder) -> list[int]:
-    """The ids that the template gives now."""
+    """Return the ids that the template gives now."""
     folder.run("rows")
     return sorted(row["id"] for row in folder.rows("rows", WORKSPACE))
 
@@ -75,7 +75,7 @@ def test_the_watermark_has_its_columns_type(project, type_):
     greatest = max(values, key=key)
     newer = {"date": "2027-01-01", "string": "ö", "tinyint": "101"}.get(type_)
     newer = newer or greatest.replace("2026", "2027") if "-" in greatest else newer or str(key(greatest) * 2)
-    if type_ == "int":  # no greater one is left
+    if type_ == "int":  # there is no greater one
         folder.write({"data/raw.csv": csv(values)})
         assert main(["-p", str(folder.root), "watermark", "set", "out", "1"]) == 0
         assert batch(folder) == [number for number, value in enumerate(values) if int(value) > 1]
@@ -83,7 +83,7 @@ def test_the_watermark_has_its_columns_type(project, type_):
         folder.write({"data/raw.csv": csv([*values, newer])})
         assert batch(folder) == [3]
     (found,) = {row["kind"] for row in folder.rows("rows", WORKSPACE)}
-    expected = {"float": "double"}.get(type_, type_)  # the same number, and exact
+    expected = {"float": "double"}.get(type_, type_)  # the same number, exactly
     assert found.partition("(")[0] == expected.partition("(")[0]
 
 
@@ -92,7 +92,7 @@ def test_everything_is_read_without_a_target_or_a_watermark(project):
     assert batch(folder) == [0, 1]
     folder.run("out")
     folder.write({"data/raw.csv": csv(["", "", "1", "2"])})
-    assert batch(folder) == [0, 1, 2, 3]  # the target holds NULLs alone
+    assert batch(folder) == [0, 1, 2, 3]  # the target has only NULLs
     folder.run("out")
     folder.write({"data/raw.csv": csv(["", "", "1", "2", "3"])})
     assert batch(folder) == [4]
@@ -114,7 +114,7 @@ def test_lookback_is_subtracted_from_the_targets_watermark(project, capsys, type
     batch(folder)
     folder.run("out")
     assert batch(folder) == expected
-    # What a person sets counts as it is.
+    # A value set by hand is used without lookback.
     last = values[-1].replace("Z", "+00:00")
     assert main(["-p", str(folder.root), "watermark", "set", "out", last]) == 0
     assert batch(folder) == []
@@ -222,8 +222,8 @@ def test_a_fused_template_is_incremental_in_partial_and_full_runs(project, sql_e
     folder.write({"data/raw.csv": csv(["1", "2", "3", "4"])})
     sql_executions.since()
     assert folder.run("out", ["rows"]).counted == {"rows": 1}
-    assert sql_executions.since() == 1  # the footers tell the watermark
-    # A view is no run: it has no sink to follow.
+    assert sql_executions.since() == 1  # the watermark comes from the footers
+    # A view is not part of a run of the sink.
     assert reference(folder.runtime, "rows").to_arrow().num_rows == 4
     assert vars(folder.run("out").rows) == {"inserted": 1, "updated": 0, "deleted": 0, "total": 4}
     assert folder.rows("out") == [{"id": number, "at": number + 1} for number in range(4)]

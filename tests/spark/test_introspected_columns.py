@@ -1,4 +1,4 @@
-"""The columns that the filesystem catalog tells without an engine are those that Spark finds."""
+"""The columns that the filesystem catalog returns without an engine equal those of Spark."""
 
 import datetime
 import decimal
@@ -83,7 +83,7 @@ def test_files_written_by_spark(engine, tmp_path, format):
     session.close()
     found = dict(told(tmp_path, f"t.{format}") or [])
     expected = dict(seen(engine, tmp_path, f"t.{format}"))
-    if format == "orc":  # which keeps Spark's own types under others
+    if format == "orc":  # in which types of Spark are stored as other types
         expected |= {"local": None, "at": None, "id": None}
     assert found == expected
 

@@ -1,4 +1,4 @@
-"""Landing zones read by Spark: exactly the new files, their columns, and what is archived when they are published."""
+"""Landing zones read by Spark: exactly the new files, their columns, and archiving after publishing."""
 
 import os
 import random
@@ -31,7 +31,7 @@ def zone(table: str = "incoming", archive: bool = False, **fields: Any) -> dict[
 
 
 def landing(project, source: dict[str, Any], **files: Any) -> ProjectFolder:
-    """A project that writes what is new in a zone to the table `out`."""
+    """Write a project that writes the new files of a zone to the table `out`."""
     folder = project({
         "sources/incoming.yaml": source, "joints/orders.sql": ORDERS, "sinks/out.yaml": sink("out", "orders"), **files,
     })  # fmt: skip
@@ -40,7 +40,7 @@ def landing(project, source: dict[str, Any], **files: Any) -> ProjectFolder:
 
 
 def put(folder: ProjectFolder, name: str, text: str | bytes) -> Path:
-    """A file that comes as it should: by being renamed."""
+    """Add a file by renaming it."""
     path = folder.root / "data/incoming" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     coming = path.with_name(f".{path.name}")
@@ -86,7 +86,7 @@ NAMES = ("a b.csv", "[x].csv", "{1,2}.csv", "50%.csv", "%41.csv", "a+b&c.csv", "
 
 def test_files_of_any_name_in_any_folder_are_read(project):
     drop = landing(project, zone(options={"schema": "id INT"}))
-    # What some of the others would match, were they globs, and nobody must read again.
+    # Files that some of the other names would match as globs, and that must not be read again.
     put(drop, "1.csv", "id\n-1\n")
     put(drop, "x.csv", "id\n-2\n")
     drop.run("out")
@@ -100,7 +100,7 @@ def test_files_of_any_name_in_any_folder_are_read(project):
 
 @pytest.mark.parametrize("table", ["incoming", "incoming/*.csv", "incoming/{a,b,c}*"])
 def test_a_file_that_arrives_during_a_run_is_read_by_the_next(project, table):
-    """A Python joint puts it there, long after the files were listed and before they are published."""
+    """A Python joint adds it after the files were listed and before they are published."""
     drop = landing(
         project,
         zone(table, archive=True),
@@ -275,12 +275,12 @@ def test_two_readers_each_read_all_files_and_the_last_archives(project):
 
 
 def writing(strategy: dict[str, Any], **source: Any) -> dict[str, Any]:
-    """A zone, and a sink that adds its new rows by a strategy."""
+    """Return a zone, and a sink that writes its new rows by a strategy."""
     return {"source": zone(**source), "sinks/out.yaml": sink("out", "orders", write_strategy=strategy)}
 
 
 def test_new_files_are_appended_once_despite_failures_in_between(project):
-    """Twenty runs by chance, some of which fail at the gate or after publishing, against a plain count."""
+    """Twenty random runs, some of which fail at the gate or after publishing, compared with a count."""
     gate = [{"type": "expression", "sql": "id >= 0", "name": "positive"}]
     out = sink("out", "orders", assertions=gate, write_strategy={"mode": "append", "on_empty": "skip"})
     drop = landing(project, zone(archive=True, options={"schema": "id INT"}), **{"sinks/out.yaml": out})

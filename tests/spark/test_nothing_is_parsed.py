@@ -1,4 +1,4 @@
-"""While a group runs no SQL is parsed: what Spark is asked stands in the plan, or is built from trees."""
+"""No SQL is parsed while a group runs: Spark's queries come from the plan, or are built from trees."""
 
 from __future__ import annotations
 

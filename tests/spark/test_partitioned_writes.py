@@ -1,4 +1,4 @@
-"""What a run of some partitions does to a table: exactly those are replaced, or written to by the strategy."""
+"""Partitioned runs: exactly their partitions are replaced, or written by the strategy."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -28,7 +28,7 @@ class Partitioned(Table):
         return self.folder.run("out", window=window(parse_partitions(self.partitions), keys))
 
     def cover(self, keys, batch):
-        """Write a batch for these partitions; rows inserted, updated, deleted and in all."""
+        """Write a batch for these partitions; return the rows inserted, updated, deleted and in total."""
         self.last = self.run(batch, keys=keys)
         rows = self.last.rows
         return rows.inserted, rows.updated, rows.deleted, rows.total
@@ -95,7 +95,7 @@ def test_a_row_outside_of_the_window_is_an_error(make, stray):
 
 
 def test_a_table_that_was_not_written_by_partitions(make):
-    """All days in one file, one row without a day."""
+    """All days are in one file, and one row has no day."""
     out = make()
     out.folder.write({"sinks/out.yaml": sink("out", "batch")})
     out.folder.write({"joints/batch.sql": query([(FIRST, 1), (SECOND, 2), (THIRD, 3), (None, 4)], COLUMNS)})
@@ -119,7 +119,7 @@ def test_replace_preserves_the_columns_of_the_table(make):
 
 
 def test_a_merge_works_inside_the_window(make):
-    """The key 1 of another day is another row."""
+    """Key 1 on another day is another row."""
     out = make(strategy={"mode": "merge", "key_columns": ["n"]}, columns="day DATE, n INT, v STRING")
     out.cover(["2024-01-01"], [(FIRST, 1, "a"), (FIRST, 2, "b")])
     assert out.cover(["2024-01-02"], [(SECOND, 1, "c")]) == (1, 0, 0, 3)
@@ -150,7 +150,7 @@ def test_scd2_has_no_partitions(make):
 
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ", "STRING"])
 def test_days_of_another_time_zone(make, kind):
-    """The session's zone is Berlin; the days are New York's."""
+    """The session's time zone is Berlin; the days are in New York's."""
     partitions = {**DAILY, "column": "at", "timezone": "America/New_York"}
     out = make(columns=f"at {kind}, n INT", partitions=partitions)
     forms = {
@@ -186,7 +186,7 @@ def test_static_partitions_of_each_type(make, kind, keys):
 
 def test_a_stored_joint_before_the_sink_retains_its_other_partitions(make):
     out = make()
-    out.folder.write({"sinks/copy.yaml": sink("copy", "batch", partitions=DAILY)})  # read twice, so stored
+    out.folder.write({"sinks/copy.yaml": sink("copy", "batch", partitions=DAILY)})  # read twice, so it is stored
     for day, key in ((FIRST, "2024-01-01"), (SECOND, "2024-01-02")):
         text = query([(day, 1)], COLUMNS)
         out.folder.write({"joints/batch.sql": f"-- rivet:partitions: {DAILY}\n{text}"})
@@ -198,7 +198,7 @@ def test_a_stored_joint_before_the_sink_retains_its_other_partitions(make):
 
 
 def test_hundreds_of_partitions_in_one_run(make):
-    """More than are told apart by files."""
+    """More partitions than are written to separate files at once."""
     hours = 500
     partitions = {"type": "hourly", "column": "at", "start": "2024-01-01"}
     out = make(columns="at TIMESTAMP, n INT", partitions=partitions)

@@ -1,4 +1,4 @@
-"""What a run of some partitions reads, by columns of every type, and what its SQL knows of them."""
+"""Rows that a partitioned run reads, by columns of every type, and its SQL parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rivet_dagster.model.partitions import Window, parse_partitions
 from rivet_dagster.sql.partition_counts import rows_by_key, rows_by_moment
 
 ZONE = ZoneInfo("America/New_York")
-"""Neither the session's zone nor the process's."""
+"""Neither the session's time zone nor that of the process."""
 
 
 def partitions(type_: str, column: str, start: str = "2024-01-01", **more) -> dict:
@@ -31,7 +31,7 @@ def covering(declared: dict, *keys: str) -> Window:
 
 
 def events(begin: datetime, hours: int) -> tuple[bytes, pd.DataFrame]:
-    """An event each half hour, with its time in every form that a column may have; and one without a time."""
+    """Return an event for each half hour, with its time in every supported column type, and one without a time."""
     moments = [begin + timedelta(minutes=30 * n) for n in range(2 * hours)]
     local = [moment.astimezone(ZONE) for moment in moments]
     columns = {
@@ -65,7 +65,7 @@ def ids(table: pa.Table) -> list[int]:
 
 
 def counted(engine, folder, declared: dict, kind: str, chosen: Window) -> dict[str, int]:
-    """The rows of the source's partitions, by key."""
+    """Return the row counts of the source's partitions by key."""
     session = engine.session()
     session.register("counted", reference(folder.runtime, "events").frame_in(session))
     query = rows_by_moment("counted", parse_partitions(declared), kind, chosen)
@@ -74,7 +74,7 @@ def counted(engine, folder, declared: dict, kind: str, chosen: Window) -> dict[s
     return found
 
 
-# Summer time begins on the tenth of March, and ends on the third of November.
+# Daylight saving time begins on the tenth of March and ends on the third of November.
 @pytest.mark.parametrize("begin", [datetime(2024, 3, 8, tzinfo=UTC), datetime(2024, 11, 1, tzinfo=UTC)])
 @pytest.mark.parametrize("column", ["at", "clock", "day", "text", "iso"])
 def test_a_range_of_days_reads_its_own_rows_by_a_column_of_any_type(project, application, begin, column):
@@ -271,5 +271,5 @@ def test_a_range_is_one_query(project, sql_executions):
     assert folder.assembly.group("out").joints == ("kept", "out")
     sql_executions.since()
     folder.run("out", window=covering(declared, "2024-03-08", "2024-03-09"))
-    assert sql_executions.since() == 2  # the query, and how many rows of each partition it gave
+    assert sql_executions.since() == 2  # the query, and its row count for each partition
     assert ids(folder.table("out")) == sorted(frame[frame["day"].isin([date(2024, 3, 8), date(2024, 3, 9)])]["id"])

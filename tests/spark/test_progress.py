@@ -1,4 +1,4 @@
-"""How far a write is, told while it goes on."""
+"""Progress of a write while it runs."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ def _often(monkeypatch):
 
 @pytest.fixture
 def write(session, warehouse):
-    """Write a query's rows, and what was told meanwhile, in the thread of the caller."""
+    """Write a query's rows; return the progress that the listener got in the caller's thread."""
     here = threading.current_thread()
 
     def write(sql: str) -> list[Progress]:

@@ -1,4 +1,4 @@
-"""scd2 row by row: what each batch leaves of a history."""
+"""scd2 row by row: the history after each batch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CASES = [(KEPT, case) for case in CASES_KEPT] + [(CLOSING, case) for case in CAS
 
 @pytest.fixture(scope="module")
 def outcomes(engine: PySparkEngine) -> Iterator[dict[Scd2, list[Outcome]]]:
-    """All cases of a strategy are keys of the same runs."""
+    """Run all cases of a strategy as keys of the same runs."""
     session = engine.session()
     groups = ((KEPT, CASES_KEPT), (CLOSING, CASES_CLOSING))
     yield {strategy: played(Runs(Spark(session), strategy, TYPES), cases) for strategy, cases in groups}
@@ -52,7 +52,7 @@ def test_scd2_case(outcomes: dict[Scd2, list[Outcome]], strategy: Scd2, case: Ca
 
 
 def runs(session: PySparkSession, types: dict[str, str], **options: Any) -> Runs:
-    """Runs over columns of Spark's types; the key is ``id`` unless said otherwise."""
+    """Return runs with columns of Spark's types; the key defaults to ``id``."""
     return Runs(Spark(session), Scd2(tuple(types), **{"keys": ("id",), **options}), types)
 
 
@@ -66,7 +66,7 @@ def test_effective_at_defaults_to_the_start_of_the_run(session: PySparkSession) 
     second = prices.run(first.rows, [{"id": 1, "price": 2}, {"id": 2, "price": 1}], hour(200))
     assert spans(second.rows) == [(1, hour(100), hour(200)), (1, hour(200), None), (2, hour(100), None)]
     assert second.counts == (1, 1)
-    # A run of the same moment has the last word on it.
+    # A run at the same time overrides it.
     third = prices.run(second.rows, [{"id": 1, "price": 3}], hour(200))
     assert [row["price"] for row in third.rows if row["is_current"] and row["id"] == 1] == [3]
     assert third.counts == (0, 1)

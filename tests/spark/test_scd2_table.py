@@ -1,4 +1,4 @@
-"""A history in a table: what runs of scd2 publish, and what they refuse."""
+"""A history in a table: rows published by runs with scd2, and rejected batches."""
 
 from datetime import UTC, date, datetime
 
@@ -16,7 +16,7 @@ def table(project):
 
 
 def versions(table: Table, names=("id", "plan", "valid_from", "valid_to", "is_current")) -> list[tuple]:
-    """Keys, values and intervals; the session's zone is Berlin, so a day begins there."""
+    """Return keys, values and intervals; the session's time zone is Berlin, so days begin there."""
     rows = [[row[name] for name in names] for row in table.folder.table("out").to_pylist()]
     day = {
         date(2024, month, 1): datetime(2024, month - 1, 31 if month != 5 and month != 7 else 30, 22, tzinfo=UTC)

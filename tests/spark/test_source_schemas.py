@@ -1,4 +1,4 @@
-"""Opening a Parquet source starts no job where its footer proves the schema, and Spark's own answer is the same."""
+"""Opening a Parquet source starts no job if its footer has the schema, which equals the one inferred by Spark."""
 
 import datetime
 import json
@@ -30,7 +30,7 @@ def opened(session, root: Path, table: str, **options: object):
 
 
 def jobs(session, action) -> int:
-    """How many Spark jobs an action starts, in whichever thread."""
+    """Return the number of Spark jobs that an action starts, in any thread."""
     tracker = session.spark.sparkContext.statusTracker()
     before = len(tracker.getJobIdsForGroup(None))
     action()

@@ -1,4 +1,4 @@
-"""One version a run: what a retry finds published already, and what happens to runs that overtake each other."""
+"""One version for each run: retries after publishing, and runs that overtake each other."""
 
 from unittest.mock import patch
 
@@ -23,7 +23,7 @@ def no_pauses(monkeypatch) -> None:
 
 
 def overtaken(folder: ProjectFolder, times: int):
-    """Let another run publish right before a run does, so many times."""
+    """Let another run publish right before the run, ``times`` times."""
     commit = FilesystemTransaction.commit
     left = [times]
 
@@ -94,7 +94,7 @@ def test_the_version_of_a_run_that_is_always_overtaken_is_withheld(folder):
 
 
 def test_a_run_overtaken_by_its_own_retry_is_finished(folder):
-    """A step that counts as dead goes on, and publishes while its retry does."""
+    """A step that counted as dead continues and publishes while its retry does."""
     commit = FilesystemTransaction.commit
 
     def zombie(transaction, identity, inputs):

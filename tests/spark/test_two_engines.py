@@ -1,4 +1,4 @@
-"""Projects on two engines: rows cross as the plan says, read in place or as Arrow."""
+"""Projects on two engines: rows pass as planned, read in place or as Arrow."""
 
 from collections import Counter
 
@@ -25,7 +25,7 @@ def engines(other: str, **options) -> dict:
 
 
 def files(other: str) -> dict:
-    """Spark cleans, the other engine sums, and Spark reads the sums again."""
+    """Return a project in which Spark cleans, the other engine sums, and Spark reads the sums."""
     return {
         "profiles.yaml": engines(other),
         "data/orders.csv": CSV,
@@ -40,7 +40,7 @@ def files(other: str) -> dict:
 
 @pytest.fixture
 def loads(monkeypatch):
-    """Counts what the sessions of Spark load, and those of DuckDB."""
+    """Record what the sessions of Spark and of DuckDB load."""
     found = {"spark": Counter(), "duck": DuckDBSession.loaded}
     original = PySparkSession.load
 
@@ -107,7 +107,7 @@ def test_a_sink_gets_rows_as_arrow_too(two_engines, loads):
 
 
 def test_unstored_rows_pass_between_engines_too(two_engines, loads):
-    """A source that stands alone is read by its own engine, which passes its rows on."""
+    """A source that is not fused is read by its own engine, which passes its rows on."""
     made = two_engines("duckdb")
     made.write({
         "joints/clean.sql": "-- rivet:engine: duck\nSELECT id, customer, amount FROM orders WHERE customer IS NOT NULL",

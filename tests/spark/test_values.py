@@ -1,4 +1,4 @@
-"""What a Python joint may return, as frames."""
+"""Values that a Python joint may return, as frames."""
 
 import datetime as dt
 import subprocess

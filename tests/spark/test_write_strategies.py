@@ -1,4 +1,4 @@
-"""What a batch does to a table, row by row, in each mode."""
+"""Effects of a batch on a table, row by row, in each mode."""
 
 from datetime import date
 
@@ -291,7 +291,7 @@ class TestDeleteInsert:
     def test_rows_of_the_partitions_in_the_batch_are_replaced(self, table):
         out = table({"mode": "delete_insert", "partition_by": ["name"]})
         out.write([A, (9, "a"), B])
-        assert out.write([(5, "a"), (5, "a")]) == (2, 0, 2, 3)  # duplicates are kept
+        assert out.write([(5, "a"), (5, "a")]) == (2, 0, 2, 3)  # duplicates remain
         assert out.rows == [B, (5, "a"), (5, "a")]
 
     def test_rows_of_the_keys_in_the_batch_are_replaced(self, table):
@@ -424,7 +424,7 @@ class TestIncrementalAppend:
 
 
 class TestGates:
-    """Assertions judge what came, audits what will be there."""
+    """Assertions read the batch, audits the whole table afterwards."""
 
     @staticmethod
     def quality(kind: str, sql: str) -> dict:

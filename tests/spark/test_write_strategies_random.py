@@ -1,4 +1,4 @@
-"""Random batches, one after another, do to a table what a plain model says: rows, counts, columns and refusals."""
+"""Random batches, one after another, give the results of a Python model: rows, counts, columns and errors."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ EXAMPLES = 15
 
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[list[str], list[dict[str, Any]]]:
-    """Columns in some order, mostly those that the table has, and their rows."""
+    """Generate columns in some order, mostly those of the table, and rows."""
     shape = draw(st.sampled_from(["same", "same", "same", "lacks", "more"]))
     columns = [c for c in TYPES if c != "extra" or shape == "more"]
     if shape == "lacks":
@@ -47,7 +47,7 @@ def batches(draw: st.DrawFn) -> tuple[list[str], list[dict[str, Any]]]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[list[str], list[dict[str, Any]]]]]:
-    """A strategy, and one to six batches; some come twice."""
+    """Generate a strategy and one to six batches, some of them twice."""
     strategy = draw(st.sampled_from(STRATEGIES))
     if strategy["mode"] != "replace":
         strategy = strategy | draw(st.sampled_from(CHANGES))
@@ -90,7 +90,7 @@ def test_random_batches_give_the_rows_of_the_model(tmp_path_factory, application
 
 
 def test_the_model_detects_a_wrong_merge():
-    """A model that accepted anything would prove nothing."""
+    """A model that accepts anything would prove nothing."""
     model = ModelTable({"mode": "merge", "key_columns": ["id"]})
     assert model.write(["id", "val"], [{"id": None, "val": "a"}]) == (1, 0, 0, 1)
     assert model.write(["id", "val"], [{"id": None, "val": "b"}]) == (0, 1, 0, 1)
