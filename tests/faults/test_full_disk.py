@@ -45,14 +45,14 @@ def root(disk: Path) -> Path:
 
 
 def fill_blocks(disk: Path, but: int) -> None:
-    """Fill the disk except for ``free`` blocks."""
+    """Fill the disk except for ``but`` blocks."""
     free = os.statvfs(disk)
     (disk / "ballast").write_bytes(b"\0" * ((free.f_bfree - but) * free.f_frsize))
     assert os.statvfs(disk).f_bfree == but
 
 
 def fill_inodes(disk: Path, but: int) -> None:
-    """Fill the disk except for ``free`` inodes."""
+    """Fill the disk except for ``but`` inodes."""
     (disk / "ballast").mkdir()
     for number in range(os.statvfs(disk).f_ffree - but):
         (disk / f"ballast/{number}").touch()

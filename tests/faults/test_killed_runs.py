@@ -235,7 +235,7 @@ def test_repeated_kills_at_random_instants(published, tmp_path):
 
 
 def run_and_kill(root: Path, rows: list[int], violations: int, delay: float | None) -> tuple[int | None, float]:
-    """Kill a run after ``seconds``; return its exit code and how long it took."""
+    """Kill a run after ``delay`` seconds; return its exit code and how long it took."""
     test, child = PROCESSES.Pipe(duplex=False)
     process = start(announced_run, child, root, rows, violations)
     child.close()

@@ -1,4 +1,4 @@
-"""Readers and writers of one table, each a process of its own. Each version's rows all carry the version's number."""
+"""Readers and writers of one table, each in its own process. All rows of a version have the same number."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ TABLE, ROWS = "orders", 1000
 
 
 def warehouse(root: Path, kept: int) -> FilesystemCatalog:
-    """The catalog that they share."""
+    """Return the catalog that all processes share."""
     return catalog(root, versions=kept)
 
 
 def staged(warehouse: FilesystemCatalog, number: int) -> FilesystemTransaction:
-    """A version whose rows carry this number, ready to be published."""
+    """Stage a version whose rows have this number, ready to be published."""
     version = warehouse.begin(TABLE)
     write_as_spark_does([number] * ROWS, Path(version.target.paths[0]))
     return version
 
 
 def pyarrow_reader(root: Path, kept: int) -> list[int]:
-    """Somebody's reader, by the table's path."""
+    """Return a reader that opens the table's path."""
     return _listed(ds.dataset(root / "warehouse" / TABLE, format="parquet").to_table())["id"].to_pylist()
 
 
 def pandas_reader(root: Path, kept: int) -> list[int]:
-    """Somebody's reader, by the table's path."""
+    """Return a reader that opens the table's path."""
     return _listed(pd.read_parquet(root / "warehouse" / TABLE))["id"].tolist()
 
 
 def duckdb_reader(root: Path, kept: int) -> list[int]:
-    """Somebody's reader, by the table's path."""
+    """Return a reader that opens the table's path."""
     try:
         return [n for (n,) in duckdb.sql(f"SELECT id FROM '{root}/warehouse/{TABLE}/*.parquet'").fetchall()]
     except duckdb.IOException as error:
@@ -55,7 +55,7 @@ def duckdb_reader(root: Path, kept: int) -> list[int]:
 
 
 def our_reader(root: Path, kept: int) -> list[int]:
-    """Our own: the version that is published, then its files, which must be there as long as it is kept."""
+    """Return a reader by the catalog: the published version, then its files, which exist while it is retained."""
     lake = warehouse(root, kept)
     published = lake.current(TABLE)
     assert published is not None
@@ -69,7 +69,7 @@ def our_reader(root: Path, kept: int) -> list[int]:
 
 
 def _listed(frame: Any) -> Any:
-    """Arrow passes over files that vanish while it lists them: where all have, it finds a table without columns."""
+    """Arrow ignores files that vanish while it lists them: if all have, it returns a table without columns."""
     if not frame.shape[1]:
         raise FileNotFoundError
     return frame
@@ -79,7 +79,7 @@ READERS = (pyarrow_reader, pandas_reader, duckdb_reader, our_reader)
 
 
 def read_again_and_again(test: Connection, stop: Any, read: Callable[..., list[int]], root: Path, kept: int) -> None:
-    """Read until told to stop; tell how often each version was read whole, what else was found, and what was missed."""
+    """Read until stopped; send how often each version was read completely, other results, and missing files."""
     whole: Counter[int] = Counter()
     other: list[dict[int, int]] = []
     missed = 0
@@ -100,9 +100,9 @@ def read_again_and_again(test: Connection, stop: Any, read: Callable[..., list[i
 def write_again_and_again(
     test: Connection, writers: Any, everybody: Any, stop: Any, root: Path, numbers: list[int]
 ) -> None:
-    """Publish each number at the same moment as the others do; tell how each ended and what the table is then.
+    """Publish each number at the same moment as the other writers; send each result and the table afterwards.
 
-    ``writers`` is a barrier for them, ``everybody`` one for the test as well, which may tell them to stop before it.
+    ``writers`` is a barrier for the writers, ``everybody`` one that includes the test, which may stop them before it.
     """
     lake = warehouse(root, 2)
     for number in numbers:

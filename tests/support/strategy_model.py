@@ -1,4 +1,4 @@
-"""What each write strategy does to a table, as plainly as Python says it: lists of rows, gone through one by one."""
+"""A model of each write strategy in plain Python, on lists of rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Row = dict[str, Any]
 
 
 class Refused(Exception):
-    """The batch must not be written; holds the code of the error."""
+    """Raised if the batch must not be written, with the code of the error."""
 
 
 @dataclass
@@ -23,7 +23,7 @@ class ModelTable:
     exists: bool = False
 
     def write(self, columns: Sequence[str], batch: Sequence[Row]) -> tuple[int, int, int, int]:
-        """Rows inserted, updated, deleted and in all. Raises Refused."""
+        """Write a batch; return the rows inserted, updated, deleted and in total. Raises Refused."""
         mode = self.strategy["mode"]
         if mode == "replace":
             self.columns = []

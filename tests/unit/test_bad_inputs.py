@@ -1,4 +1,4 @@
-"""What beginners get wrong, each case a small project, and all that they are told: on paper, in JSON, by exit code."""
+"""Frequent user errors, each a small project, with the complete output: text, JSON and exit code."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ SECRET = "s3cret"
 
 
 class Case(NamedTuple):
-    """How ``files`` differ from the good project (None: not there), and what is ``told``.
+    """``files`` that differ from the valid project (None: missing), and the output ``told``.
 
-    There ``...`` stands for any text, ROOT for the project's folder, and lines break where they like.
+    In it ``...`` is any text, ROOT is the project's folder, and any whitespace matches any other.
     """
 
     files: Mapping[str, str | bytes | None]
@@ -52,17 +52,17 @@ def sql(text: str, told: str) -> Case:
 
 
 def yaml(more: str, told: str) -> Case:
-    """A joint in YAML, whose own lines are the third and following."""
+    """Return the case of a joint in YAML whose lines begin at the third."""
     return Case({"joints/orders.sql": None, "joints/orders.yaml": f"type: sql\nsql: SELECT * FROM raw\n{more}"}, told)
 
 
 def source(more: str, told: str) -> Case:
-    """A source with lines from the fifth on."""
+    """Return the case of a source with additional lines from the fifth on."""
     return Case({"sources/raw.yaml": SOURCE + more}, told)
 
 
 def sink(more: str, told: str) -> Case:
-    """A sink with lines from the fifth on."""
+    """Return the case of a sink with additional lines from the fifth on."""
     return Case({"sinks/report.yaml": SINK + more}, told)
 
 
@@ -953,7 +953,7 @@ Write = Callable[[Mapping[str, str | bytes | None]], str]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Write the good project with what differs from it."""
+    """Return a function that writes the valid project with differing files."""
     monkeypatch.delenv("RIVET_PROFILE", raising=False)
     monkeypatch.delenv("ATTIC", raising=False)
     monkeypatch.setenv("SET", SECRET)
@@ -969,7 +969,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     return write
 
 
-def test_the_good_project_is_good(write: Write) -> None:
+def test_the_valid_project_has_no_errors(write: Write) -> None:
     plan = compile_directory(write({}))
     assert (plan.errors, plan.warnings) == ((), ())
 
@@ -1026,7 +1026,7 @@ def test_an_unknown_target_is_an_error(write: Write, capsys: pytest.CaptureFixtu
 
 
 def diagnostics(root: str, profile: str | None) -> tuple[Diagnostic, ...]:
-    """The errors of a project, else its warnings."""
+    """Return the errors of a project, or its warnings if there are none."""
     try:
         plan = compile_directory(root, profile)
     except RivetError as error:

@@ -97,7 +97,7 @@ def test_an_incremental_joint_is_shown_as_such(project, capsys):
 
 
 def test_diff(project, capsys, tmp_path):
-    # What is known to be gone does not compile; here it may be a column of another table.
+    # A column known to be missing would not compile; here it may be a column of another table.
     read = {"joints__b.sql": "SELECT net * 2 AS twice FROM a CROSS JOIN elsewhere"}
     root = project(**read)
     _, old, _ = run(capsys, "-p", root, "compile", "--format", "json")

@@ -39,7 +39,7 @@ TYPES = {
     ),
     "string": ("string", pa.string(), ["a", "ä" * 100, None], "ä" * 100, "NULL"),
 }  # fmt: skip
-"""By Spark's name: the name in Spark's schema, Arrow's type, rows, the greatest as text, another value."""
+"""By Spark's name of the type: the name in Spark's schema, Arrow's type, rows, the greatest as text, another value."""
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def lake(folder) -> FilesystemCatalog:
 
 
 def publish(lake: FilesystemCatalog, type_: str, values: list, table: str = "orders", **options) -> Published:
-    """A table with a column ``at`` as Spark would write it."""
+    """Publish a table with a column ``at`` as Spark would write it."""
     name, arrow, *_ = TYPES.get(type_, (type_, options.pop("arrow", None)))
     staged = lake.begin(table)
     schema = {"fields": [{"name": "at", "type": name, "nullable": True, "metadata": {}}]}
@@ -92,7 +92,7 @@ def test_values_of_every_type(folder, lake, capsys, type_):
 
 @pytest.mark.parametrize("type_", ["timestamp", "timestamp_ntz"])
 def test_timestamps_written_by_older_sparks(lake, type_):
-    # Later than a reader that counts in nanoseconds could tell.
+    # Beyond the range of a reader with nanoseconds.
     values = [value and value.replace(year=2300) for value in TYPES[type_][2]]
     published = publish(lake, type_, values, use_deprecated_int96_timestamps=True)
     assert lake.max_of(published, "AT") == values[0]

@@ -1,4 +1,4 @@
-"""What one compilation leaves for the next: it saves time and changes nothing."""
+"""The cache of a compilation: it saves time and does not change results."""
 
 from __future__ import annotations
 

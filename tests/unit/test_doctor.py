@@ -1,4 +1,4 @@
-"""What the doctor sees of packages, variables, catalogs and engines: each thing in order, and broken."""
+"""The doctor on packages, variables, catalogs and engines: each of them correct and failing."""
 
 import errno
 import os
@@ -37,7 +37,7 @@ def short(findings) -> list[tuple[str, str, str | None]]:
 
 @pytest.fixture
 def versions(monkeypatch) -> dict[str, str | None]:
-    """What is installed, by name; all else as it is."""
+    """Override the installed versions by name; others are the real ones."""
     fake: dict[str, str | None] = {}
     real = environment.installed
     monkeypatch.setattr(environment, "installed", lambda name: fake[name] if name in fake else real(name))
@@ -238,7 +238,7 @@ def test_each_engine_of_the_profile_is_examined_with_its_variables(folder, monke
 
 @pytest.fixture
 def java(tmp_path) -> Path:
-    """A home whose program only answers as a Java 17 does."""
+    """Make a Java home whose program prints the version of a Java 17."""
     program = tmp_path / "jdk/bin/java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho '    java.home = {tmp_path}/jdk'\necho 'openjdk version \"17.0.15\"'\n")

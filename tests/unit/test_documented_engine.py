@@ -1,4 +1,4 @@
-"""The code of docs/engines.md, with DuckDB's engine of these tests in place of the reader's."""
+"""The code of docs/engines.md, with the DuckDB engine of these tests."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""Files damaged, and writes refused, between the engine's write and publishing: nothing is published."""
+"""Damaged files and failed writes between the engine's write and publishing: nothing is published."""
 
 import errno
 import os
@@ -54,13 +54,13 @@ def data_files(folder: str | Path) -> list[Path]:
 
 @pytest.fixture
 def published(tmp_path: Path) -> list[str]:
-    """A table with the old rows; all that lies on disk for it."""
+    """Publish a table with the old rows; return all its files."""
     run(tmp_path, OLD)
     return tree(tmp_path)
 
 
 def assert_untouched(root: Path, published: list[str]) -> None:
-    """The table has the old rows, nothing else is there, and the next run publishes."""
+    """Assert that the table has the old rows, there are no other files, and the next run publishes."""
     assert sorted(pq.read_table(root / "lake" / TABLE)["id"].to_pylist()) == OLD
     assert tree(root) == published
     run(root, NEW)
@@ -94,7 +94,7 @@ def test_files_changed_after_the_audit(tmp_path, published, damage):
 
         def rows(self, text, parameters=None, timeout=None):
             answer = super().rows(text)
-            damage(data_files(found.pop()))  # the check is through
+            damage(data_files(found.pop()))  # the check has passed
             return answer
 
     found: list[str] = []

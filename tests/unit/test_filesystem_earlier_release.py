@@ -1,4 +1,4 @@
-"""A catalog folder that the first release wrote: `tests/data/catalog_of_0_1` is such a one, as it left it."""
+"""A catalog folder written by the first release: `tests/data/catalog_of_0_1`."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What others do to a table, or an interruption does, while it is published."""
+"""Changes by others and interruptions while a table is published."""
 
 import errno
 import os

@@ -50,7 +50,7 @@ def test_current_returns_the_published_version(warehouse):
 
 
 def test_a_first_publish_survives_a_power_failure(tmp_path, monkeypatch):
-    """Each new folder's entry in the one above is on disk before the link is, and the link's own after it."""
+    """Entries of new folders in their parents are synced before the link is made, and the link's own after it."""
     deep, lake = catalog(tmp_path, "data/lake"), tmp_path / "data/lake"
     synced, rename = recorded_syncs(monkeypatch), os.replace
 
@@ -64,19 +64,19 @@ def test_a_first_publish_survives_a_power_failure(tmp_path, monkeypatch):
     assert set(synced) == set(entries)
     synced.clear()
     staged.commit("run")
-    # Another process may have made them, and have died before it got so far.
+    # Another process may have made them, and may have died before syncing.
     assert set(entries[1:]) < set(synced[: synced.index(0)])
     assert synced[synced.index(0) + 1 :] == [os.stat(lake).st_ino]
 
 
 def test_a_vanished_folder_that_was_published_to_is_an_error(tmp_path):
-    (tmp_path / ".rivet").mkdir()  # as each project has one that was compiled
+    (tmp_path / ".rivet").mkdir()  # each compiled project has one
     mount = tmp_path / "mnt/lake"
     first = catalog(tmp_path, "mnt/lake")
     publish(first, [1])
     away = tmp_path / "unmounted"
     mount.rename(away)
-    for there in ("no folder", "an empty one"):  # as where a disk is mounted
+    for there in ("no folder", "an empty one"):  # like a mount point
         if there == "an empty one":
             mount.mkdir()
         for lake in (first, catalog(tmp_path, "mnt/lake")):
@@ -99,12 +99,12 @@ def test_a_vanished_folder_that_was_published_to_is_an_error(tmp_path):
     assert catalog(tmp_path, "mnt/lake").current("orders").identity == "run"
 
     shutil.rmtree(mount)
-    (mount / ".rivet").mkdir(parents=True)  # as the error says
+    (mount / ".rivet").mkdir(parents=True)  # as the error recommends
     assert publish(catalog(tmp_path, "mnt/lake"), [2]).rows_before == 0
 
 
 def test_a_first_run_creates_the_folder(tmp_path):
-    """In a fresh project, of a workspace that was removed, and of a folder that only others have published to."""
+    """In a new project, for a removed workspace, and for a folder to which only other projects have published."""
     for project in ("one", "two"):
         (tmp_path / project / ".rivet").mkdir(parents=True)
         publish(catalog(tmp_path / project, "warehouse"), [1])
@@ -144,7 +144,7 @@ def test_the_option_versions_limits_the_retained_versions(tmp_path, kept):
     for version in published[: -int(kept)]:
         assert refused(warehouse.read, version).code == "RVT-401"
     names = {path.name for path in (tmp_path / "warehouse/.rivet/orders").iterdir()}
-    assert len(names - {"lock", "publishers.jsonl"}) == 3 * int(kept)  # folders, manifests and what their files tell
+    assert len(names - {"lock", "publishers.jsonl"}) == 3 * int(kept)  # folders, manifests and file statistics
     assert published[-1].rows_before == 1
     assert warehouse.current("orders") == published[-1]
 
@@ -157,7 +157,7 @@ def test_a_reader_of_the_previous_version_can_finish(warehouse):
 
 
 def test_an_expired_version_is_unlisted_before_its_files_are_removed(warehouse, monkeypatch):
-    """Else who lists them at that moment would read a part of it."""
+    """Otherwise a reader that lists the files at that moment would read a part of them."""
     first = publish(warehouse, [1])
     publish(warehouse, [2])
     removed = []

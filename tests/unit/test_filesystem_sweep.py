@@ -1,4 +1,4 @@
-"""Signs of life: what a dead run staged is swept, what a living one stages is not, and the dead publish nothing."""
+"""Heartbeats: staged versions of dead runs are swept, those of live runs are not, and dead runs publish nothing."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def silent_for(seconds: float, home: Path, staged: FilesystemTransaction) -> None:
-    """Make the last sign of life so old."""
+    """Age the last heartbeat by ``seconds``."""
     then = time.time() - seconds
     os.utime(home / f"{staged.version}.alive", (then, then))
 
@@ -81,7 +81,7 @@ def test_a_folder_without_a_heartbeat_belongs_to_a_dead_run(warehouse, home):
     os.utime(home / "00000009-0badcafe.alive", (0, 0))
     (home / ".link-0badcafe").symlink_to("nowhere")
     os.utime(home / ".link-0badcafe", (0, 0), follow_symlinks=False)
-    (home / ".link-1badcafe").symlink_to("nowhere")  # somebody's of this moment
+    (home / ".link-1badcafe").symlink_to("nowhere")  # the one of a run that has just begun
     assert warehouse.sweep() == ("orders/00000007-0badcafe", "orders/00000008-0badcafe", "orders/00000009-0badcafe")
     assert not [name for name in tree(home) if "0badcafe" in name]
     assert ".link-1badcafe" in tree(home)
@@ -93,7 +93,7 @@ def test_a_run_without_a_recent_heartbeat_publishes_nothing(tmp_path, warehouse,
     silent_for(61, home, staged)
     error = refused(staged.commit, "run")
     assert error.code == "RVT-406"
-    assert re.search(r"gave no sign of life for 6\d s", str(error))  # a second more where the machine is busy
+    assert re.search(r"gave no sign of life for 6\d s", str(error))  # one more second on a busy machine
     assert refused(staged.beat).code == "RVT-406"
     staged.abort()
     assert ids(tmp_path / "warehouse/orders") == [1]
@@ -162,7 +162,7 @@ def test_sweep_on_the_command_line(tmp_path, capsys):
 
 
 def answers(staged: FilesystemTransaction) -> list[str]:
-    """The codes that each verb about a staged version ends with."""
+    """Return the error code of each method of a staged version."""
     rows = pa.table({"id": [1]}).to_reader()
     verbs = {
         "base": lambda: staged.base,
@@ -194,7 +194,7 @@ def test_every_method_of_a_swept_run_raises_the_same_error(warehouse, home, left
 
 
 def test_other_errors_of_a_swept_run_are_reported_as_the_cause(warehouse, home):
-    """An engine, for one, whose files have gone."""
+    """Such as an engine whose files have been removed."""
     for error, code in ((RivetError("RVT-503", "no such file"), "RVT-503"), (KeyError("x"), None)):
         with pytest.raises(type(error)) as caught, warehouse.begin("orders"):
             raise error
@@ -221,7 +221,7 @@ def test_a_late_heartbeat_does_not_revive_a_swept_run(warehouse, home):
 
 
 def test_a_heartbeat_and_a_sweep_exclude_each_other(warehouse, home):
-    """A sweep that has seen a version dead removes it before it can live again, and none waits itself to death."""
+    """A sweep removes a dead version before it can be revived, and a heartbeat that waits for the lock is not swept."""
     staged, table = fill(warehouse.begin("orders"), [1]), TableLayout(home.parents[1], "orders")
     thread = threading.Thread(target=staged.beat)
     with versions.locked(table):
@@ -233,7 +233,7 @@ def test_a_heartbeat_and_a_sweep_exclude_each_other(warehouse, home):
     assert not thread.is_alive()
     with versions.locked(table):
         silent_for(70, home, staged)
-        heartbeat.beat(table, staged.version, since=time.time() - 30)  # so long it has waited for the lock
+        heartbeat.beat(table, staged.version, since=time.time() - 30)  # it has waited that long for the lock
     assert warehouse.sweep() == ()
 
 

@@ -1,4 +1,4 @@
-"""Versions that a person decides on: withheld, brought back, listed, evicted."""
+"""Versions handled by commands: withheld, rolled back, listed, evicted."""
 
 import errno
 import fcntl
@@ -55,7 +55,7 @@ def test_a_version_is_found_by_the_run_that_published_it(warehouse, table, monke
     remembered = table.parent / ".rivet/orders/publishers.jsonl"
     assert [json.loads(line)["identity"] for line in remembered.open()] == ["one", "two", "three", "four"]
     with remembered.open("a") as file:
-        file.write('{"version": "0')  # of somebody who was killed
+        file.write('{"version": "0')  # of a killed process
     publish(warehouse, [5], run="eight")
     assert warehouse.published_by("orders", "five").rows_before == 1
     monkeypatch.setattr(publishers, "REMEMBERED", timedelta(0))
@@ -66,7 +66,7 @@ def test_a_version_is_found_by_the_run_that_published_it(warehouse, table, monke
 
 
 def test_the_run_of_a_version_of_an_earlier_release_is_found_too(tmp_path, table):
-    """Its manifest tells nothing of those before it, nor what it did to the rows."""
+    """Its manifest has neither the previous version nor the row counts of the run."""
     warehouse = catalog(tmp_path, versions=1)
     path = table.parent / f".rivet/orders/{publish(warehouse, [1, 2], run='one').version}.json"
     known = {"version", "base", "identity", "rows", "rows_before", "bytes", "columns", "published_at"}
@@ -122,7 +122,7 @@ def test_a_withheld_version_is_published_on_top_of_the_current_one(warehouse, ta
 
 
 def test_a_retry_finds_its_version_published_by_hand(warehouse):
-    """Also when it was taken up in vain before, and when it has expired."""
+    """Also after a failed attempt to publish it, and when it has expired."""
     publish(warehouse, [1])
     staged = fill(warehouse.begin("orders"), [2])
     staged.withhold("monday/orders")
@@ -212,7 +212,7 @@ def test_a_withheld_version_is_claimed_by_one_command_only(warehouse, table):
     warehouse.take_up("orders", kept.version)
     error = refused(warehouse.take_up, "orders", kept.version)
     assert (error.code, "somebody else is publishing or dropping" in str(error)) == ("RVT-408", True)
-    # Its process dies: the version is withheld as before, and can be taken up when that is known.
+    # Its process dies: the version is still withheld, and can be claimed again when the heartbeat has expired.
     (alive,) = table.parent.glob(".rivet/orders/*.alive")
     os.utime(alive, (0, 0))
     assert warehouse.sweep() == ()
@@ -223,7 +223,7 @@ def test_a_withheld_version_is_claimed_by_one_command_only(warehouse, table):
 
 
 def test_a_version_is_withheld_under_the_lock_and_synced(warehouse, table, monkeypatch):
-    """A sweep sees it alive or marked, never neither; and a loss of power takes nothing of it."""
+    """A sweep sees it either alive or marked, and a power failure loses nothing of it."""
     staged = fill(warehouse.begin("orders"), [1])
     home = table.parent / ".rivet/orders"
     seen, synced = [], recorded_syncs(monkeypatch)
@@ -245,7 +245,7 @@ def is_locked(home: Path) -> bool:
 
 
 def test_a_published_version_with_a_leftover_mark_is_not_withheld(warehouse, table):
-    """Its process was killed at that very moment."""
+    """Its process was killed between publishing and removing the mark."""
     publish(warehouse, [1])
     kept = withheld(warehouse, [2])
     mark = table.parent / f".rivet/orders/{kept.version}.kept"
@@ -261,7 +261,7 @@ def test_a_published_version_with_a_leftover_mark_is_not_withheld(warehouse, tab
 
 @pytest.mark.parametrize("place", ["orders_of_monday", "old/2024/orders", "file.parquet"])
 def test_a_version_with_a_link_of_the_user_is_not_removed(warehouse, table, place):
-    """However often the table is published again, swept or evicted meanwhile."""
+    """Regardless of later publishes, sweeps and evictions."""
     old = publish(warehouse, [1, 2])
     link, folder = table.parent / place, Path(warehouse.read(old).paths[0])
     link.parent.mkdir(parents=True, exist_ok=True)

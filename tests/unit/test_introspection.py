@@ -1,4 +1,4 @@
-"""The step before compiling that asks catalogs for the columns of sources."""
+"""Introspection: asking catalogs for the columns of sources before compiling."""
 
 import json
 import os
@@ -105,7 +105,7 @@ def test_an_unset_variable_is_a_warning_too(project):
     project.write({"profiles.yaml": profiles})
     environ = {"DATA_HOME": str(project.root / "data")}
     assert not compile_directory(project.root, introspect=True, environ=environ).raise_errors().warnings
-    # Reading the profile already refuses what is not set; a process without the variable asks in vain.
+    # The profile is expanded with the variable set; introspection then runs in a process without it.
     declared = load_project(project.root, environ=environ)
     told = introspection(declared, project.root, {}, CompileCache())
     assert {w.message for w in told.warnings} == {
@@ -126,13 +126,13 @@ def test_all_catalogs_are_asked_concurrently_with_a_timeout(project, monkeypatch
     real = FilesystemCatalog.columns
 
     def slow(self, table, options):
-        together.wait(60)  # opens when all four are asked at the same time
+        together.wait(60)  # passes when all four are asked at the same time
         if table == "orders.parquet":
             endless.wait(60)
         answered.append(real(self, table, options))
         return answered[-1]
 
-    # Its last second begins when three have answered, however long they took.
+    # Its last second begins when three have answered, regardless of their time.
     clock = SimpleNamespace(monotonic=lambda: 59.0 if len(answered) == 3 else 0.0)
     monkeypatch.setattr("rivet_dagster.catalogs.introspection.time", clock)
     monkeypatch.setattr(FilesystemCatalog, "columns", slow)
@@ -156,7 +156,7 @@ def test_unchanged_files_are_not_opened_again(project, monkeypatch):
         FilesystemCatalog, "columns", lambda self, table, options: asked.append(table) or real(self, table, options)
     )
     assert compile_directory(project.root, introspect=True) == first
-    # What told nothing of the types is known as well as what did.
+    # An answer without types is stored like one with types.
     assert asked == []
     table = pa.table({"id": pa.array([1], pa.int32()), "name": pa.array(["a"])})
     pq.write_table(table, project.root / "data/orders.parquet")
@@ -172,24 +172,24 @@ def test_introspected_plans_are_reproducible(project):
 
 
 def recalled(root, **options) -> CompiledAssembly:
-    """The plan as definitions take it."""
+    """Compile with the last answers, like definitions."""
     return compile_directory(root, recall=True, **options)
 
 
 def test_the_last_answer_is_used_without_a_catalog(project, monkeypatch):
     told = compile_directory(project.root, introspect=True)
-    assert schemas(compile_directory(project.root))["orders"] == ("none", None)  # which forgets nothing
+    assert schemas(compile_directory(project.root))["orders"] == ("none", None)  # which does not drop the last answers
     monkeypatch.setattr(FilesystemCatalog, "__init__", lambda *_: pytest.fail("a catalog is contacted"))
     again = recalled(project.root)
     assert schemas(again) == schemas(told)
     assert not again.warnings
-    # Another table is another question.
+    # The answer for another table does not apply.
     project.write({"sources/orders.yaml": {"type": "source", "catalog": "raw", "table": "others.parquet"}})
     assert schemas(recalled(project.root))["orders"] == ("none", None)
 
 
 def test_the_last_answer_causes_no_errors(project):
-    """The table may have got the columns since; where it is asked now, they are not there."""
+    """The table may have new columns since; when asked now, missing columns are errors."""
     compile_directory(project.root, introspect=True)
     project.write({
         "joints/named.sql": "SELECT id + 1 AS next, name, nmae FROM orders",

@@ -1,4 +1,4 @@
-"""Finding Java, among scripts that only answer as a Java does: no JVM starts here."""
+"""Finding Java among scripts that only print a version: no JVM starts here."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def script(path: Path, body: str) -> Path:
 
 
 def fake_java(home: Path, version: str, modules: str | None = ALL_MODULES) -> Path:
-    """A Java home whose ``java`` prints ``version`` to stderr, in the form of the real one."""
+    """Make a Java home whose ``java`` prints ``version`` to stderr, in the form of the real one."""
     lines = [
         "Property settings:",
         f"    java.home = {home}",

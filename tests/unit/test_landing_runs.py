@@ -1,4 +1,4 @@
-"""What runs read of a landing zone, on an engine that starts at once, and what they move away afterwards."""
+"""Files of a landing zone that runs read and archive, on an engine that needs no start."""
 
 import os
 import tempfile
@@ -92,7 +92,7 @@ def test_a_file_that_changes_during_the_run_is_read_again_and_not_archived(tmp_p
     assert (archived(tmp_path), zone_files(tmp_path)) == ({}, {"a.csv": "1 2"})
     read(tmp_path, "first")
     assert rows(tmp_path) == [1, 2]
-    assert archived(tmp_path) == {}  # the second table has read its first state only
+    assert archived(tmp_path) == {}  # the second table has read only its first state
     read(tmp_path, "second")
     assert archived(tmp_path) == {"a.csv": "1 2"}
 
@@ -214,7 +214,7 @@ def test_after_a_rollback_the_files_of_the_newer_versions_are_read_again(tmp_pat
 
 
 class Zone(RuleBasedStateMachine):
-    """Files come, change and go, tables read; a plain model says who has read what, and what is archived."""
+    """Files are added, changed and removed, tables read them; a model has the consumed and the archived files."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -236,7 +236,7 @@ class Zone(RuleBasedStateMachine):
         numbers = tuple(range(self.number, self.number + rows))
         self.number += max(rows, 1)
         put(self.root, name, *numbers)
-        # No two are alike, even without rows: their times differ.
+        # All files differ, even without rows, by their times.
         self.there[name] = (*numbers, -self.number)
 
     @precondition(lambda self: self.there)
@@ -252,7 +252,7 @@ class Zone(RuleBasedStateMachine):
         broken = {"commit": FilesystemTransaction, "archive": FilesystemLandingZone}.get(fails)
         assembly = plan(archives)
         if not self.there and table not in self.began:
-            assert refused(read, self.root, table).code == "RVT-403"  # nothing tells the columns
+            assert refused(read, self.root, table).code == "RVT-403"  # the columns are unknown
             return
         if broken is None:
             read(self.root, table, assembly=assembly)

@@ -46,11 +46,11 @@ def test_a_directory_means_all_files_in_and_below_it(landed):
     [
         ("zone/*.csv", ["%41.csv", "[x]*.csv", "a.csv", "b c.csv", "ümlaut.csv"]),
         ("zone/[!a]*.csv", ["%41.csv", "[x]*.csv", "b c.csv", "ümlaut.csv"]),
-        ("zone/*", sorted(NAMES)),  # folders that match are read, too
+        ("zone/*", sorted(NAMES)),  # matching folders are read, too
         ("zone/*/*", ["2026/01/d.csv", "2026/day=1/e.csv"]),
         ("zone/*/*/*.csv", ["2026/01/d.csv", "2026/day=1/e.csv"]),
         ("zone/{a,b c}.csv", ["a.csv", "b c.csv"]),
-        ("zone/_archive/v1/*.csv", ["_archive/v1/a.csv"]),  # asked for by name
+        ("zone/_archive/v1/*.csv", ["_archive/v1/a.csv"]),  # explicitly named
         ("zone/no*", []),
     ],
 )
@@ -86,7 +86,7 @@ def test_a_relation_has_exactly_the_given_files(landed):
     relation = one.relation(chosen)
     assert relation.format == "csv"
     assert relation.paths == (str(landed / "zone/2026/01/d.csv"), str(landed / "zone/[x]*.csv"))
-    # Partition folders below the directory give their columns.
+    # Partition folders below the directory add columns.
     csv = {"header": "true", "enforceSchema": "false", "sep": ";"}
     assert relation.options == {**csv, "basePath": f"file://{landed}/zone"}
     assert zone(landed, "zone/*.csv").relation(()).options.keys() == {"header", "enforceSchema"}
@@ -228,7 +228,7 @@ def test_a_moved_link_still_points_to_its_file(tmp_path):
     assert not (tmp_path / "zone/a.csv").is_symlink()
 
 
-# the record
+# consumed files
 
 
 READ = {

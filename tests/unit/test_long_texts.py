@@ -1,4 +1,4 @@
-"""Texts that a user may write: lists that hold nothing, and long ones, which must not take long."""
+"""User input: empty lists, and long texts, which must be processed quickly."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_long_text_is_rejected_quickly(make: Callable[[], object]) -> None:
     begun = time.process_time()
     with pytest.raises((RivetError, ValueError)):
         make()
-    assert time.process_time() - begun < 10  # what goes by the square takes minutes
+    assert time.process_time() - begun < 10  # quadratic algorithms would take minutes
 
 
 def test_a_long_message_of_spark_is_parsed_quickly() -> None:

@@ -1,4 +1,4 @@
-"""Hints among many names are those of a comparison with every one of them, at a bounded price."""
+"""Hints among many names equal those of a comparison with all names, at a bounded cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`requirements-oldest.txt` holds what `pyproject.toml` promises, for every package of Dagster's."""
+"""`requirements-oldest.txt` has the minimum versions in `pyproject.toml` of all packages of Dagster."""
 
 import re
 import tomllib

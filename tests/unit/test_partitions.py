@@ -1,4 +1,4 @@
-"""Partitions: what may be declared, what it does to the plan, and which rows a window chooses."""
+"""Partitions: declarations, effects on the plan, and the rows of a window."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_date_matches_the_hours_of_its_day_and_a_day_ends_with_its_last_instan
     hour = datetime(2024, 1, 5, 7, tzinfo=zone)
     _, values = rows_in_window("x", day, "date", window(day, hour, hour + timedelta(hours=1)))
     assert tuple(values.values()) == (date(2024, 1, 5), date(2024, 1, 6))
-    # There summer time began at midnight: the fourth of November began, and the third ended, at one o'clock.
+    # Daylight saving time began there at midnight: the third of November ended, and the fourth began, at one o'clock.
     ends = datetime(2018, 11, 4, 3, tzinfo=UTC).astimezone(zone)
     assert ends.hour == 1
     _, values = rows_in_window("x", day, "date", window(day, datetime(2018, 11, 3, tzinfo=zone), ends))

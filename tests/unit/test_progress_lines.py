@@ -7,7 +7,7 @@ from rivet_dagster.execution.progress import ProgressLines
 
 
 def seconds_with_a_line(until: int) -> list[int]:
-    """The seconds of a write of that length, told of once a second, at which there was a line."""
+    """Return the seconds at which a write of that length, with progress once a second, prints a line."""
     written: list[str] = []
     lines = ProgressLines(written.append)
     found = []

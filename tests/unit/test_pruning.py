@@ -1,4 +1,4 @@
-"""Which rows of a table a write may change, as far as statistics tell; too many do no harm, too few lose data."""
+"""The rows of a table that a write may affect, by statistics; too many are harmless, too few would lose data."""
 
 import pytest
 

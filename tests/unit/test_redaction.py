@@ -1,4 +1,4 @@
-"""No secret leaves the process: which texts hold one, and what is left of them."""
+"""Redaction: which texts contain a secret, and how they are masked."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_causes_of_an_error_are_redacted_too():
     assert shown is caught.value
     text = "".join(traceback.format_exception(shown))
     assert secret not in text
-    assert text.count("in fail") == 2  # the traceback stays
+    assert text.count("in fail") == 2  # the traceback remains
     for told in ("Odd: odd ***\nnote ***\n", "KeyError: '***'\n", "RVT-502 ***\n"):
         assert told in text
 

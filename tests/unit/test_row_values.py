@@ -1,4 +1,4 @@
-"""``row_values: false``, of a profile and of joints: how it is declared, and what the plan makes of it."""
+"""``row_values: false`` of a profile and of joints: declaration, and effect on the plan."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ CHECKS = [{"type": "not_null", "columns": ["id"], "samples": 3}, {"type": "schem
 
 @pytest.fixture
 def compiled(tmp_path: Path):
-    """The plan of joints in each notation with this ``row_values``, those called ``plain`` without, by joint."""
+    """Compile joints in each notation with this ``row_values``, except those called ``plain``; return them by name."""
 
     def compile(own: str, **profile: bool):
         key = {"row_values": json.loads(own)}
@@ -44,7 +44,7 @@ def test_a_joints_own_key_wins_over_the_profiles(compiled, own):
     assert {joints[name].row_values for name in OWN} == {own == "true"}
     assert joints["plain"].row_values is (own == "false")
     counts = {name: [check.samples for check in joints[name].checks] for name in ("kept", "plain")}
-    assert counts[("kept", "plain")[own == "true"]] == [0, 10]  # what a schema check shows is no row
+    assert counts[("kept", "plain")[own == "true"]] == [0, 10]  # samples of a schema check are not rows
     assert counts[("kept", "plain")[own == "false"]] == [3, 10]
 
 

@@ -1,4 +1,4 @@
-"""What a run shows on stderr: a bar on a terminal, plain lines elsewhere."""
+"""Progress on stderr: a bar on a terminal, plain lines elsewhere."""
 
 import io
 import re
@@ -8,13 +8,13 @@ from rivet_dagster.engines.contract import Progress
 
 
 class Tty(io.StringIO):
-    """A terminal that remembers all that was sent to it."""
+    """A terminal that records its output."""
 
     def isatty(self) -> bool:
         return True
 
     def lines(self) -> list[str]:
-        """What a person sees: a carriage return goes back to the beginning of the line, to write over it."""
+        """Return the visible lines: after a carriage return the line is overwritten from its beginning."""
         shown = []
         for line in self.getvalue().split("\n"):
             cells = ""

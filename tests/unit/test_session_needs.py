@@ -1,4 +1,4 @@
-"""What catalogs tell an engine before its session starts, and what an engine tells Dagster."""
+"""Needs of catalogs that an engine gets before its session starts, and passes on to Dagster."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from rivet_dagster.model.session_needs import SessionNeeds
 
 
 class LakeCatalog(FilesystemCatalog):
-    """A catalog that wants something of Spark's session: its own settings, and a package."""
+    """A catalog that needs settings and a package in Spark's session."""
 
     def session_needs(self, engine_type):
         if engine_type != "pyspark":
@@ -27,7 +27,7 @@ class LakeCatalog(FilesystemCatalog):
 
 
 class OtherCatalog(LakeCatalog):
-    """Another that wants the same setting to be something else."""
+    """A catalog that needs another value of the same setting."""
 
     def session_needs(self, engine_type):
         return SessionNeeds(("org.lake:runtime:1",), config={"spark.sql.extensions": "org.other.Extensions"})

@@ -1,4 +1,4 @@
-"""The query that the plan shows is the one that the engine gets, and so are the values that it binds."""
+"""The queries and parameters in the plan are those that the engine gets."""
 
 from __future__ import annotations
 

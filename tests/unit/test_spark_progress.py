@@ -1,4 +1,4 @@
-"""Adding up what Spark tells of stages."""
+"""Adding up the progress of Spark's stages."""
 
 from contextlib import contextmanager
 from dataclasses import astuple
@@ -39,7 +39,7 @@ def test_tasks_that_end_twice_do_not_exceed_the_total():
 
 
 class FakeJobs:
-    """Jobs whose stages are told by hand."""
+    """Jobs with stages set by hand."""
 
     def __init__(self) -> None:
         self.see = None
@@ -86,7 +86,7 @@ def test_a_failed_write_is_not_reported_as_done():
 
 
 class FakeConnect:
-    """The part of a Connect session that tells progress, as its client calls handlers."""
+    """The part of a Connect session that reports progress, with handlers called like those of its client."""
 
     def __init__(self) -> None:
         self.handlers = []
@@ -106,7 +106,7 @@ class FakeConnect:
             handler(stages=infos, inflight_tasks=2, operation_id="o", done=done)
 
 
-# What a server told of a join with a sort: stages that it will skip stand among those that have not begun.
+# Reported by a server for a join with a sort: stages that will be skipped are listed as not begun.
 JOIN = [
     (),
     ((0, 0, 8, False), (1, 0, 4, False)),

@@ -1,4 +1,4 @@
-"""A kind of check that a package brings along."""
+"""A kind of check from an installed package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[3] / "docs/check-kinds.md"
 
 @pytest.fixture
 def even(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The package of the documentation, installed; its one module."""
+    """Install the package of the documentation and yield its module's file."""
     site = tmp_path / "site"
     entry_points, module = re.findall(r"```(?:toml|python)\n(.*?)```", PAGE.read_text(), re.DOTALL)
     described = site / "our_checks-1.0.dist-info"

@@ -1,4 +1,4 @@
-"""What each kind of check gives the plan."""
+"""The queries of each kind of check in the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the footers of Parquet files prove is what the rows say."""
+"""Results proven by the footers of Parquet files equal those of the rows."""
 
 import datetime
 import math
@@ -72,7 +72,7 @@ def test_a_proven_result_equals_the_computed_one(
         proven = proven_violations(check("expression", sql=sql.format(a, b)), known)
         assert proven in (None, broken)
         if broken == 0 and any(row["n"] is not None for row in rows):
-            assert proven == 0, sql  # it is no use if it proves nothing
+            assert proven == 0, sql  # a test in which nothing is proven would be useless
 
 
 @pytest.mark.parametrize(
@@ -207,11 +207,11 @@ def test_each_condition_can_be_proven(tmp_path: Path, sql: str) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "n < 1e3",  # compares as a double, in which neighbours are equal
+        "n < 1e3",  # is compared as a double, in which neighbouring values are equal
         "n < 1234567890123456789",
         "n < 1.0000000000000000000000000001",
-        "s = 'a\\b'",  # with backslashes, which Spark reads by a setting
-        's = "a"',  # a name, by another
+        "s = 'a\\b'",  # with backslashes, which Spark interprets by a setting
+        's = "a"',  # with double quotes, a name by another setting
         "day > DATE '2020-1-1'",
         "n > NULL",
         "n IN (SELECT 1)",

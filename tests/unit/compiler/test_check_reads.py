@@ -1,4 +1,4 @@
-"""Checks that read other joints: what must be stored for them, and what has to wait."""
+"""Checks that read other joints: which joints are stored for them, and in which order groups run."""
 
 from typing import Any
 

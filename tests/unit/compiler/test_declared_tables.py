@@ -1,4 +1,4 @@
-"""The tables and options of sinks and sources, as their catalog judges them before anything runs."""
+"""Tables and options of sinks and sources, checked by their catalog when compiling."""
 
 from __future__ import annotations
 

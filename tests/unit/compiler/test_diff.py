@@ -1,4 +1,4 @@
-"""What differs between two plans."""
+"""Differences between two plans."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_plan_read_from_json_has_no_difference():
 
 
 def test_a_plan_of_an_earlier_release_is_read():
-    """Then every joint had every field, and no group its query."""
+    """In earlier releases every joint had every field, and groups had no query."""
     one = plan()
     data = json.loads(one.to_json())
     fields = {name for joint in data["joints"] for name in joint} | {"template", "function_file"}
@@ -67,7 +67,7 @@ def test_a_joint_that_replaces_a_table_changes_its_readers():
 
 
 def test_a_removed_column_breaks_its_readers():
-    """Where all that the reader reads is known, it does not compile any more."""
+    """If all columns that the reader reads are known, it no longer compiles."""
     diff = diff_plans(plan(b=READER, more=FAR), plan(a="SELECT id FROM raw", b=READER, more=FAR))
     assert diff.breaking == (BrokenColumn("a", "net", "removed", "double", None, ("b",)),)
 
@@ -78,7 +78,7 @@ def test_a_removed_column_without_readers_breaks_nothing():
 
 def test_a_reader_that_no_longer_uses_the_column_is_not_broken():
     diff = diff_plans(plan(), plan(a="SELECT id FROM raw", b="SELECT id AS twice FROM a"))
-    assert [one.joint for one in diff.breaking] == ["b"]  # the sink's column is of another type now
+    assert [one.joint for one in diff.breaking] == ["b"]  # the sink's column has another type now
 
 
 def test_a_retyped_column():

@@ -1,4 +1,4 @@
-"""What does not fit together; each error by itself is a case of test_bad_inputs.py."""
+"""Combinations of errors; test_bad_inputs.py has a case for each single error."""
 
 from __future__ import annotations
 

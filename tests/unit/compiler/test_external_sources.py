@@ -1,4 +1,4 @@
-"""Sources of the catalog `dagster`: other Dagster assets, which only can be read."""
+"""Sources of the catalog `dagster`: other Dagster assets, which can only be read."""
 
 import pytest
 from support.folders import MANIFEST, ProjectFolder, sink

@@ -1,4 +1,4 @@
-"""Which joints share a query, and why the others are stored."""
+"""Which joints are fused, and why the others are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where each column comes from: the joints it reads, and the sources behind them."""
+"""Column lineage: to the upstream joints, and to the sources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FAR = source("far")
 
 
 def lineage(plan, name):
-    """Column -> the upstream's columns and the sources' columns, as text."""
+    """Return for each column the upstream columns and the source columns, as text."""
     assert plan.success, plan.errors
 
     def texts(references):
@@ -20,7 +20,7 @@ def lineage(plan, name):
 
 
 def direct(text, *others):
-    """The upstream's columns of one query over raw and far."""
+    """Return the upstream columns of one query on raw and far."""
     found = lineage(compile_joints(RAW, FAR, *others, sql("q", text)), "q")
     return {column: upstream for column, (upstream, _) in found.items()}
 
@@ -113,7 +113,7 @@ def test_unknown_types_hide_no_conflict():
 
 
 def test_a_type_known_from_one_upstream_alone_rejects_no_partitions():
-    """Spark may widen it by that of the other."""
+    """Spark may widen it to the type of the other upstream."""
     daily = {"type": "daily", "column": "day", "start": "2024-01-01"}
     far = sql("far_rows", "SELECT day FROM far")
     plan = compile_joints(FAR, far, sql("a", "SELECT 1.5D AS day"), sink("out", "far_rows", "a", partitions=daily))

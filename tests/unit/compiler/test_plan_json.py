@@ -1,4 +1,4 @@
-"""A plan that went through JSON is the plan itself: what component state holds is what the compiler made."""
+"""A plan read from JSON equals the original, so the state of a component equals the compiled plan."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_the_plan_of_any_graph_survives_json(shape: Shape) -> None:
 
 
 def assert_survives(plan: CompiledAssembly) -> None:
-    """Equal in every value, and as text byte for byte."""
+    """Assert that the plan read from JSON is equal in every value, and its JSON byte for byte."""
     text = plan.to_json()
     again = CompiledAssembly.from_json(text)
     assert again == plan

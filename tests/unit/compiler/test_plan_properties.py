@@ -1,4 +1,4 @@
-"""What holds of every plan, whatever the graph."""
+"""Properties of every plan, for any graph."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_joints_that_must_not_share_a_query_do_not(shape: Shape) -> None:
 @FAST
 @given(shapes())
 def test_joints_that_may_share_a_query_do(shape: Shape) -> None:
-    """A stored joint has the reason that the plan gives."""
+    """A stored joint has the reason in the plan."""
     plan = plan_of(shape)
     joints = declared(shape)
     for stored in plan.materializations:

@@ -1,4 +1,4 @@
-"""What sensors may watch, as the compiler sees it."""
+"""Sources that sensors may watch, checked by the compiler."""
 
 import pytest
 from support.projects import PLUGINS, profile, sink, source

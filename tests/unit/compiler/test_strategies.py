@@ -1,4 +1,4 @@
-"""What is wrong with a write strategy before anything runs."""
+"""Errors of write strategies found when compiling."""
 
 from dataclasses import replace
 

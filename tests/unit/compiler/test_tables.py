@@ -1,4 +1,4 @@
-"""Which tables are one table: by the names in a profile, and by what stands on this machine."""
+"""Which declarations mean the same table: by the paths in a profile, and by links on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rivet_dagster.model.project import Project
 
 
 def compiled(*joints: Joint, other: str = "other", workspace: str = "workspace") -> CompiledAssembly:
-    """The plan of joints, with a catalog ``other`` on a path of its own."""
+    """Compile joints with a second catalog ``other``."""
     found = profile()
     spark = replace(found.engines[0], catalogs=("lake", "other"))
     catalogs = (*found.catalogs, CatalogSpec("other", "filesystem", {"path": other}))
@@ -32,7 +32,7 @@ def compiled(*joints: Joint, other: str = "other", workspace: str = "workspace")
     "other",
     [
         "./lake", "lake/", "lake//", "./x/../lake", "a/b/../../lake", "LAKE",  # the folder itself
-        "lake/.rivet", "lake/.rivet/report", "lake/report", "lake/report/x",  # something within it
+        "lake/.rivet", "lake/.rivet/report", "lake/report", "lake/report/x",  # a folder within it
     ],
 )  # fmt: skip
 def test_two_catalogs_over_one_folder_are_one_table(other: str) -> None:
@@ -56,7 +56,7 @@ STORED = sql("orders", "SELECT * FROM raw", eager=True)
 
 @pytest.mark.parametrize(("workspace", "catalog"), [("lake", "lake"), ("workspace", "other")])
 def test_a_stored_joint_and_a_sink_must_not_share_a_table(workspace: str, catalog: str) -> None:
-    last = sql("total", "SELECT count(*) AS n FROM raw")  # nobody reads it: stored, too
+    last = sql("total", "SELECT count(*) AS n FROM raw")  # without a reader it is stored, too
     sinks = [sink(f"to_{name.lower()}", "orders", catalog=catalog, table=name) for name in ("orders", "Total", "raw_")]
     plan = compiled(source("raw"), STORED, last, *sinks, other="./.rivet/workspace/", workspace=workspace)
     assert [(error.code, error.joint) for error in plan.errors] == [("RVT-310", "to_orders"), ("RVT-310", "to_total")]
@@ -107,7 +107,7 @@ def test_an_archived_landing_zone_cannot_be_read_by_another_source() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> ProjectFolder:
-    """A project with two sinks, the second in a catalog by another path."""
+    """Write a project with two sinks, the second in a catalog on another path."""
     files = {
         "rivet.yaml": MANIFEST,
         "sources/raw.yaml": source_file("raw", "id INT"),

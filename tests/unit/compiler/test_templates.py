@@ -1,4 +1,4 @@
-"""Templates in the plan: both texts, the sink they speak of, and all that is wrong with them at its line."""
+"""Templates in the plan: both texts, the sink to which they refer, and errors with their lines."""
 
 import pytest
 from support.projects import compile_joints, groups, python, reasons, sink, source, sql
@@ -20,7 +20,7 @@ WHERE at > {{ watermark_value }}
 
 
 def template(text: str, mode="merge", **fields) -> CompiledAssembly:
-    """A template before one sink."""
+    """Compile a template upstream of one sink."""
     strategy = {"merge": MERGE if "watermark" in text else BY_ID, "scd2": SCD2}.get(mode, mode)
     return compile_joints(RAW, sql("rows", text, **fields), sink("out", "rows", write_strategy=strategy))
 
@@ -31,7 +31,7 @@ def texts(plan: CompiledAssembly, joint: str = "rows") -> tuple[str | None, str 
 
 
 def cte(plan: CompiledAssembly, joint: str = "rows") -> Cte:
-    """The joint as a part of its group's query."""
+    """Return the CTE of the joint in its group's query."""
     (found,) = (cte for group in plan.raise_errors().fused_groups for cte in group.ctes if cte.joint == joint)
     return found
 
@@ -179,7 +179,7 @@ def test_columns_that_differ_between_the_texts_are_a_warning():
 
 
 def at_line(text: str, *sinks: Joint) -> list[tuple[str, int | None, str]]:
-    """What is wrong with a template that begins on line 11 of its file: code, line, message."""
+    """Return code, line and message of the error of a template that begins on line 11 of its file."""
     place = Origin("rows.sql", 1, {"sql": 11})
     plan = compile_joints(RAW, Joint(name="rows", type="sql", sql=text, origin=place), *sinks)
     return [(e.code, e.line, e.message) for e in plan.errors]

@@ -1,4 +1,4 @@
-"""Texts that the SQL library does not expect: each becomes a diagnostic of its joint, and hides no other."""
+"""Texts on which sqlglot fails unexpectedly: each is an error of its joint, and hides no other error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RAISED = (
     "FROM raw |> LIMIT id",
     f"SELECT {'NOT ' * 900}true FROM raw",
 )
-"""What sqlglot answers with an IndexError, a ValueError, a RecursionError..."""
+"""Texts for which sqlglot raises IndexError, ValueError, RecursionError, ..."""
 
 
 def at(file: str, **lines: int) -> Origin:
@@ -100,7 +100,7 @@ def test_texts_with_tokens_removed_doubled_or_swapped() -> None:
 
 
 def everywhere(text: str) -> None:
-    """Compile ``text`` wherever a user may write it."""
+    """Compile ``text`` in every key that accepts SQL."""
     text = text if text.strip() else "-- nothing"
     checks = (check("expression", sql=text), check("custom", sql=text), check("schema", columns=(("id", text),)))
     plan = compile_joints(

@@ -1,4 +1,4 @@
-"""Columns that are surely not there: which, where, and that nothing else is refused. Spark's own verdict on the same
+"""Unknown columns: which are reported, where, and that nothing else is rejected. The comparison with Spark on the same
 texts is in tests/spark/test_unknown_columns.py."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DATES = source("days", options={"schema": "day DATE, week INT"})
 
 
 def told(*joints, functions=None):
-    """The errors as (joint, line, message)."""
+    """Return the errors as (joint, line, message)."""
     plan = compile_joints(*joints, functions=functions)
     assert {error.code for error in plan.errors} <= {"RVT-327"}
     return [(error.joint, error.line, error.message) for error in plan.errors]

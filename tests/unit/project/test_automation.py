@@ -1,4 +1,4 @@
-"""``schedules``, ``observe``, ``automation`` and ``freshness`` of rivet.yaml: what is read, and where what is wrong."""
+"""``schedules``, ``observe``, ``automation`` and ``freshness`` of rivet.yaml, and errors with their lines."""
 
 import pytest
 

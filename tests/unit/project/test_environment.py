@@ -17,7 +17,7 @@ from rivet_dagster.project.environment import MalformedReferenceError, expand, r
 )
 def test_references(text: str, names: tuple[str, ...], expanded: str) -> None:
     assert references(text) == names
-    assert expand(text, {"A": "one", "B": "${A}"}) == expanded  # what a variable holds is not looked into
+    assert expand(text, {"A": "one", "B": "${A}"}) == expanded  # references in values of variables are not expanded
 
 
 @pytest.mark.parametrize("text", ["${", "${}", "${a b}", "${A:-x}", "${1}", "x ${A"])

@@ -1,4 +1,4 @@
-"""The three forms of a joint's file: what each declares, and every error with its code and line."""
+"""The three forms of joint files: their declarations, and every error with code and line."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A whole project: which files count, what their folders mean, and checks from several files."""
+"""Loading whole projects: which files are joints, what folders mean, and checks from several files."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What is made in a project and in its catalogs stays out of git, as other tools' caches do."""
+"""Files made in a project and in its catalogs are ignored by git."""
 
 import subprocess
 from pathlib import Path
@@ -19,7 +19,7 @@ def compile_once(root: Path) -> None:
 
 
 def unignored(root: Path) -> list[str]:
-    """What git would add, in ``.rivet`` folders."""
+    """Return the files in ``.rivet`` folders that git would add."""
     shown = subprocess.run(
         ["git", "-C", str(root), "status", "--porcelain", "--untracked-files=all"],
         capture_output=True, text=True, check=True,
@@ -53,7 +53,7 @@ def test_folders_of_an_earlier_release_get_a_gitignore_with_the_next_write(write
     publish(catalog(root), [2])
     for folder in (".rivet", "warehouse/.rivet"):
         assert (root / folder / ".gitignore").read_text() == "*\n"
-        # A person's own stays.
+        # A .gitignore of the user is not changed.
         (root / folder / ".gitignore").write_text("!*.json\n")
     write({"joints/a.sql": "SELECT 3 AS a"})
     compile_once(root)

@@ -1,4 +1,4 @@
-"""The sensors of rivet.yaml: what is read, and every error with its code and line."""
+"""The sensors of rivet.yaml, and every error with code and line."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from rivet_dagster.project.load import load_project
 from .conftest import MANIFEST, Load, Write
 
 HEAD = MANIFEST + "dagster:\n  sensors:\n"
-"""The sensors begin at line 7."""
+"""A manifest in which the sensors begin at line 7."""
 
 FOUR = """\
     landing: {type: files, source: orders, target: '*', minimum_interval_seconds: 30}

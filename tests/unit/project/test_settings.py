@@ -1,4 +1,4 @@
-"""rivet.yaml and profiles.yaml: what is read, and every error with its code and line."""
+"""rivet.yaml and profiles.yaml, and every error with code and line."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Templates are read and rendered without anything of them being executed."""
+"""Templates are parsed and rendered, and nothing in them is executed."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from rivet_dagster.project.templating import is_template, read_template
 
 
 def both(sql: str) -> tuple[str, str]:
-    """The texts where no condition holds, and where each does."""
+    """Return the text in which no condition holds, and the one in which each does."""
     template = read_template(sql)
     assert not template.wrong
     return tuple(template.render(lambda _, holds=holds: holds, lambda word: f"<{word}>") for holds in (False, True))

@@ -10,7 +10,7 @@ from rivet_dagster.project.yaml_text import Located, YamlError, plain, read_yaml
 
 @pytest.fixture(params=["C", "Python"], autouse=True)
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything holds with and without libyaml."""
+    """Run each test with and without libyaml."""
     if request.param == "Python":
         monkeypatch.setattr(yaml_text, "_Loader", yaml.SafeLoader)
     elif not yaml.__with_libyaml__:

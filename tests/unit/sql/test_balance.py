@@ -1,4 +1,4 @@
-"""A user's text within a query of ours: it stands balanced on its own, or it is refused."""
+"""A user's text within a generated query must be balanced, or it is rejected."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_unbalanced_text_is_an_error_in_every_key(text: str) -> None:
         sql("a", "SELECT * FROM raw", quality=(check("expression", text),)),
         sql("a", "SELECT * FROM raw", quality=(check("custom", f"SELECT * FROM a WHERE {text}"),)),
         sql("a", query),
-        sql("a", f"FORM raw WHERE {text}", upstream=("raw",)),  # only Spark could tell
+        sql("a", f"FORM raw WHERE {text}", upstream=("raw",)),  # only Spark could decide
     ):
         assert codes(compile_joints(RAW, joint)), joint
     template = f"SELECT id FROM raw{{% if is_incremental() %}} WHERE {text}{{% endif %}}"

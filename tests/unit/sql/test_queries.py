@@ -1,4 +1,4 @@
-"""What the compiler reads off a query."""
+"""Facts about a query that the compiler determines."""
 
 from __future__ import annotations
 

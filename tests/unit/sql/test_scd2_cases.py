@@ -1,4 +1,4 @@
-"""The cases of scd2, without a JVM: the plain model leaves what was written down by hand, and so do the queries."""
+"""The cases of scd2 without a JVM: the Python model and the queries give the history written by hand."""
 
 import pytest
 from support.scd2_cases import CASES_CLOSING, CASES_KEPT, CLOSING, KEPT, TYPES, of_case, played, started_at

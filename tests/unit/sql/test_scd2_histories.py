@@ -1,4 +1,4 @@
-"""scd2 on random histories equals the plain model after each run, on an engine that needs no JVM."""
+"""scd2 on random histories equals the Python model after each run, on an engine that needs no JVM."""
 
 from random import Random
 
