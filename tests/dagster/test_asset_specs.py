@@ -73,14 +73,14 @@ OWNERS = (
 
 
 def test_owners_are_those_that_dagster_accepts():
-    def taken(declare):
+    def is_accepted(declare):
         try:
             declare()
         except (RivetError, dg.DagsterError):
             return False
         return True
 
-    ours = {one: taken(lambda: Joint(name="a", type="sql", sql="SELECT 1", owners=[one])) for one in OWNERS}  # noqa: B023
-    theirs = {one: taken(lambda: dg.AssetSpec("a", owners=[one])) for one in OWNERS}  # noqa: B023
+    ours = {one: is_accepted(lambda: Joint(name="a", type="sql", sql="SELECT 1", owners=[one])) for one in OWNERS}  # noqa: B023
+    theirs = {one: is_accepted(lambda: dg.AssetSpec("a", owners=[one])) for one in OWNERS}  # noqa: B023
     assert ours == theirs
     assert set(theirs.values()) == {True, False}

@@ -64,7 +64,7 @@ class Ticks:
         tags = {"dagster/data_version": version}
         self.instance.report_runless_asset_event(dg.AssetObservation(source, tags=tags))
 
-    def made(self, *joints: str) -> None:
+    def report_materialized(self, *joints: str) -> None:
         """Report materializations of the joints by one run."""
 
         @dg.multi_asset(specs=[dg.AssetSpec(joint) for joint in joints])
@@ -73,7 +73,7 @@ class Ticks:
 
         assert dg.materialize([make], instance=self.instance).success
 
-    def judged(self, joint: str, passed: bool) -> None:
+    def report_check(self, joint: str, passed: bool) -> None:
         """Report the result of a checks-only run."""
 
         @dg.asset_check(asset=joint, name="gate", blocking=True)
@@ -88,7 +88,7 @@ class Ticks:
 def test_a_new_source_version_requests_the_whole_group_and_a_known_one_nothing(folder, instance):
     tick = Ticks(folder({**GROUP, **ruled({"target": 'key:"out"', "condition": "eager"})}), instance)
     assert tick() == {"a", "b", "out"}  # they are missing, and sources need not have been observed
-    tick.made("a", "b", "out")
+    tick.report_materialized("a", "b", "out")
     assert tick() == set()
     tick.observed("orders", "1")
     assert tick() == {"a", "b", "out"}
@@ -101,7 +101,7 @@ def test_a_new_source_version_requests_the_whole_group_and_a_known_one_nothing(f
 
 def test_a_version_seen_right_after_a_request_or_while_it_runs_is_not_lost(folder, instance):
     tick = Ticks(folder({**GROUP, **ruled({"target": 'key:"out"', "condition": "eager"})}), instance)
-    tick.made("a", "b", "out")
+    tick.report_materialized("a", "b", "out")
     tick()
     tick.observed("orders", "1")
     assert tick() == {"a", "b", "out"}
@@ -112,14 +112,14 @@ def test_a_version_seen_right_after_a_request_or_while_it_runs_is_not_lost(folde
 
 def test_a_joint_waits_while_an_upstream_check_fails_and_no_request_is_lost(folder, instance):
     tick = Ticks(folder({**TWO_GROUPS, **ruled({"target": 'key:"out"', "condition": "eager"})}), instance)
-    tick.made("mid", "b", "out")
-    tick.judged("mid", True)
+    tick.report_materialized("mid", "b", "out")
+    tick.report_check("mid", True)
     tick()
-    tick.made("mid")
-    tick.judged("mid", False)
+    tick.report_materialized("mid")
+    tick.report_check("mid", False)
     assert tick() == set()
     assert tick() == set()
-    tick.judged("mid", True)
+    tick.report_check("mid", True)
     assert tick() == {"b", "out"}
     assert tick() == set()
 
@@ -128,16 +128,16 @@ def test_a_gated_source_is_checked_with_each_version_and_its_readers_wait_while_
     gated = {"sources/orders.yaml": source("orders.csv", "id INT", quality=GATE)}
     tick = Ticks(folder({**GROUP, **gated, **ruled({"target": 'key:"out"', "condition": "eager"})}), instance)
     assert tick() == {"orders:gate", "a", "b", "out"}
-    tick.made("a", "b", "out")
-    tick.judged("orders", True)
+    tick.report_materialized("a", "b", "out")
+    tick.report_check("orders", True)
     assert tick() == set()
     tick.observed("orders", "1")
     assert tick() == {"orders:gate", "a", "b", "out"}
-    tick.judged("orders", False)
+    tick.report_check("orders", False)
     assert tick() == set()
     tick.observed("countries", "1")
     assert tick() == set()
-    tick.judged("orders", True)
+    tick.report_check("orders", True)
     assert tick() == {"a", "b", "out"}
 
 
@@ -154,12 +154,12 @@ def test_on_cron_requests_at_each_tick_and_waits_for_upstream_joints(folder, ins
     rule = {"target": 'key:"out"', "condition": "on_cron", "cron_schedule": "0 1 * * *", "timezone": "Europe/Berlin"}
     files = folder({**TWO_GROUPS, **ruled(rule)})
     tick = Ticks(files, instance, datetime(2024, 3, 9, 23, 59, 30, tzinfo=UTC))
-    tick.made("mid", "b", "out")
-    tick.judged("mid", True)
+    tick.report_materialized("mid", "b", "out")
+    tick.report_check("mid", True)
     assert tick() == set()
     assert tick() == set()  # it is 1 o'clock in Berlin, and `mid` was materialized yesterday
-    tick.made("mid")
-    tick.judged("mid", True)
+    tick.report_materialized("mid")
+    tick.report_check("mid", True)
     assert tick() == {"b", "out"}
     assert tick(24 * 60) == set()
 
@@ -168,11 +168,11 @@ def test_on_cron_waits_for_passed_gates_but_not_for_sources(folder, instance):
     rule = {"target": 'key:"out"', "condition": "on_cron", "cron_schedule": "@hourly"}
     gated = {"sources/orders.yaml": source("orders.csv", "id INT", quality=GATE)}
     tick = Ticks(folder({**GROUP, **gated, **ruled(rule)}), instance, START - timedelta(seconds=30))
-    tick.judged("orders", False)
+    tick.report_check("orders", False)
     assert tick() == set()
     assert tick() == set()
     assert tick() == set()
-    tick.judged("orders", True)
+    tick.report_check("orders", True)
     assert tick() == {"a", "b", "out"}
     assert tick() == set()
 
@@ -180,20 +180,20 @@ def test_on_cron_waits_for_passed_gates_but_not_for_sources(folder, instance):
 def test_on_missing_requests_missing_joints_once(folder, instance):
     tick = Ticks(folder({**TWO_GROUPS, **ruled({"target": 'key:"out"', "condition": "on_missing"})}), instance)
     assert tick() == set()  # `mid` is missing as well, and has no rule
-    tick.made("mid")
+    tick.report_materialized("mid")
     assert tick() == set()  # the check has not run
-    tick.judged("mid", True)
+    tick.report_check("mid", True)
     assert tick() == {"b", "out"}
     assert tick() == set()
-    tick.made("mid", "b", "out")
-    tick.judged("mid", True)
+    tick.report_materialized("mid", "b", "out")
+    tick.report_check("mid", True)
     assert tick() == set()
 
 
 def test_on_code_change_also_requests_readers_of_the_changed_joint(folder, instance):
     files = folder({**GROUP, **ruled({"target": "*", "condition": "on_code_change"})})
     tick = Ticks(files, instance)
-    tick.made("a", "b", "out")
+    tick.report_materialized("a", "b", "out")
     assert tick() == set()
     tick.observed("orders", "1")
     assert tick() == set()
@@ -207,13 +207,13 @@ def test_on_code_change_also_requests_readers_of_the_changed_joint(folder, insta
 def test_on_code_change_remembers_the_change_while_a_check_fails(folder, instance):
     files = folder({**TWO_GROUPS, **ruled({"target": 'key:"out"', "condition": "on_code_change"})})
     tick = Ticks(files, instance)
-    tick.made("mid", "b", "out")
-    tick.judged("mid", False)
+    tick.report_materialized("mid", "b", "out")
+    tick.report_check("mid", False)
     assert tick() == set()
     files.write({"joints/b.sql": "SELECT id + 2 AS id FROM mid"})
     assert tick() == set()
     assert tick() == set()
-    tick.judged("mid", True)
+    tick.report_check("mid", True)
     assert tick() == {"b", "out"}
 
 
@@ -260,9 +260,9 @@ def test_a_requested_run_evaluates_the_gate_first(project, instance, rows):
     job = dg.Definitions(jobs=[dg.define_asset_job("asked", asked)])
     definitions = dg.Definitions.merge(load_definitions(shop.root), job)
     result = definitions.resolve_job_def("asked").execute_in_process(instance=instance, raise_on_error=False)
-    (judged,) = result.get_asset_check_evaluations()
+    (evaluation,) = result.get_asset_check_evaluations()
     good = rows.startswith("id\n1")
-    assert (judged.passed, result.success, (shop.root / "lake/out").exists()) == (good, good, good)
+    assert (evaluation.passed, result.success, (shop.root / "lake/out").exists()) == (good, good, good)
     assert tick() == set()
     tick.observed("orders", "1")
     assert tick() == {"orders:gate", "a", "b", "out"}

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from support.folders import MANIFEST, WORKSPACE, in_order
-from support.plain_assets import KEPT, READS, error_of, kept, noting, only, returning, run
+from support.plain_assets import IO_MANAGER, READS, error_of, noting, only, returning, run, stored_rows
 
 from rivet_dagster import MaterializedRef, load_definitions
 from rivet_dagster.model.external_assets import external_table
@@ -52,7 +52,7 @@ def test_returned_rows_are_read_by_assets_and_joints(project, instance, value):
     shop, seen = project(READS), []
     result = run(shop.root, instance, returning(value), noting(pa.Table, seen))
     assert result.success
-    assert kept(shop) == in_order(ROWS)
+    assert stored_rows(shop) == in_order(ROWS)
     assert in_order(seen[0].to_pylist()) == in_order(ROWS)
     assert shop.rows("report") == [{"id": 1, "name": "ADA"}, {"id": 2, "name": None}]
     (event,) = result.asset_materializations_for_node("shop__raw")
@@ -66,11 +66,11 @@ def test_returned_rows_are_read_by_assets_and_joints(project, instance, value):
 def test_a_chain_of_plain_assets_and_joints_passes_rows_on(project, instance):
     shop, seen = project(READS), []
 
-    @dg.asset(ins={"rows": dg.AssetIn("names")}, io_manager_key=KEPT)
+    @dg.asset(ins={"rows": dg.AssetIn("names")}, io_manager_key=IO_MANAGER)
     def louder(rows: MaterializedRef):
         return rows
 
-    @dg.asset(ins={"rows": dg.AssetIn("louder")}, io_manager_key=KEPT)
+    @dg.asset(ins={"rows": dg.AssetIn("louder")}, io_manager_key=IO_MANAGER)
     def lazily(rows: DataFrame):
         return rows.selectExpr("id + 1 AS id", "name")
 
@@ -107,15 +107,15 @@ def test_values_that_cannot_be_stored_are_rejected_and_the_old_rows_stay(project
     result = run(shop.root, instance, returning(value), raise_on_error=False)
     assert code in error_of(result)
     assert text in error_of(result)
-    assert kept(shop) == in_order(ROWS)
+    assert stored_rows(shop) == in_order(ROWS)
     assert shop.versions(external_table(["shop", "raw"]), WORKSPACE) == versions
 
 
 def test_an_asset_annotated_with_none_stores_nothing(project, instance):
-    @dg.asset(io_manager_key=KEPT)
+    @dg.asset(io_manager_key=IO_MANAGER)
     def silent() -> None: ...
 
-    @dg.asset(io_manager_key=KEPT)
+    @dg.asset(io_manager_key=IO_MANAGER)
     def telling():
         return dg.MaterializeResult(metadata={"n": 1})
 
@@ -125,7 +125,7 @@ def test_an_asset_annotated_with_none_stores_nothing(project, instance):
 
 
 def test_values_between_ops_are_not_stored(project, instance):
-    @dg.op(out=dg.Out(io_manager_key=KEPT))
+    @dg.op(out=dg.Out(io_manager_key=IO_MANAGER))
     def first():
         return pl.DataFrame(ROWS)
 
@@ -152,7 +152,7 @@ def test_reading_an_asset_that_was_never_materialized_fails_with_its_key(project
 def test_any_asset_key_has_a_table_in_the_workspace(project, instance, key):
     shop, seen = project({**READS, "joints/names.sql": "-- rivet:eager: true\nSELECT 7 AS n"}), []
 
-    @dg.multi_asset(outs={"odd": dg.AssetOut(key=dg.AssetKey(key), io_manager_key=KEPT)})
+    @dg.multi_asset(outs={"odd": dg.AssetOut(key=dg.AssetKey(key), io_manager_key=IO_MANAGER)})
     def odd():
         return pa.table({"n": [1]})
 
@@ -220,7 +220,7 @@ def test_a_retry_stores_nothing_twice(project, instance):
     shop, tries = project({}), []
 
     @dg.multi_asset(
-        outs={"one": dg.AssetOut(io_manager_key=KEPT), "two": dg.AssetOut(io_manager_key=KEPT)},
+        outs={"one": dg.AssetOut(io_manager_key=IO_MANAGER), "two": dg.AssetOut(io_manager_key=IO_MANAGER)},
         retry_policy=dg.RetryPolicy(max_retries=1),
     )
     def both():
@@ -231,9 +231,9 @@ def test_a_retry_stores_nothing_twice(project, instance):
         yield dg.Output(pl.DataFrame({"try": [len(tries)]}), "two")
 
     assert run(shop.root, instance, both).success
-    assert kept(shop, ["one"]) == [{"try": 1}]
-    assert kept(shop, ["two"]) == [{"try": 2}]
+    assert stored_rows(shop, ["one"]) == [{"try": 1}]
+    assert stored_rows(shop, ["two"]) == [{"try": 2}]
     versions = [name for name in shop.versions(external_table(["one"]), WORKSPACE) if "." not in name]
     assert len(versions) == 1
     run(shop.root, instance, both)
-    assert kept(shop, ["one"]) == [{"try": 3}]
+    assert stored_rows(shop, ["one"]) == [{"try": 3}]

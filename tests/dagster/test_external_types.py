@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from support.plain_assets import KEPT, noting, only, returning, run
+from support.plain_assets import IO_MANAGER, noting, only, returning, run
 
 UTC = datetime.UTC
 TYPES = {
@@ -49,7 +49,7 @@ def test_every_type_survives_a_round_trip_and_spark_reads_the_same_values(projec
     assert polars.equals(pl.from_arrow(went))
     pd.testing.assert_frame_equal(pandas, went.to_pandas())
 
-    @dg.asset(ins={"rows": dg.AssetIn(["shop", "raw"])}, io_manager_key=KEPT)
+    @dg.asset(ins={"rows": dg.AssetIn(["shop", "raw"])}, io_manager_key=IO_MANAGER)
     def by_spark(rows: DataFrame):
         assert dict(rows.dtypes) == {
             "tiny": "tinyint", "small": "smallint", "whole": "int", "large": "bigint", "single": "float",

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from support.slow import TWO_STAGES, ask_often
+from support.slow import TWO_STAGES, poll_often
 
 from rivet_dagster import load_definitions
 
@@ -26,7 +26,7 @@ def log(project, instance):
 
 
 def test_progress_of_a_long_write_is_logged_at_a_readable_pace(log, monkeypatch):
-    ask_often(monkeypatch)
+    poll_often(monkeypatch)
     monkeypatch.setattr("rivet_dagster.execution.progress.FIRST_SECONDS", 0.3)
     told = log(FILES)
     assert {level for level, _, _ in told} == {20}

@@ -24,7 +24,7 @@ def folder(project) -> ProjectFolder:
     return project({"joints/n.sql": "SELECT id FROM range(3)", "sinks/out.yaml": out})
 
 
-def troubled(error: BaseException, times: int):
+def failing_writes(error: BaseException, times: int):
     """Let the next ``times`` writes of Spark fail with an error."""
     write = PySparkSession.write
     left = [times]
@@ -53,21 +53,21 @@ def codes(result) -> list[str]:
 
 
 def test_a_transient_error_is_retried(folder, instance):
-    with troubled(AWAY, 2):
+    with failing_writes(AWAY, 2):
         result = run(folder, instance)
     assert (result.success, attempts(result)) == (True, 3)
     assert folder.rows("out") == [{"id": n} for n in range(3)]
 
 
 def test_a_persistent_error_fails_with_its_own_message(folder, instance):
-    with troubled(AWAY, 9):
+    with failing_writes(AWAY, 9):
         result = run(folder, instance)
     assert (result.success, attempts(result), codes(result)) == (False, 3, ["RVT-510"])
     assert folder.versions("out") == []
 
 
 def test_a_user_error_is_not_retried(folder, instance):
-    with troubled(WRONG, 9):
+    with failing_writes(WRONG, 9):
         result = run(folder, instance)
     assert (attempts(result), codes(result)) == (1, ["RVT-503"])
 
@@ -81,7 +81,7 @@ def test_a_failed_gate_is_not_retried(folder, instance):
 
 
 def test_a_cancelled_run_is_not_retried(folder, instance):
-    with troubled(KeyboardInterrupt(), 1):
+    with failing_writes(KeyboardInterrupt(), 1):
         result = run(folder, instance)
     assert (result.success, attempts(result)) == (False, 1)
     assert folder.versions("out") == []
@@ -89,7 +89,7 @@ def test_a_cancelled_run_is_not_retried(folder, instance):
 
 def test_without_the_option_nothing_is_retried(folder, instance):
     folder.write({"sinks/out.yaml": sink("out", "n")})
-    with troubled(AWAY, 1):
+    with failing_writes(AWAY, 1):
         assert attempts(run(folder, instance)) == 1
 
 
@@ -113,16 +113,16 @@ def project_job() -> dg.JobDefinition:
 
 
 @pytest.fixture
-def again(folder, monkeypatch):
+def execute_again(folder, monkeypatch):
     """Execute a run again, as Dagster re-executes one from Python."""
     monkeypatch.setenv("RIVET_TEST_PROJECT", str(folder.root))
     job = dg.reconstructable(project_job)
 
-    def again(instance, how: dg.ReexecutionOptions, **options):
+    def execute_again(instance, how: dg.ReexecutionOptions, **options):
         with dg.execute_job(job, instance, reexecution_options=how, **options) as result:
             return result
 
-    return again
+    return execute_again
 
 
 @pytest.fixture
@@ -137,20 +137,20 @@ def publishers(folder) -> list[str]:
     return [one.identity.partition("/")[0] for one in folder.runtime.catalog("lake").versions("out")]
 
 
-def test_a_retry_from_failure_publishes_nothing_twice(folder, instance, published, again):
-    result = again(instance, dg.ReexecutionOptions.from_failure(published.run_id, instance))
+def test_a_retry_from_failure_publishes_nothing_twice(folder, instance, published, execute_again):
+    result = execute_again(instance, dg.ReexecutionOptions.from_failure(published.run_id, instance))
     assert result.success
     assert publishers(folder) == [published.run_id]
     rows = {e.asset_key.to_user_string(): e.materialization.metadata for e in result.get_asset_materialization_events()}
     assert rows["out"]["dagster/row_count"].value == 3
-    once_more = again(instance, dg.ReexecutionOptions(parent_run_id=result.run_id, step_selection=["out"]))
+    once_more = execute_again(instance, dg.ReexecutionOptions(parent_run_id=result.run_id, step_selection=["out"]))
     assert publishers(folder) == [once_more.run_id, published.run_id]
     assert len(folder.rows("out")) == 5
 
 
-def test_an_automatic_retry_publishes_nothing_twice(folder, instance, published, again):
+def test_an_automatic_retry_publishes_nothing_twice(folder, instance, published, execute_again):
     how = dg.ReexecutionOptions(parent_run_id=published.run_id)
-    assert again(instance, how, tags={"dagster/retry_number": "1"}).success
+    assert execute_again(instance, how, tags={"dagster/retry_number": "1"}).success
     assert publishers(folder) == [published.run_id]
 
 

@@ -47,7 +47,7 @@ PEOPLE = {
 
 
 @pytest.fixture
-def told(project, instance):
+def run_and_log(project, instance):
     """Return all texts of the event log of two runs of everything and one of a partition, and the results."""
 
     def run(**profile):
@@ -86,8 +86,8 @@ def checks(results) -> dict[str, dict]:
     return {one.check_name: one.metadata for one in evaluations}
 
 
-def test_no_event_contains_a_value_of_a_row(told):
-    text, results = told(row_values=False)
+def test_no_event_contains_a_value_of_a_row(run_and_log):
+    text, results = run_and_log(row_values=False)
     assert ANN not in text
     assert DAY not in text
     found = diagnostics(results)
@@ -110,8 +110,8 @@ def test_no_event_contains_a_value_of_a_row(told):
     assert checks(results)["error"]["rivet/error"].value.startswith("[CAST_INVALID_INPUT]; ")
 
 
-def test_by_default_events_contain_values_of_rows(told):
-    _, results = told()
+def test_by_default_events_contain_values_of_rows(run_and_log):
+    _, results = run_and_log()
     found = diagnostics(results)
     for step in ("merged", "cast_table", "made", "parted_table"):
         assert ANN in found[step]["message"]

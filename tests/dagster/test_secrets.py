@@ -28,7 +28,7 @@ def shop(project, monkeypatch):
         "spark.gate.address": "${ADDRESS}",
         "spark.gate.password": LITERAL,
     }
-    told = {"type": "expression", "sql": f"raise_error({SPELT}) IS NULL", "name": "told", "severity": "warn"}
+    check = {"type": "expression", "sql": f"raise_error({SPELT}) IS NULL", "name": "told", "severity": "warn"}
     return project(
         {
             "profiles.yaml": profiles,
@@ -37,14 +37,14 @@ def shop(project, monkeypatch):
             "joints/a.sql": f"SELECT id, {SPELT} AS gate FROM orders",
             "joints/b.sql": f"SELECT CAST(raise_error(concat('literal', '-secret ', {SPELT}, 'x')) AS INT) FROM orders",
             "joints/c.py": "def transform(orders):\n    raise ValueError('hun' + '/ter+2=')\n",
-            "sinks/kept.yaml": sink("kept", "a", assertions=[told]),
+            "sinks/kept.yaml": sink("kept", "a", assertions=[check]),
             "sinks/failed.yaml": sink("failed", "b"),
             "sinks/never.yaml": sink("never", "c"),
         }
     )
 
 
-def told(instance: dg.DagsterInstance, run_id: str) -> str:
+def event_texts(instance: dg.DagsterInstance, run_id: str) -> str:
     """Return all texts of the event log of a run."""
     return "\n".join(dg.serialize_value(entry) for entry in instance.all_logs(run_id))
 
@@ -53,7 +53,7 @@ def test_no_event_of_a_run_contains_a_secret(shop, instance):
     result = (
         load_definitions(shop.root).resolve_job_def("all").execute_in_process(instance=instance, raise_on_error=False)
     )
-    text = told(instance, result.run_id)
+    text = event_texts(instance, result.run_id)
     for expected in ("rivet/spark_plan", "rivet/error", "RVT-503", "RVT-504", "ValueError", "SparkRuntimeException"):
         assert expected in text
     assert "${GATE_TOKEN}" in text

@@ -31,7 +31,7 @@ def project_with(folder, partitions=None, others=None, **sensor) -> ProjectFolde
     })  # fmt: skip
 
 
-def made(instance: dg.DagsterInstance, name: str, partition: str | None = None) -> None:
+def materialize(instance: dg.DagsterInstance, name: str, partition: str | None = None) -> None:
     instance.report_runless_asset_event(dg.AssetMaterialization(name, partition=partition))
 
 
@@ -43,58 +43,58 @@ def ticker(folder, instance) -> Ticker:
 def test_all_monitored_assets_lead_to_one_request_in_any_order(ticker, instance):
     assert ticker.tick() == []
     assert ticker.skipped == "not materialized since: left, right"
-    made(instance, "right")
+    materialize(instance, "right")
     assert ticker.tick() == []
     assert ticker.skipped == "not materialized since: left"
-    made(instance, "right")
-    made(instance, "left")
+    materialize(instance, "right")
+    materialize(instance, "left")
     assert len(ticker.tick()) == 1
     assert ticker.tick() == []
-    made(instance, "left")
+    materialize(instance, "left")
     assert ticker.tick() == []
-    made(instance, "right")
+    materialize(instance, "right")
     assert len(ticker.tick()) == 1
 
 
 def test_before_the_first_request_all_earlier_materializations_count(ticker, instance):
-    made(instance, "left")
-    made(instance, "right")
+    materialize(instance, "left")
+    materialize(instance, "right")
     assert len(ticker.tick()) == 1
 
 
 def test_materializations_of_other_assets_do_not_count(ticker, instance):
-    made(instance, "left")
-    made(instance, "other")
-    made(instance, "out")
+    materialize(instance, "left")
+    materialize(instance, "other")
+    materialize(instance, "out")
     assert ticker.tick() == []
 
 
 def test_events_around_a_tick_without_a_saved_cursor_are_neither_lost_nor_requested_twice(ticker, instance):
-    made(instance, "left")
-    made(instance, "right")
+    materialize(instance, "left")
+    materialize(instance, "right")
     assert len(ticker.tick(saved=False)) == 1
     assert ticker.tick() == []
-    made(instance, "left")
-    made(instance, "right")
+    materialize(instance, "left")
+    materialize(instance, "right")
     assert len(ticker.tick()) == 1
 
 
 def test_each_partition_is_waited_for_and_requested_separately(folder, instance):
     ticker = Ticker(sensor_of(project_with(folder, DAILY).root, "after"), instance)
     for name in ("left", "right"):
-        made(instance, name, "2024-01-01")
+        materialize(instance, name, "2024-01-01")
     assert ticker.tick() == []  # from the first tick on
-    made(instance, "left", "2024-01-02")
-    made(instance, "right", "2024-01-03")
+    materialize(instance, "left", "2024-01-02")
+    materialize(instance, "right", "2024-01-03")
     assert ticker.tick() == []
     assert ticker.skipped == "no partition has all: 2 have some"
-    made(instance, "left", "2024-01-03")
+    materialize(instance, "left", "2024-01-03")
     assert [run.partition_key for run in ticker.tick()] == ["2024-01-03"]
-    made(instance, "right", "2024-01-02")
-    made(instance, "left", "2024-01-01")
-    made(instance, "right", "2024-01-01")
-    made(instance, "left")  # without a partition
-    made(instance, "right")
+    materialize(instance, "right", "2024-01-02")
+    materialize(instance, "left", "2024-01-01")
+    materialize(instance, "right", "2024-01-01")
+    materialize(instance, "left")  # without a partition
+    materialize(instance, "right")
     assert [run.partition_key for run in ticker.tick()] == ["2024-01-01", "2024-01-02"]
     assert ticker.tick() == []
 
@@ -103,21 +103,21 @@ def test_a_partition_that_no_longer_exists_is_not_requested(folder, instance):
     project = project_with(folder, DAILY)
     ticker = Ticker(sensor_of(project.root, "after"), instance)
     ticker.tick()
-    made(instance, "left", "2024-01-30")
+    materialize(instance, "left", "2024-01-30")
     ticker.tick()
     shorter = {**DAILY, "end": "2024-01-20"}
     ticker.sensor = sensor_of(project_with(folder, shorter).root, "after")
     for partition in ("2024-01-30", "2024-01-19"):
-        made(instance, "left", partition)
-        made(instance, "right", partition)
+        materialize(instance, "left", partition)
+        materialize(instance, "right", partition)
     assert [run.partition_key for run in ticker.tick()] == ["2024-01-19"]
 
 
 def test_any_partition_counts_for_a_target_without_partitions(folder, instance):
     project = project_with(folder, DAILY, target='key:"other"')
     ticker = Ticker(sensor_of(project.root, "after"), instance)
-    made(instance, "left", "2024-01-02")
-    made(instance, "right", "2024-01-03")
+    materialize(instance, "left", "2024-01-02")
+    materialize(instance, "right", "2024-01-03")
     (run,) = ticker.tick()
     assert run.partition_key is None
 
@@ -129,7 +129,7 @@ def test_a_long_backfill_is_read_page_by_page(folder, instance, monkeypatch):
     days = [f"2024-01-{day:02}" for day in range(1, 13)]
     for name in ("left", "right"):
         for day in days:
-            made(instance, name, day)
+            materialize(instance, name, day)
     found = [[run.partition_key for run in ticker.tick()] for _ in range(4)]
     assert found == [days[:5], days[5:10], days[10:], []]
 
@@ -147,7 +147,7 @@ def test_any_history_requests_what_a_model_says(folder, instance, partitions, se
     for _ in range(150):
         action, day = rng.choice(["left", "right", "tick", "lose"]), rng.choice(days)
         if action in ("left", "right"):
-            made(instance, action, day)
+            materialize(instance, action, day)
             fresh[day][action] += 1
             continue
         ready = {day: dict(seen) for day, seen in fresh.items() if len(seen) == 2}
@@ -194,8 +194,8 @@ def test_a_sensor_made_in_python_equals_the_one_declared_in_yaml(folder, instanc
     project = project_with(folder)
     declared = sensor_of(project.root, "after")
     built = build_after_success_sensor(RivetProject.load(project.root), "after", SENSOR["monitored"], SENSOR["target"])
-    made(instance, "left")
-    made(instance, "right")
+    materialize(instance, "left")
+    materialize(instance, "right")
     results = []
     for sensor in (declared, built):
         with dg.build_sensor_context(instance=instance) as context:

@@ -171,7 +171,7 @@ def test_new_versions_are_observed_and_automation_conditions_react(watched, inst
     ticker = Ticker(next(iter(definitions.sensors)), instance)
     cursor = None
 
-    def asked() -> set[str]:
+    def requested() -> set[str]:
         nonlocal cursor
         result = dg.evaluate_automation_conditions(definitions, instance, cursor=cursor)
         cursor = result.cursor
@@ -179,14 +179,14 @@ def test_new_versions_are_observed_and_automation_conditions_react(watched, inst
         return {name for name in names if result.get_requested_partitions(dg.AssetKey(name))}
 
     ticker.tick()
-    asked()
-    assert asked() == set()
+    requested()
+    assert requested() == set()
     ticker.tick()
-    assert asked() == set()
+    assert requested() == set()
     change(watched.root, "b", 5)
     ticker.tick()
-    assert "both" in asked()
-    assert asked() == set()
+    assert "both" in requested()
+    assert requested() == set()
     (seen, first) = instance.fetch_observations(dg.AssetKey("b"), limit=9).records
     assert seen.asset_observation.data_version != first.asset_observation.data_version
     assert len(instance.fetch_observations(dg.AssetKey("a"), limit=9).records) == 1

@@ -32,7 +32,7 @@ def run(root, instance, selection, *assets, raise_on_error=True):
     return job.execute_in_process(instance=instance, raise_on_error=raise_on_error)
 
 
-def made(result) -> dict[str, int | None]:
+def row_counts(result) -> dict[str, int | None]:
     """Return the row count of each materialization, or None."""
     found = {}
     for event in result.get_asset_materialization_events():
@@ -76,7 +76,7 @@ def test_a_selection_runs_as_one_step_with_one_query_for_each_of_its_exits(
     sql_executions.since()
     result = run(branches.root, instance, selection)
     assert sql_executions.since() == len(ends)
-    assert made(result) == {name: COUNTS[name] if name in ends else None for name in expected}
+    assert row_counts(result) == {name: COUNTS[name] if name in ends else None for name in expected}
     assert started(result) == ["out"]
     assert [branches.versions(name, WORKSPACE) for name in COUNTS] == [[]] * 4
     assert len(branches.versions("out")) == (
@@ -93,7 +93,7 @@ def test_a_subset_reads_the_last_stored_version_of_another_group(project, instan
     sql_executions.since()
     result = run(branches.root, instance, 'key:"doubled" or key:"right_side"')
     assert sql_executions.since() == 2
-    assert made(result) == {"doubled": 5, "right_side": 0}  # from the stored rows, and from the current file
+    assert row_counts(result) == {"doubled": 5, "right_side": 0}  # from the stored rows, and from the current file
     assert started(result) == ["out"]
 
 
@@ -101,7 +101,7 @@ def test_subsets_of_several_groups_run_in_order(project, instance):
     branches = project({**BRANCHES, "joints/shop/left_side.sql": "-- rivet:eager: true\nSELECT * FROM rows"})
     result = run(branches.root, instance, "group:shop")
     assert started(result) == ["left_side", "out"]
-    assert made(result) == {"left_side": 5, "doubled": 5}
+    assert row_counts(result) == {"left_side": 5, "doubled": 5}
 
 
 def test_a_plain_asset_reads_a_fused_joint_in_the_run_of_its_group_and_after_it(project, instance, sql_executions):
@@ -128,7 +128,7 @@ def verdicts(result) -> dict[str, bool]:
     return {f"{e.asset_key.to_user_string()}:{e.check_name}": e.passed for e in result.get_asset_check_evaluations()}
 
 
-def judged(mode: str) -> dict:
+def files_with_checks(mode: str) -> dict:
     return {
         "data/rows.csv": ROWS,
         "sources/rows.yaml": source("rows", "id INT, side STRING, qty INT"),
@@ -151,13 +151,13 @@ def judged(mode: str) -> dict:
     ],
 )
 def test_a_checks_only_run_evaluates_assertions_only_if_the_table_equals_the_batch(project, instance, mode, expected):
-    rows = project(judged(mode))
+    rows = project(files_with_checks(mode))
     assert run(rows.root, instance, 'key:"out"').success
     before = rows.bytes_of("out")
     result = run(rows.root, instance, dg.AssetSelection.checks_for_assets("out"))
     assert result.success
     assert verdicts(result) == expected
-    assert made(result) == {}
+    assert row_counts(result) == {}
     assert rows.bytes_of("out") == before
 
 
@@ -213,7 +213,7 @@ def test_a_re_execution_from_failure_runs_failed_and_skipped_steps(
     with dg.execute_job(job, remembering, reexecution_options=how) as second:
         assert second.success
         assert started(second) == ["made", "latest"]
-        assert set(made(second)) == {"made", "later", "latest"}
+        assert set(row_counts(second)) == {"made", "later", "latest"}
     assert sql_executions.since() == 2
     assert folder.bytes_of("report") == kept
     # The rows that the first run stored, not the current ones of the file.

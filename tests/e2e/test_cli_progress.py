@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from support.slow import TWO_STAGES, ask_often
+from support.slow import TWO_STAGES, poll_often
 
 from rivet_dagster.cli.main import main
 
@@ -25,7 +25,7 @@ TASKS = re.compile(r"slow: \d of \d stages, (\d+) of \d+ tasks \(\d+%\), \d+ s")
 def _slow(monkeypatch):
     for name in ("DAGSTER_HOME", "RIVET_PROFILE"):
         monkeypatch.delenv(name, raising=False)
-    ask_often(monkeypatch)
+    poll_often(monkeypatch)
 
 
 @contextmanager

@@ -26,16 +26,16 @@ def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 def landed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Let two tables read the old files, and only one of them the new files."""
     root = tmp_path_factory.mktemp("landed")
-    come(root, OLD)
+    put_files(root, OLD)
     read(root, "first")
     read(root, "second")
-    come(root, NEW)
+    put_files(root, NEW)
     read(root, "second")
     assert (archived(root), zone_files(root)) == (OLD, NEW)
     return root
 
 
-def come(root: Path, files: dict[str, str]) -> None:
+def put_files(root: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         put(root, name, *map(int, text.split()))
 
@@ -76,7 +76,7 @@ def test_a_kill_before_each_file_system_change(landed, tmp_path, next_run):
         moved.append(len(archived(root)) - len(OLD))
         assert {**archived(root), **zone_files(root)} == {**OLD, **NEW}, done[-1]
         assert rows(root) in ([1, 2], [3, 4, 5, 6])
-        come(root, LATER)
+        put_files(root, LATER)
         read(root, "first", "mine" if next_run == "a retry" else "other")
         expected = NEW if next_run == "a retry" and published[-1] else {**NEW, **LATER}
         assert rows_ever(root) == sorted(int(n) for text in {**OLD, **expected}.values() for n in text.split())

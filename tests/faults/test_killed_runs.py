@@ -71,7 +71,7 @@ def bytes_of(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in table.rglob("*")}
 
 
-def age(root: Path) -> None:
+def expire_heartbeats(root: Path) -> None:
     """Age all heartbeats, so that their runs count as dead."""
     for path in (root / "lake/.rivet" / TABLE).glob("*"):
         if path.suffix == ".alive" or path.name.startswith("."):
@@ -83,7 +83,7 @@ def assert_next_run_cleans_up(root: Path) -> None:
     table = root / "lake" / TABLE
     before = [os.path.basename(os.readlink(table))] if table.is_symlink() else []
     identities = publishers(root)
-    age(root)
+    expire_heartbeats(root)
     published = run(root, NEXT).published
     assert publishers(root) == {*identities, published.identity}
     assert ids(root) == NEXT
@@ -230,7 +230,7 @@ def test_repeated_kills_at_random_instants(published, tmp_path):
         assert found == rows or bytes_of(root) == before
         table = found
         if chance.random() < 0.3:
-            age(root)
+            expire_heartbeats(root)
     assert_next_run_cleans_up(root)
 
 

@@ -12,10 +12,10 @@ from support.readers import (
     ROWS,
     TABLE,
     our_reader,
-    read_again_and_again,
+    read_repeatedly,
     staged,
     warehouse,
-    write_again_and_again,
+    write_repeatedly,
 )
 
 PUBLISHES, ROUNDS, MOST_ROUNDS = 20, 25, 1000
@@ -28,7 +28,7 @@ def test_readers_see_one_whole_version_while_others_are_published(tmp_path: Path
     stop = PROCESSES.Event()
     pipes = [PROCESSES.Pipe(duplex=False) for _ in READERS]
     processes = [
-        start(read_again_and_again, there, stop, read, tmp_path, kept)
+        start(read_repeatedly, there, stop, read, tmp_path, kept)
         for read, (_, there) in zip(READERS, pipes, strict=True)
     ]
     here = [connection for connection, there in pipes if not there.close()]
@@ -65,7 +65,7 @@ def test_of_two_processes_that_publish_at_once_one_succeeds_and_the_other_gets_a
     numbers = [list(range(me, 2 * MOST_ROUNDS, 2)) for me in range(2)]
     pipes = [PROCESSES.Pipe(duplex=False) for _ in numbers]
     processes = [
-        start(write_again_and_again, there, writers, everybody, stop, tmp_path, mine)
+        start(write_repeatedly, there, writers, everybody, stop, tmp_path, mine)
         for mine, (_, there) in zip(numbers, pipes, strict=True)
     ]
     here = [connection for connection, there in pipes if not there.close()]

@@ -11,7 +11,7 @@ from rivet_dagster.execution.quality.judging import check_source
 from rivet_dagster.execution.results import CheckResult
 
 
-def judged(project: Any, query: str, *checks: dict[str, Any], **files: str) -> tuple[CheckResult, ...]:
+def check_results(project: Any, query: str, *checks: dict[str, Any], **files: str) -> tuple[CheckResult, ...]:
     """Return the check results on a query's rows; all are warnings, so that all of them are evaluated."""
     warnings = [{"severity": "warn", **check} for check in checks]
     folder: ProjectFolder = project(
@@ -22,7 +22,7 @@ def judged(project: Any, query: str, *checks: dict[str, Any], **files: str) -> t
 
 def test_a_custom_check_counts_and_shows_the_rows_of_its_query(project):
     query = "SELECT id, id % 3 AS k FROM range(30)"
-    few, none = judged(
+    few, none = check_results(
         project, query,
         {"type": "custom", "name": "crowded", "samples": 2, "sql": "SELECT k, count(*) AS n FROM out GROUP BY k"},
         {"type": "custom", "sql": "SELECT k FROM {{ this }} GROUP BY k HAVING count(*) <> 10"},
@@ -34,7 +34,7 @@ def test_a_custom_check_counts_and_shows_the_rows_of_its_query(project):
 
 
 def test_a_query_that_fails_is_a_failed_check(project):
-    wrong, right = judged(
+    wrong, right = check_results(
         project, "SELECT 1 AS id",
         {"type": "custom", "sql": "SELECT nope(id) FROM out"},
         {"type": "custom", "sql": "SELECT * FROM out WHERE id > 1"},
@@ -60,7 +60,7 @@ SCHEMA = "SELECT 1L AS id, 'a' AS Name, array(DATE '2026-01-01') AS days, 1.5BD 
     ],
 )
 def test_a_schema_check_names_each_column_that_differs(project, columns, differing):
-    (found,) = judged(project, SCHEMA, {"type": "schema", "columns": columns})
+    (found,) = check_results(project, SCHEMA, {"type": "schema", "columns": columns})
     assert [(row["column"], row["expected"], row["found"]) for row in found.samples] == differing
     assert (found.violations, found.passed) == (len(differing), not differing)
 
@@ -91,7 +91,7 @@ def test_a_schema_check_reads_no_row(project, sql_executions):
     ],
 )
 def test_freshness_uses_the_newest_row(project, query, fresh):
-    (found,) = judged(project, query, {"type": "freshness", "column": "at", "max_age": "3h"})
+    (found,) = check_results(project, query, {"type": "freshness", "column": "at", "max_age": "3h"})
     assert found.error is None
     assert (found.passed, found.violations) == (fresh, int(not fresh))
     assert len(found.samples) == int(not fresh)

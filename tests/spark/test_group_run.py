@@ -59,7 +59,7 @@ def place(error: RivetError) -> tuple[str, str | None, str | None]:
     return found.code, found.joint, found.file
 
 
-def judged(*checks: dict[str, Any], data: str = DIRT) -> dict[str, Any]:
+def checked_files(*checks: dict[str, Any], data: str = DIRT) -> dict[str, Any]:
     """Write a project that copies a file to the table `out`, with these checks."""
     return {
         "data/rows.csv": data,
@@ -160,7 +160,7 @@ def test_duplicate_column_names_are_rejected_by_name(project):
 
 
 def test_a_failing_gate_publishes_nothing_and_leaves_the_table_byte_for_byte(project):
-    gate = project(judged({"type": "not_null", "columns": ["id"]}, data="id,code,qty,name\n1,a,1,x\n"))
+    gate = project(checked_files({"type": "not_null", "columns": ["id"]}, data="id,code,qty,name\n1,a,1,x\n"))
     assert gate.run("out").published is not None
     before = gate.bytes_of("out")
     gate.write({"data/rows.csv": DIRT})
@@ -171,7 +171,7 @@ def test_a_failing_gate_publishes_nothing_and_leaves_the_table_byte_for_byte(pro
 
 
 def test_a_gate_that_fails_at_the_first_run_leaves_no_table(project):
-    gate = project(judged({"type": "not_null", "columns": ["id"]}))
+    gate = project(checked_files({"type": "not_null", "columns": ["id"]}))
     assert gate.run("out").gate_failed
     assert not (gate.root / "lake/out").is_symlink()
     assert gate.versions("out") == []
@@ -180,9 +180,9 @@ def test_a_gate_that_fails_at_the_first_run_leaves_no_table(project):
 def test_the_gate_reads_the_staged_rows_not_the_published_ones(project):
     good, bad = "id,code,qty,name\n1,a,1,x\n", "id,code,qty,name\n,a,1,x\n"
     check = {"type": "not_null", "columns": ["id"]}
-    gate = project(judged({**check, "severity": "warn"}, data=bad))
+    gate = project(checked_files({**check, "severity": "warn"}, data=bad))
     assert gate.run("out").published is not None
-    gate.write({**judged(check), "data/rows.csv": good})
+    gate.write({**checked_files(check), "data/rows.csv": good})
     assert gate.run("out").checks[0].passed
     assert gate.rows("out")[0]["id"] == 1
     gate.write({"data/rows.csv": bad})
@@ -191,7 +191,7 @@ def test_the_gate_reads_the_staged_rows_not_the_published_ones(project):
 
 
 def test_a_warning_publishes(project):
-    gate = project(judged({"type": "not_null", "columns": ["id"], "severity": "warn"}))
+    gate = project(checked_files({"type": "not_null", "columns": ["id"], "severity": "warn"}))
     result = gate.run("out")
     assert [(check.passed, check.blocks, check.violations) for check in result.checks] == [(False, False, 1)]
     assert result.rows.total == len(gate.rows("out")) == 7
@@ -222,7 +222,7 @@ CHECKS: list[tuple[dict[str, Any], str]] = [
 
 def test_every_kind_of_check_counts_its_violations_in_rows_with_nulls(project):
     checks = [{"severity": "warn", **check} for check, _ in CHECKS]
-    gate = project(judged(*checks))
+    gate = project(checked_files(*checks))
     found = gate.run("out").checks
     counts = ", ".join(count for _, count in CHECKS)
     expected = duckdb.sql(f"SELECT {counts} FROM read_csv('{gate.root}/data/rows.csv', header = true)").fetchall()[0]
@@ -245,7 +245,7 @@ def test_every_kind_of_check_counts_its_violations_in_rows_with_nulls(project):
 def test_samples_are_ten_at_most_and_as_many_as_asked_for(project):
     rows = "id,code,qty,name\n" + "".join(f"{n},a,{n},x\n" for n in range(25))
     expression = {"type": "expression", "sql": "qty < 0", "severity": "warn"}
-    gate = project(judged(expression, {**expression, "samples": 2}, {**expression, "samples": 0}, data=rows))
+    gate = project(checked_files(expression, {**expression, "samples": 2}, {**expression, "samples": 0}, data=rows))
     found = gate.run("out").checks
     assert [check.violations for check in found] == [25, 25, 25]
     assert [len({sample["qty"] for sample in check.samples}) for check in found] == [10, 2, 0]
@@ -261,7 +261,7 @@ def test_a_check_that_cannot_run_fails_with_its_own_error_and_others_still_run(p
         ({"type": "expression", "sql": "no_such_function(qty)"}, "no_such_function"),
     ]
     good = [{"type": "not_null", "columns": ["id"]}, {"type": "expression", "sql": "qty < 100"}]
-    gate = project(judged(good[0], *[check for check, _ in broken], good[1]))
+    gate = project(checked_files(good[0], *[check for check, _ in broken], good[1]))
     result = gate.run("out")
     assert result.published is None
     first, *failed, last = result.checks
@@ -275,7 +275,7 @@ def test_a_check_that_cannot_run_fails_with_its_own_error_and_others_still_run(p
 
 def test_a_check_that_takes_too_long_fails_and_stops(project):
     endless = "id > (SELECT max(id % 7) FROM range(0, 1000000000000, 1, 2))"
-    gate = project(judged(
+    gate = project(checked_files(
         {"type": "expression", "sql": endless, "timeout": "1s"},
         {"type": "unique", "columns": ["name"], "timeout": "60s"},
         {"type": "not_null", "columns": ["id"]},
@@ -304,7 +304,7 @@ def test_row_level_checks_share_one_query_and_a_row_count_needs_none(project, sq
         ([{**row_level[0], "samples": 0}, *row_level[1:]], 1),
         ([{"type": "row_count", "min": 100}], 0),
     ):
-        gate = project(judged(*checks))
+        gate = project(checked_files(*checks))
         gate.assembly  # noqa: B018
         sql_executions.since()
         assert len(gate.run("out").checks) == len(checks)
@@ -312,7 +312,7 @@ def test_row_level_checks_share_one_query_and_a_row_count_needs_none(project, sq
 
 
 def test_a_gated_source_is_checked_in_place_before_its_reader_reads(project, sql_executions):
-    files = judged()
+    files = checked_files()
     files["sources/rows.yaml"] = source(
         "rows", "id INT, code STRING, qty INT, name STRING",
         quality={"assertions": [{"type": "not_null", "columns": ["id"]}, {"type": "row_count", "min": 1}]},
@@ -328,7 +328,9 @@ def test_a_gated_source_is_checked_in_place_before_its_reader_reads(project, sql
 
 
 def test_published_rows_can_be_checked_again_and_are_not_changed(project):
-    gate = project(judged({"type": "not_null", "columns": ["id"], "severity": "warn"}, {"type": "row_count", "min": 1}))
+    gate = project(
+        checked_files({"type": "not_null", "columns": ["id"], "severity": "warn"}, {"type": "row_count", "min": 1})
+    )
     assert place(failure(check_published, gate.runtime, "out"))[0] == "RVT-401"
     gate.run("out")
     before = gate.bytes_of("out")
@@ -352,7 +354,7 @@ def test_published_rows_can_be_checked_again_and_are_not_changed(project):
     ],
 )
 def test_a_query_that_fails_leaves_the_previous_table(project, text, word):
-    files = {**judged(), "joints/made.sql": "SELECT * FROM rows", "sinks/out.yaml": sink("out", "made")}
+    files = {**checked_files(), "joints/made.sql": "SELECT * FROM rows", "sinks/out.yaml": sink("out", "made")}
     broken = project(files)
     broken.run("out")
     before = broken.bytes_of("out")
@@ -364,7 +366,7 @@ def test_a_query_that_fails_leaves_the_previous_table(project, text, word):
 
 
 def test_a_missing_file_is_an_error_of_the_source_and_leaves_the_previous_table(project):
-    gone = project(judged())
+    gone = project(checked_files())
     gone.run("out")
     before = gone.bytes_of("out")
     (gone.root / "data/rows.csv").unlink()

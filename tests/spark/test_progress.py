@@ -8,14 +8,14 @@ from dataclasses import astuple
 from itertools import pairwise
 
 import pytest
-from support.slow import TICK, TWO_STAGES, ask_often, sleeping
+from support.slow import TICK, TWO_STAGES, poll_often, sleeping
 
 from rivet_dagster.engines.contract import Progress
 
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch):
-    ask_often(monkeypatch)
+    poll_often(monkeypatch)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_the_work_of_another_session_is_not_counted(engine, session, write):
 
 
 def test_a_quick_write_reports_no_progress(monkeypatch, write):
-    ask_often(monkeypatch, 3600.0)
+    poll_often(monkeypatch, 3600.0)
     assert write("SELECT 1 AS v") == []
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from support.scd2_cases import (
     CASES_CLOSING,
-    CASES_KEPT,
+    CASES_OPEN,
     CLOSING,
     COLUMNS,
-    KEPT,
+    OPEN,
     TYPES,
     Case,
     hour,
@@ -32,14 +32,14 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.write_strategy import WriteStrategy
 from rivet_dagster.sql.write_strategies import scd2
 
-CASES = [(KEPT, case) for case in CASES_KEPT] + [(CLOSING, case) for case in CASES_CLOSING]
+CASES = [(OPEN, case) for case in CASES_OPEN] + [(CLOSING, case) for case in CASES_CLOSING]
 
 
 @pytest.fixture(scope="module")
 def outcomes(engine: PySparkEngine) -> Iterator[dict[Scd2, list[Outcome]]]:
     """Run all cases of a strategy as keys of the same runs."""
     session = engine.session()
-    groups = ((KEPT, CASES_KEPT), (CLOSING, CASES_CLOSING))
+    groups = ((OPEN, CASES_OPEN), (CLOSING, CASES_CLOSING))
     yield {strategy: played(Runs(Spark(session), strategy, TYPES), cases) for strategy, cases in groups}
     session.close()
 
@@ -154,9 +154,9 @@ def test_a_batch_with_key_columns_only(session: PySparkSession) -> None:
 
 
 def test_rows_in_one_batch_give_the_same_history_as_in_separate_runs(session: PySparkSession) -> None:
-    known = Runs(Spark(session), KEPT, TYPES)
-    start = known.run([], [row for case in CASES_KEPT for row in case.batch(0)], started_at(0)).rows
-    batches = [sorted(case.batch(1), key=lambda row: row["at"]) for case in CASES_KEPT]
+    known = Runs(Spark(session), OPEN, TYPES)
+    start = known.run([], [row for case in CASES_OPEN for row in case.batch(0)], started_at(0)).rows
+    batches = [sorted(case.batch(1), key=lambda row: row["at"]) for case in CASES_OPEN]
     at_once = known.run(start, [row for batch in batches for row in batch], started_at(1))
     history, inserted = start, 0
     for position in range(max(map(len, batches))):
@@ -164,7 +164,7 @@ def test_rows_in_one_batch_give_the_same_history_as_in_separate_runs(session: Py
         history, inserted = outcome.rows, inserted + len(outcome.inserted)
 
     def in_order(rows: list[Row]) -> list[Row]:
-        return sorted(rows, key=KEPT.identity)
+        return sorted(rows, key=OPEN.identity)
 
     assert in_order(history) == in_order(at_once.rows)
     assert inserted == len(at_once.inserted)
@@ -178,7 +178,7 @@ def test_the_target_is_read_once_and_only_affected_rows_are_sorted(session: PySp
     ends = "TIMESTAMP '2025-01-01' AS valid_from, CAST(NULL AS TIMESTAMP) AS valid_to, true AS is_current"
     spark.sql(f"SELECT {version}, {ends} FROM range(10)").write.parquet(str(tmp_path / "history"))
     session.register("target", spark.read.parquet(str(tmp_path / "history")))
-    for strategy in (KEPT, CLOSING):
+    for strategy in (OPEN, CLOSING):
         frame = session.query(scd2.changes(strategy.history_columns, strategy.plan), {"run_started_at": hour(100)})
         plan = frame._jdf.queryExecution().executedPlan().toString()
         assert plan.count("FileScan parquet") == 1
@@ -188,9 +188,9 @@ def test_the_target_is_read_once_and_only_affected_rows_are_sorted(session: PySp
 
 
 def test_rows_without_a_time_are_counted(session: PySparkSession) -> None:
-    known = Runs(Spark(session), KEPT, TYPES)
+    known = Runs(Spark(session), OPEN, TYPES)
     rows = [dict(zip(COLUMNS, ("a", at, 1, "x"), strict=True)) for at in (None, hour(1))]
     known.engine.register("batch", rows, TYPES)
-    counted = scd2.unplaced(KEPT.plan.effective_at)
+    counted = scd2.unplaced(OPEN.plan.effective_at)
     assert session.rows(counted) == [{"rows": 1}]
     assert write_plan(WriteStrategy("scd2", options={"key_columns": ("id",)})).effective_at is None

@@ -23,14 +23,14 @@ def runtime(root: Path) -> Runtime:
     return Runtime(_PLAN, root)
 
 
-def keep_ids(root: Path, ids: Sequence[int], part: Part | None = None, identity: str | None = None) -> None:
+def store_ids(root: Path, ids: Sequence[int], part: Part | None = None, identity: str | None = None) -> None:
     """Store these ids, as a reader that can be read only once, as the asset or one of its partitions."""
     batch = pa.record_batch({"id": pa.array(ids, pa.int64())})
     value = pa.RecordBatchReader.from_batches(batch.schema, iter([batch]))
     store_external_asset(runtime(root), KEY, part, value, identity or str(uuid.uuid4()))
 
 
-def kept_ids(root: Path) -> list[int] | None:
+def stored_ids(root: Path) -> list[int] | None:
     """Return the ids that a reader gets, or None if nothing is stored."""
     try:
         return sorted(external_reference(runtime(root), KEY).to_arrow()["id"].to_pylist())

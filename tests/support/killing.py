@@ -16,7 +16,7 @@ from typing import Any
 
 from rivet_dagster.execution.phases import PhaseClock
 from rivet_dagster.model.external_assets import Part
-from support.external_assets import keep_ids
+from support.external_assets import store_ids
 from support.landing import read
 from support.standin import run
 
@@ -120,10 +120,10 @@ def read_killed_before_a_change(test: Connection, root: Path, table: str, identi
     read(root, table, identity)
 
 
-def keeping_killed_so(test: Connection, root: Path, ids: Sequence[int], part: Part | None, at: int) -> None:
+def store_killed_before_a_change(test: Connection, root: Path, ids: Sequence[int], part: Part | None, at: int) -> None:
     """Store a plain asset, and die just before change number ``at``."""
     _die_before_a_change(test, at)
-    keep_ids(root, ids, part)
+    store_ids(root, ids, part)
 
 
 def _die_before_a_change(test: Connection, at: int) -> None:

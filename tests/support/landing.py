@@ -28,14 +28,14 @@ from support.projects import sink, source
 from support.standin import write_as_spark_does
 
 READERS = ("first", "second")
-KEPT = 1000
+MAX_VERSIONS = 1000
 
 
 def plan(archive: bool = True, on_empty: str = "write") -> CompiledAssembly:
     """Return the plan of two tables with the rows of the zone ``lake/zone``; all their versions are retained."""
     profile = Profile(
         "default",
-        (CatalogSpec("lake", "filesystem", {"path": "lake", "versions": KEPT}),),
+        (CatalogSpec("lake", "filesystem", {"path": "lake", "versions": MAX_VERSIONS}),),
         (EngineSpec("spark", "pyspark", ("lake",)),),
         "spark",
         "lake",
@@ -135,7 +135,7 @@ def put(root: Path, name: str, *numbers: int) -> None:
 
 def catalog(root: Path) -> FilesystemCatalog:
     """Return the catalog of the tables."""
-    return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake", "versions": KEPT}), root)
+    return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake", "versions": MAX_VERSIONS}), root)
 
 
 def rows(root: Path, table: str = "first") -> list[int]:

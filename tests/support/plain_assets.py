@@ -12,7 +12,7 @@ from rivet_dagster import load_definitions
 from rivet_dagster.model.external_assets import external_table
 from support.folders import WORKSPACE, in_order, sink
 
-KEPT = "rivet_io_manager"
+IO_MANAGER = "rivet_io_manager"
 MEMORY = {"memory": dg.mem_io_manager}
 DAYS = dg.DailyPartitionsDefinition(start_date="2024-01-01", end_date="2024-01-05")
 READS = {
@@ -39,7 +39,7 @@ def only(*keys):
 def returning(value, key=("shop", "raw"), **options):
     """Return a plain asset with ``value``, or with the result of calling it."""
 
-    @dg.asset(key=list(key), io_manager_key=KEPT, **options)
+    @dg.asset(key=list(key), io_manager_key=IO_MANAGER, **options)
     def plain():
         return value() if callable(value) else value
 
@@ -61,7 +61,7 @@ def error_of(result):
     return event.step_failure_data.error_display_string
 
 
-def kept(project, key=("shop", "raw")):
+def stored_rows(project, key=("shop", "raw")):
     """Return the stored rows as a Parquet reader sees them."""
     return in_order(pq.read_table(project.root / WORKSPACE / external_table(key)).to_pylist())
 
@@ -70,7 +70,7 @@ def daily(partitions=DAYS, key=("shop", "raw"), rows=None, **options):
     """Return a plain asset with a row for each partition that counts its materializations."""
     made = {}
 
-    @dg.asset(key=list(key), io_manager_key=KEPT, partitions_def=partitions, **options)
+    @dg.asset(key=list(key), io_manager_key=IO_MANAGER, partitions_def=partitions, **options)
     def plain(context):
         keys = [str(one) for one in context.partition_keys]
         for one in keys:

@@ -78,7 +78,7 @@ def _listed(frame: Any) -> Any:
 READERS = (pyarrow_reader, pandas_reader, duckdb_reader, our_reader)
 
 
-def read_again_and_again(test: Connection, stop: Any, read: Callable[..., list[int]], root: Path, kept: int) -> None:
+def read_repeatedly(test: Connection, stop: Any, read: Callable[..., list[int]], root: Path, kept: int) -> None:
     """Read until stopped; send how often each version was read completely, other results, and missing files."""
     whole: Counter[int] = Counter()
     other: list[dict[int, int]] = []
@@ -97,9 +97,7 @@ def read_again_and_again(test: Connection, stop: Any, read: Callable[..., list[i
     test.send((whole, other, missed))
 
 
-def write_again_and_again(
-    test: Connection, writers: Any, everybody: Any, stop: Any, root: Path, numbers: list[int]
-) -> None:
+def write_repeatedly(test: Connection, writers: Any, everybody: Any, stop: Any, root: Path, numbers: list[int]) -> None:
     """Publish each number at the same moment as the other writers; send each result and the table afterwards.
 
     ``writers`` is a barrier for the writers, ``everybody`` one that includes the test, which may stop them before it.

@@ -25,7 +25,7 @@ class RecordingSession:
     """A session in which a frame is the name or the text from which it was made."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, Mapping[str, Any]]] = []
+        self.recorded_query: list[tuple[str, Mapping[str, Any]]] = []
         self.views: set[str] = set()
 
     def register(self, name: str, frame: Any) -> None:
@@ -38,7 +38,7 @@ class RecordingSession:
 
     def query(self, text: str, parameters: Mapping[str, Any]) -> str:
         """Record the query."""
-        self.asked.append((text, parameters))
+        self.recorded_query.append((text, parameters))
         return text
 
 
@@ -81,7 +81,7 @@ class RecordingRuntime:
         return False
 
 
-def asked(
+def recorded_query(
     monkeypatch: pytest.MonkeyPatch, plan: CompiledAssembly, group: FusedGroup, later: bool, joint: str | None = None
 ) -> tuple[str | None, Sequence[Mapping[str, Any]], set[str]]:
     """Return the text, parameters and views that the engine gets for the group or a joint, in a first or later run."""
@@ -93,5 +93,5 @@ def asked(
     session: Any = RecordingSession()
     rendered = render_for_run(runtime, group, joint or group.exit, STARTED, session)
     texts = frames(runtime, rendered, session, Handles())
-    assert texts == [text for text, _ in session.asked]
-    return union_by_name(texts) or None, [values for _, values in session.asked], session.views
+    assert texts == [text for text, _ in session.recorded_query]
+    return union_by_name(texts) or None, [values for _, values in session.recorded_query], session.views

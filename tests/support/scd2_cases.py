@@ -28,7 +28,7 @@ def started_at(run: int) -> datetime:
 
 COLUMNS = ("id", "at", "price", "note")
 TYPES = {"id": "STRING", "at": "TIMESTAMP", "price": "INT", "note": "STRING"}
-KEPT = Scd2(COLUMNS, ("id",), track_columns=("price",), effective_at="at")
+OPEN = Scd2(COLUMNS, ("id",), track_columns=("price",), effective_at="at")
 CLOSING = Scd2(COLUMNS, ("id",), track_columns=("price",), effective_at="at", close_missing=True)
 
 
@@ -83,7 +83,7 @@ def case(name: str, *steps: Any, changed: tuple[int, int]) -> Case:
 HISTORY = [(10, 1, "a"), (20, 2, "b"), (30, 3, "c")]
 """A batch that gives the versions [10, 20), [20, 30) and [30, ...)."""
 
-CASES_KEPT = [
+CASES_OPEN = [
     case("the first row of a key is its current version", [(10, 1, "a")], [(10, None, 1, "a", 10)], changed=(1, 0)),
     case("rows of several times are several versions", HISTORY,
          [(10, 20, 1, "a", 10), (20, 30, 2, "b", 20), (30, None, 3, "c", 30)], changed=(3, 0)),

@@ -23,7 +23,7 @@ FROM (
 """Eight tasks before the shuffle, then as many as there are shuffle partitions, unless Spark coalesces some."""
 
 
-def ask_often(monkeypatch: pytest.MonkeyPatch, seconds: float = TICK) -> None:
+def poll_often(monkeypatch: pytest.MonkeyPatch, seconds: float = TICK) -> None:
     """Poll progress several times a second, or every ``seconds``."""
     for module in ("waiting", "stages"):
         monkeypatch.setattr(f"rivet_dagster.engines.pyspark.{module}.TICK_SECONDS", seconds)

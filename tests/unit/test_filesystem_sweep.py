@@ -35,7 +35,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "warehouse/.rivet/orders"
 
 
-def silent_for(seconds: float, home: Path, staged: FilesystemTransaction) -> None:
+def age_heartbeat(seconds: float, home: Path, staged: FilesystemTransaction) -> None:
     """Age the last heartbeat by ``seconds``."""
     then = time.time() - seconds
     os.utime(home / f"{staged.version}.alive", (then, then))
@@ -43,7 +43,7 @@ def silent_for(seconds: float, home: Path, staged: FilesystemTransaction) -> Non
 
 def test_a_live_run_is_never_swept(warehouse, home):
     staged = fill(warehouse.begin("orders"), [1])
-    silent_for(50, home, staged)
+    age_heartbeat(50, home, staged)
     assert warehouse.sweep() == ()
     before = tree(home)
     other = warehouse.begin("orders")  # the next run of the table sweeps as well
@@ -57,7 +57,7 @@ def test_a_dead_run_is_swept_and_nothing_else(tmp_path, warehouse, home):
     published = publish(warehouse, [2])
     before = tree(home)
     staged = fill(warehouse.begin("orders"), [3])
-    silent_for(61, home, staged)
+    age_heartbeat(61, home, staged)
     assert warehouse.sweep() == (f"orders/{staged.version}",)
     assert tree(home) == before
     assert warehouse.sweep() == ()
@@ -67,7 +67,7 @@ def test_a_dead_run_is_swept_and_nothing_else(tmp_path, warehouse, home):
 
 def test_the_next_run_of_a_table_sweeps_it(warehouse, home):
     dead = fill(warehouse.begin("orders"), [1])
-    silent_for(61, home, dead)
+    age_heartbeat(61, home, dead)
     publish(warehouse, [2])
     assert not [name for name in tree(home) if name.startswith(dead.version)]
 
@@ -90,7 +90,7 @@ def test_a_folder_without_a_heartbeat_belongs_to_a_dead_run(warehouse, home):
 def test_a_run_without_a_recent_heartbeat_publishes_nothing(tmp_path, warehouse, home):
     publish(warehouse, [1])
     staged = fill(warehouse.begin("orders"), [2])
-    silent_for(61, home, staged)
+    age_heartbeat(61, home, staged)
     error = refused(staged.commit, "run")
     assert error.code == "RVT-406"
     assert re.search(r"gave no sign of life for 6\d s", str(error))  # one more second on a busy machine
@@ -102,7 +102,7 @@ def test_a_run_without_a_recent_heartbeat_publishes_nothing(tmp_path, warehouse,
 def test_a_run_that_was_swept_publishes_nothing(tmp_path, warehouse, home):
     publish(warehouse, [1])
     staged = fill(warehouse.begin("orders"), [2])
-    silent_for(61, home, staged)
+    age_heartbeat(61, home, staged)
     warehouse.sweep()
     assert refused(staged.beat).code == "RVT-406"
     Path(staged.target.paths[0]).mkdir()  # its engine goes on writing
@@ -123,7 +123,7 @@ def test_heartbeats_are_written_while_a_block_runs_and_not_after(warehouse, home
     file = home / f"{staged.version}.alive"
     monkeypatch.setattr(beating, "SECONDS", 0.05)
     with staged:
-        silent_for(30, home, staged)
+        age_heartbeat(30, home, staged)
         deadline = time.monotonic() + 60
         while time.time() - file.stat().st_mtime > 5:
             assert time.monotonic() < deadline
@@ -153,7 +153,7 @@ def test_sweep_on_the_command_line(tmp_path, capsys):
     lake = catalog(tmp_path, "lake")
     publish(lake, [1])
     staged = fill(lake.begin("orders"), [2])
-    silent_for(61, tmp_path / "lake/.rivet/orders", staged)
+    age_heartbeat(61, tmp_path / "lake/.rivet/orders", staged)
     assert main(["-p", str(project.root), "sweep"]) == 0
     assert capsys.readouterr().out == f"removed lake: orders/{staged.version}\n1 leftover of dead runs removed\n"
     assert main(["-p", str(project.root), "sweep"]) == 0
@@ -161,7 +161,7 @@ def test_sweep_on_the_command_line(tmp_path, capsys):
     assert ids(tmp_path / "lake/orders") == [1]
 
 
-def answers(staged: FilesystemTransaction) -> list[str]:
+def error_codes(staged: FilesystemTransaction) -> list[str]:
     """Return the error code of each method of a staged version."""
     rows = pa.table({"id": [1]}).to_reader()
     verbs = {
@@ -181,7 +181,7 @@ def answers(staged: FilesystemTransaction) -> list[str]:
 def test_every_method_of_a_swept_run_raises_the_same_error(warehouse, home, left):
     publish(warehouse, [1])
     staged = fill(warehouse.begin("orders"), [2])
-    silent_for(61, home, staged)
+    age_heartbeat(61, home, staged)
     assert warehouse.sweep() == (f"orders/{staged.version}",)
     if left in ("folder", "files"):
         Path(staged.target.paths[0]).mkdir()  # its engine goes on writing
@@ -189,7 +189,7 @@ def test_every_method_of_a_swept_run_raises_the_same_error(warehouse, home, left
         fill(staged, [2])
     if left == "no table at all":
         shutil.rmtree(home)
-    assert set(answers(staged)) == {"RVT-406"}
+    assert set(error_codes(staged)) == {"RVT-406"}
     staged.abort()
 
 
@@ -202,7 +202,7 @@ def test_other_errors_of_a_swept_run_are_reported_as_the_cause(warehouse, home):
 
     def wake() -> None:
         with warehouse.begin("orders") as staged:
-            silent_for(61, home, staged)
+            age_heartbeat(61, home, staged)
             warehouse.sweep()
             raise RivetError("RVT-503", "no such file")
 
@@ -213,7 +213,7 @@ def test_other_errors_of_a_swept_run_are_reported_as_the_cause(warehouse, home):
 def test_a_late_heartbeat_does_not_revive_a_swept_run(warehouse, home):
     staged = fill(warehouse.begin("orders"), [1])
     file = home / f"{staged.version}.alive"
-    silent_for(100, home, staged)
+    age_heartbeat(100, home, staged)
     with patch("os.utime", wraps=os.utime) as renewed:
         assert "gave no sign of life for 100 s" in str(refused(staged.beat))
     assert call(file) not in renewed.mock_calls
@@ -225,14 +225,14 @@ def test_a_heartbeat_and_a_sweep_exclude_each_other(warehouse, home):
     staged, table = fill(warehouse.begin("orders"), [1]), TableLayout(home.parents[1], "orders")
     thread = threading.Thread(target=staged.beat)
     with versions.locked(table):
-        silent_for(30, home, staged)
+        age_heartbeat(30, home, staged)
         thread.start()
         thread.join(0.2)
         assert thread.is_alive()
     thread.join(10)
     assert not thread.is_alive()
     with versions.locked(table):
-        silent_for(70, home, staged)
+        age_heartbeat(70, home, staged)
         heartbeat.beat(table, staged.version, since=time.time() - 30)  # it has waited that long for the lock
     assert warehouse.sweep() == ()
 

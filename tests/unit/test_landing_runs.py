@@ -232,7 +232,7 @@ class Zone(RuleBasedStateMachine):
         self.folder.cleanup()
 
     @rule(name=st.sampled_from(["a.csv", "b c.csv", "d/e.csv", "d/*.csv"]), rows=st.integers(0, 3))
-    def comes_or_changes(self, name: str, rows: int) -> None:
+    def add_or_change(self, name: str, rows: int) -> None:
         numbers = tuple(range(self.number, self.number + rows))
         self.number += max(rows, 1)
         put(self.root, name, *numbers)
@@ -241,13 +241,13 @@ class Zone(RuleBasedStateMachine):
 
     @precondition(lambda self: self.there)
     @rule(data=st.data())
-    def goes(self, data: st.DataObject) -> None:
+    def remove(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.there)))
         (self.root / "lake/zone" / name).unlink()
         del self.there[name]
 
     @rule(table=st.sampled_from(READERS), archives=st.booleans(), fails=st.sampled_from(["", "", "commit", "archive"]))
-    def reads(self, table: str, archives: bool, fails: str) -> None:
+    def read_table(self, table: str, archives: bool, fails: str) -> None:
         error = RivetError("RVT-404", "full")
         broken = {"commit": FilesystemTransaction, "archive": FilesystemLandingZone}.get(fails)
         assembly = plan(archives)
@@ -276,7 +276,7 @@ class Zone(RuleBasedStateMachine):
                     del self.there[name]
 
     @invariant()
-    def is_as_the_model_says(self) -> None:
+    def matches_the_model(self) -> None:
         def text(content: tuple[int, ...]) -> str:
             return " ".join(str(number) for number in content if number >= 0)
 

@@ -272,15 +272,15 @@ def test_a_rollback_restores_the_consumed_files_of_the_version(warehouse):
 
 
 def test_a_withheld_version_retains_its_consumed_files(tmp_path, warehouse):
-    kept = staged(warehouse)
-    kept.withhold(inputs=READ)
+    transaction = staged(warehouse)
+    transaction.withhold(inputs=READ)
     publish(warehouse, [2])
-    assert catalog(tmp_path).take_up("orders", kept.version).commit("by hand").landed == READ
+    assert catalog(tmp_path).take_up("orders", transaction.version).commit("by hand").landed == READ
     assert not [path for path in tree(tmp_path / "warehouse") if ".kept" in path]
 
 
 def test_a_withheld_version_of_an_older_release_has_no_consumed_files(tmp_path, warehouse):
-    kept = staged(warehouse)
-    kept.withhold(inputs=READ)
-    (tmp_path / f"warehouse/.rivet/orders/{kept.version}.kept").write_text("")
-    assert warehouse.take_up("orders", kept.version).commit("by hand").landed == {}
+    transaction = staged(warehouse)
+    transaction.withhold(inputs=READ)
+    (tmp_path / f"warehouse/.rivet/orders/{transaction.version}.kept").write_text("")
+    assert warehouse.take_up("orders", transaction.version).commit("by hand").landed == {}
