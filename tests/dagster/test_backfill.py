@@ -110,10 +110,18 @@ def queries(file: Path) -> int:
 
 def test_a_backfill_of_a_range_is_one_run_and_one_query(sales, environ, daemon, tmp_path):
     query = LAUNCH % json.dumps(DAYS)
-    told = tmp_path / "answer.json"
-    command = [*console_script("dagster-graphql"), "-f", str(sales.root / "defs.py"), "-t", query, "-o", str(told)]
+    answer_file = tmp_path / "answer.json"
+    command = [
+        *console_script("dagster-graphql"),
+        "-f",
+        str(sales.root / "defs.py"),
+        "-t",
+        query,
+        "-o",
+        str(answer_file),
+    ]
     subprocess.run(command, env=environ, capture_output=True, check=True, timeout=SECONDS)
-    answer = json.loads(told.read_text())["data"]["launchPartitionBackfill"]
+    answer = json.loads(answer_file.read_text())["data"]["launchPartitionBackfill"]
     assert answer["__typename"] == "LaunchBackfillSuccess", answer
 
     process = daemon()

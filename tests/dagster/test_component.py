@@ -299,9 +299,9 @@ def test_an_unknown_attribute_is_an_error_at_its_line(sandbox):
     sandbox.component(selct="group:marts")
     with pytest.raises(Exception) as caught:
         sandbox.load()
-    told = "\n".join(str(error) for error in causes(caught.value))
-    assert "defs.yaml:3" in told
-    assert "selct" in told
+    messages = "\n".join(str(error) for error in causes(caught.value))
+    assert "defs.yaml:3" in messages
+    assert "selct" in messages
 
 
 def test_a_subclass_overrides_specs_and_execution(sandbox):

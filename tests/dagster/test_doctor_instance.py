@@ -272,10 +272,10 @@ def test_errors_of_joints_are_reported_as_by_compile(folder, doctor, capsys):
     code, out = doctor(sales.root)
     assert code == 1
     assert main(["-p", str(sales.root), "compile"]) == 1
-    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("RVT-")]
-    assert len(told) >= 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("RVT-")]
+    assert len(errors) >= 2
     found = [line.removeprefix("fail  project             ") for line in out.splitlines() if line.startswith("fail")]
-    assert found == told
+    assert found == errors
     assert lines(out)["instance"] == WARN  # everything else is examined
 
 

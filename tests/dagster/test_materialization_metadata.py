@@ -353,8 +353,8 @@ def test_a_run_in_its_own_process_logs_nothing_from_spark(folder, tmp_path):
         (run,) = instance.get_runs()
         entries = instance.all_logs(run.run_id)
         made = [entry.asset_materialization for entry in entries if entry.asset_materialization is not None]
-    told = [entry.user_message for entry in entries if entry.dagster_event is None]
-    assert [text for text in told if not PROGRESS.match(text)] == []
+    messages = [entry.user_message for entry in entries if entry.dagster_event is None]
+    assert [text for text in messages if not PROGRESS.match(text)] == []
     assert not NOISE.search(" ".join(str(entry) for entry in entries))
     (report,) = [one for one in made if one.asset_key == dg.AssetKey("report")]
     assert re.fullmatch(r"http://\S+:\d+/SQL/execution/\?id=\d+", report.metadata["rivet/spark_ui"].value)

@@ -215,9 +215,9 @@ def test_a_function_that_yields_nothing_fails_its_step(folder, instance):
     job = defs.resolve_implicit_global_asset_job_def()
     result = job.execute_in_process(instance=instance, raise_on_error=False)
     (failure,) = result.get_step_failure_events()
-    told = failure.step_failure_data.user_failure_data.description
-    assert "RVT-121" in told
-    assert "'forgetful' gives nothing" in told
+    description = failure.step_failure_data.user_failure_data.description
+    assert "RVT-121" in description
+    assert "'forgetful' gives nothing" in description
 
 
 def steps(defs: dg.Definitions) -> dict[str, set[str]]:

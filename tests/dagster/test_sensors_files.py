@@ -223,9 +223,9 @@ def test_observations_have_the_same_data_version_as_the_observation_step(zone, i
         ticker.tick()
         seen = instance.fetch_observations(key, limit=9).records[0].asset_observation
         assert job.execute_in_process(instance=instance).success
-        told = instance.fetch_observations(key, limit=9).records[0].asset_observation
+        observed = instance.fetch_observations(key, limit=9).records[0].asset_observation
         assert seen.data_version is not None
-        assert seen.data_version == told.data_version
+        assert seen.data_version == observed.data_version
     files.remove("b.csv")
     ticker.tick()
     assert instance.fetch_observations(key, limit=9).records[0].asset_observation.data_version != seen.data_version

@@ -204,7 +204,7 @@ def test_a_re_execution_from_failure_runs_failed_and_skipped_steps(
     with dg.execute_job(job, remembering) as first:
         assert not first.success
     assert {event.step_key for event in first.get_step_failure_events()} == {"made"}
-    kept = folder.bytes_of("report")
+    report_before = folder.bytes_of("report")
 
     flag.unlink()
     folder.write({"data/rows.csv": "id,side,qty\n9,l,90\n"})
@@ -215,7 +215,7 @@ def test_a_re_execution_from_failure_runs_failed_and_skipped_steps(
         assert started(second) == ["made", "latest"]
         assert set(row_counts(second)) == {"made", "later", "latest"}
     assert sql_executions.since() == 2
-    assert folder.bytes_of("report") == kept
+    assert folder.bytes_of("report") == report_before
     # The rows that the first run stored, not the current ones of the file.
     assert folder.rows("latest") == in_order({"id": i, "qty": i * 10 + 1} for i in range(2, 6))
     published = folder.runtime.catalog("lake").current("latest")

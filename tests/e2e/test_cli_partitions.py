@@ -73,7 +73,7 @@ def test_a_range(project, cli):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ((), "totals, report: say which partition to make; the first is 2024-01-01, the last 2024-01-03"),
         (("--partition", "2024-01-04"), "there is no partition '2024-01-04'; the first is 2024-01-01, the last"),
@@ -83,10 +83,10 @@ def test_a_range(project, cli):
         (("names", "--partition", "2024-01-03"), "none of these joints has partitions"),
     ],
 )
-def test_partitions_that_cannot_be_run_are_an_error(folder, cli, arguments, told):
+def test_partitions_that_cannot_be_run_are_an_error(folder, cli, arguments, message):
     error = refused(cli, "-p", folder(SALES).root, *arguments)
     assert error["code"] == "RVT-114"
-    assert told in error["message"].replace("report, totals", "totals, report")
+    assert message in error["message"].replace("report, totals", "totals, report")
 
 
 @pytest.mark.parametrize(

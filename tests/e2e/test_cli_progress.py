@@ -74,7 +74,12 @@ def test_other_outputs_get_plain_lines(project, monkeypatch, capfd):
     out, err = capfd.readouterr()
     assert json.loads(out)["success"]
     lines = err.splitlines()
-    told = [line for line in lines if TASKS.fullmatch(line)]
-    assert 2 <= len(told) <= 6
+    progress_lines = [line for line in lines if TASKS.fullmatch(line)]
+    assert 2 <= len(progress_lines) <= 6
     assert "\r" not in err
-    assert lines.index("slow: running") < lines.index(told[0]) < lines.index(told[-1]) < lines.index("slow: done")
+    assert (
+        lines.index("slow: running")
+        < lines.index(progress_lines[0])
+        < lines.index(progress_lines[-1])
+        < lines.index("slow: done")
+    )

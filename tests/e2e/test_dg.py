@@ -92,16 +92,16 @@ def test_a_component_is_found_scaffolded_checked_and_launched(shop):
     assert loaded.returncode == 0, loaded.stderr
 
     refused = shop.call("dg", "check", "defs")
-    told = (refused.stdout + refused.stderr).splitlines()
+    lines = (refused.stdout + refused.stderr).splitlines()
     assert refused.returncode == 1
-    errors = [line for line in told if line.startswith(("rivet_dagster.errors.RivetError: RVT-", "RVT-"))]
+    errors = [line for line in lines if line.startswith(("rivet_dagster.errors.RivetError: RVT-", "RVT-"))]
     assert [line.removeprefix("rivet_dagster.errors.RivetError: ").split(": ")[0] for line in errors] == [
         "RVT-315 joints/bad.sql:1",
         "RVT-205 sinks/bad.yaml:1",
         "RVT-205 sinks/bad.yaml:1",
         "RVT-203 sinks/bad.yaml:2",
     ]
-    assert told.index(errors[0]) < 30
+    assert lines.index(errors[0]) < 30
 
     for name in ("joints/bad.sql", "sinks/bad.yaml"):
         (shop.sales.root / name).unlink()

@@ -87,12 +87,12 @@ def assert_next_run_cleans_up(root: Path) -> None:
     published = run(root, NEXT).published
     assert publishers(root) == {*identities, published.identity}
     assert ids(root) == NEXT
-    kept = {
+    expected_files = {
         name
         for version in (*before, published.version)
         for name in (version, f"{version}.files.json", f"{version}.json")
     }
-    assert set(os.listdir(root / "lake/.rivet" / TABLE)) - {"publishers.jsonl"} == {*kept, "lock"}
+    assert set(os.listdir(root / "lake/.rivet" / TABLE)) - {"publishers.jsonl"} == {*expected_files, "lock"}
     assert sorted(os.listdir(root / "lake/.rivet")) == [".gitignore", TABLE]
     assert sorted(os.listdir(root / "lake")) == [".rivet", TABLE]
     assert os.listdir(root) == ["lake"]

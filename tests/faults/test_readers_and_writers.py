@@ -21,14 +21,14 @@ from support.readers import (
 PUBLISHES, ROUNDS, MOST_ROUNDS = 20, 25, 1000
 
 
-@pytest.mark.parametrize("kept", [2, 100])
-def test_readers_see_one_whole_version_while_others_are_published(tmp_path: Path, kept: int):
-    lake = warehouse(tmp_path, kept)
+@pytest.mark.parametrize("retained", [2, 100])
+def test_readers_see_one_whole_version_while_others_are_published(tmp_path: Path, retained: int):
+    lake = warehouse(tmp_path, retained)
     staged(lake, 0).commit("run")
     stop = PROCESSES.Event()
     pipes = [PROCESSES.Pipe(duplex=False) for _ in READERS]
     processes = [
-        start(read_repeatedly, there, stop, read, tmp_path, kept)
+        start(read_repeatedly, there, stop, read, tmp_path, retained)
         for read, (_, there) in zip(READERS, pipes, strict=True)
     ]
     here = [connection for connection, there in pipes if not there.close()]
@@ -47,7 +47,7 @@ def test_readers_see_one_whole_version_while_others_are_published(tmp_path: Path
         assert ended(process) == 0
         assert other == [], read.__name__
         assert set(whole) <= set(range(number + 1))
-        assert missed == 0 or read is not our_reader or kept < number
+        assert missed == 0 or read is not our_reader or retained < number
 
 
 def last(connection: multiprocessing.connection.Connection) -> tuple:

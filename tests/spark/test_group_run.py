@@ -461,8 +461,8 @@ def test_a_handle_cannot_be_used_after_the_call(project, monkeypatch):
     monkeypatch.setattr(builtins, "kept_handles", [], raising=False)
     made = project(python("kept_handles.append(base); return base.to_arrow()"))
     made.run_all()
-    (kept,) = builtins.kept_handles
-    for use in (kept.to_arrow, kept.to_spark, lambda: kept.schema, lambda: kept.row_count):
+    (handle,) = builtins.kept_handles
+    for use in (handle.to_arrow, handle.to_spark, lambda: handle.schema, lambda: handle.row_count):
         error = failure(use)
         assert error.code == "RVT-401"
         assert error.diagnostics[0].joint == "base"

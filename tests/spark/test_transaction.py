@@ -84,13 +84,13 @@ def test_the_version_of_a_run_that_is_always_overtaken_is_withheld(folder):
         folder.run("out", identity="mine")
     (found,) = caught.value.diagnostics
     catalog = folder.runtime.catalog("lake")
-    (kept,) = [one for one in catalog.versions("out") if one.state == "withheld"]
+    (withheld,) = [one for one in catalog.versions("out") if one.state == "withheld"]
     assert (found.code, found.joint) == ("RVT-405", "out")
-    assert f"the last of 4 attempts is withheld as {kept.name}" in found.message
-    assert f"rivet-dagster versions publish out {kept.name}" in found.remediation
+    assert f"the last of 4 attempts is withheld as {withheld.name}" in found.message
+    assert f"rivet-dagster versions publish out {withheld.name}" in found.remediation
     assert catalog.current("out").identity == "other-0"
     assert catalog.sweep() == ()
-    assert catalog.take_up("out", kept.name).commit("by hand").statistics.rows == 3
+    assert catalog.take_up("out", withheld.name).commit("by hand").statistics.rows == 3
 
 
 def test_a_run_overtaken_by_its_own_retry_is_finished(folder):

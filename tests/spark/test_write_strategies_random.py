@@ -51,9 +51,9 @@ def histories(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[list[str], li
     strategy = draw(st.sampled_from(STRATEGIES))
     if strategy["mode"] != "replace":
         strategy = strategy | draw(st.sampled_from(CHANGES))
-    came = draw(st.lists(batches(), min_size=1, max_size=4))
-    again = draw(st.lists(st.sampled_from(came), max_size=2))
-    return strategy, came + again
+    incoming = draw(st.lists(batches(), min_size=1, max_size=4))
+    again = draw(st.lists(st.sampled_from(incoming), max_size=2))
+    return strategy, incoming + again
 
 
 def test_random_batches_give_the_rows_of_the_model(tmp_path_factory, application, request):
@@ -68,10 +68,10 @@ def test_random_batches_give_the_rows_of_the_model(tmp_path_factory, application
     )
     @given(histories())
     def compare(history):
-        strategy, came = history
+        strategy, incoming = history
         table = Table(ProjectFolder(tmp_path_factory.mktemp("random") / "project", {}), strategy, "")
         model = ModelTable(strategy)
-        for columns, rows in came:
+        for columns, rows in incoming:
             note(f"{strategy}: {columns} {rows}")
             ddl = ", ".join(f"{column} {TYPES[column]}" for column in columns)
             batch = [[row[column] for column in columns] for row in rows]

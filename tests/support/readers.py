@@ -22,9 +22,9 @@ from support.tables import catalog
 TABLE, ROWS = "orders", 1000
 
 
-def warehouse(root: Path, kept: int) -> FilesystemCatalog:
+def warehouse(root: Path, retained: int) -> FilesystemCatalog:
     """Return the catalog that all processes share."""
-    return catalog(root, versions=kept)
+    return catalog(root, versions=retained)
 
 
 def staged(warehouse: FilesystemCatalog, number: int) -> FilesystemTransaction:
@@ -34,17 +34,17 @@ def staged(warehouse: FilesystemCatalog, number: int) -> FilesystemTransaction:
     return version
 
 
-def pyarrow_reader(root: Path, kept: int) -> list[int]:
+def pyarrow_reader(root: Path, retained: int) -> list[int]:
     """Return a reader that opens the table's path."""
     return _listed(ds.dataset(root / "warehouse" / TABLE, format="parquet").to_table())["id"].to_pylist()
 
 
-def pandas_reader(root: Path, kept: int) -> list[int]:
+def pandas_reader(root: Path, retained: int) -> list[int]:
     """Return a reader that opens the table's path."""
     return _listed(pd.read_parquet(root / "warehouse" / TABLE))["id"].tolist()
 
 
-def duckdb_reader(root: Path, kept: int) -> list[int]:
+def duckdb_reader(root: Path, retained: int) -> list[int]:
     """Return a reader that opens the table's path."""
     try:
         return [n for (n,) in duckdb.sql(f"SELECT id FROM '{root}/warehouse/{TABLE}/*.parquet'").fetchall()]
@@ -54,17 +54,17 @@ def duckdb_reader(root: Path, kept: int) -> list[int]:
         raise
 
 
-def our_reader(root: Path, kept: int) -> list[int]:
+def our_reader(root: Path, retained: int) -> list[int]:
     """Return a reader by the catalog: the published version, then its files, which exist while it is retained."""
-    lake = warehouse(root, kept)
+    lake = warehouse(root, retained)
     published = lake.current(TABLE)
     assert published is not None
     try:
         return _listed(pq.read_table(lake.read(published).paths[0]))["id"].to_pylist()
     except (FileNotFoundError, RivetError) as error:
         now = lake.current(TABLE)
-        if now is None or int(now.version[:8]) - int(published.version[:8]) < kept:
-            raise AssertionError("a version that is kept has gone") from error
+        if now is None or int(now.version[:8]) - int(published.version[:8]) < retained:
+            raise AssertionError("a version that is retained has gone") from error
         raise FileNotFoundError from error
 
 
@@ -78,14 +78,14 @@ def _listed(frame: Any) -> Any:
 READERS = (pyarrow_reader, pandas_reader, duckdb_reader, our_reader)
 
 
-def read_repeatedly(test: Connection, stop: Any, read: Callable[..., list[int]], root: Path, kept: int) -> None:
+def read_repeatedly(test: Connection, stop: Any, read: Callable[..., list[int]], root: Path, retained: int) -> None:
     """Read until stopped; send how often each version was read completely, other results, and missing files."""
     whole: Counter[int] = Counter()
     other: list[dict[int, int]] = []
     missed = 0
     while not stop.is_set():
         try:
-            found = Counter(read(root, kept))
+            found = Counter(read(root, retained))
         except FileNotFoundError:
             missed += 1
             continue

@@ -37,51 +37,51 @@ SECRET = "s3cret"
 
 
 class Case(NamedTuple):
-    """``files`` that differ from the valid project (None: missing), and the output ``told``.
+    """``files`` that differ from the valid project (None: missing), and the output ``output``.
 
     In it ``...`` is any text, ROOT is the project's folder, and any whitespace matches any other.
     """
 
     files: Mapping[str, str | bytes | None]
-    told: str
+    output: str
     profile: str | None = None
 
 
-def sql(text: str, told: str) -> Case:
-    return Case({"joints/orders.sql": text}, told)
+def sql(text: str, output: str) -> Case:
+    return Case({"joints/orders.sql": text}, output)
 
 
-def yaml(more: str, told: str) -> Case:
+def yaml(more: str, output: str) -> Case:
     """Return the case of a joint in YAML whose lines begin at the third."""
-    return Case({"joints/orders.sql": None, "joints/orders.yaml": f"type: sql\nsql: SELECT * FROM raw\n{more}"}, told)
+    return Case({"joints/orders.sql": None, "joints/orders.yaml": f"type: sql\nsql: SELECT * FROM raw\n{more}"}, output)
 
 
-def source(more: str, told: str) -> Case:
+def source(more: str, output: str) -> Case:
     """Return the case of a source with additional lines from the fifth on."""
-    return Case({"sources/raw.yaml": SOURCE + more}, told)
+    return Case({"sources/raw.yaml": SOURCE + more}, output)
 
 
-def sink(more: str, told: str) -> Case:
+def sink(more: str, output: str) -> Case:
     """Return the case of a sink with additional lines from the fifth on."""
-    return Case({"sinks/report.yaml": SINK + more}, told)
+    return Case({"sinks/report.yaml": SINK + more}, output)
 
 
-def python(text: str, told: str) -> Case:
-    return Case({"joints/scores.py": text}, told)
+def python(text: str, output: str) -> Case:
+    return Case({"joints/scores.py": text}, output)
 
 
-def quality(text: str, told: str) -> Case:
-    return Case({"quality/orders.yaml": text}, told)
+def quality(text: str, output: str) -> Case:
+    return Case({"quality/orders.yaml": text}, output)
 
 
-def manifest(old: str, new: str, told: str) -> Case:
+def manifest(old: str, new: str, output: str) -> Case:
     assert old in MANIFEST
-    return Case({"rivet.yaml": MANIFEST.replace(old, new)}, told)
+    return Case({"rivet.yaml": MANIFEST.replace(old, new)}, output)
 
 
-def profiles(old: str, new: str, told: str) -> Case:
+def profiles(old: str, new: str, output: str) -> Case:
     assert old in PROFILES
-    return Case({"profiles.yaml": PROFILES.replace(old, new)}, told)
+    return Case({"profiles.yaml": PROFILES.replace(old, new)}, output)
 
 
 CONFIGURATION = {
@@ -987,9 +987,11 @@ def test_bad_input(
 ) -> None:
     root = write(case.files)
     found = diagnostics(root, case.profile)
-    told = "\n".join(map(str, found))
-    is_expected = OutputChecker().check_output(case.told.replace("ROOT", root), told, ELLIPSIS | NORMALIZE_WHITESPACE)
-    assert is_expected, told
+    output = "\n".join(map(str, found))
+    is_expected = OutputChecker().check_output(
+        case.output.replace("ROOT", root), output, ELLIPSIS | NORMALIZE_WHITESPACE
+    )
+    assert is_expected, output
 
     command = ["-p", root, *(["--profile", case.profile] if case.profile else []), "compile"]
     code, (out, err) = main([*command, "--format", "json"]), capsys.readouterr()
@@ -999,9 +1001,9 @@ def test_bad_input(
 
     code, (out, err) = main(command), capsys.readouterr()
     assert code == exit_code
-    assert err.replace("warning: ", "") == told + "\n"
+    assert err.replace("warning: ", "") == output + "\n"
     assert bool(out) is (exit_code == 0)
-    assert SECRET not in told + out + err
+    assert SECRET not in output + out + err
     assert not caplog.records
 
 

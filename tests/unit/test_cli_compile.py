@@ -165,8 +165,8 @@ def test_a_literal_secret_is_shown_nowhere_and_still_works(project, capsys, monk
         "spark.authenticate.secret": "${GATE}",
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     }
-    told = [(one["code"], one["file"], one["line"], one["message"].partition(":")[0]) for one in plan["warnings"]]
-    assert told == [
+    warnings = [(one["code"], one["file"], one["line"], one["message"].partition(":")[0]) for one in plan["warnings"]]
+    assert warnings == [
         ("RVT-125", "profiles.yaml", 5, "catalog 'far'"),
         ("RVT-125", "profiles.yaml", 11, "engine 'spark'"),
     ]

@@ -80,8 +80,8 @@ def test_values_of_every_type(folder, lake, capsys, type_):
     published = publish(lake, type_, values)
     line = f"out: at {type_}, in the target {greatest}, lookback 3d"
     assert call(folder, capsys, "list") == (0, f"{line}\n", "")
-    code, told, _ = call(folder, capsys, "set", "out", other)
-    assert (code, told.split(";")[0]) == (0, f"out: the next run reads on from at {other}")
+    code, out, _ = call(folder, capsys, "set", "out", other)
+    assert (code, out.split(";")[0]) == (0, f"out: the next run reads on from at {other}")
     assert lake.watermark_override(published) == Override(other)
     assert call(folder, capsys, "list", "out")[1] == f"{line}, set for the next run {other}\n"
     assert call(folder, capsys, "reset", "out")[1].startswith("out: the next run reads everything; once")
@@ -135,9 +135,9 @@ def test_the_watermark_is_the_greatest_value_of_all_files(lake):
 def test_a_value_of_another_type_is_not_stored(folder, lake, capsys, type_, value, words):
     published = publish(lake, type_, TYPES[type_][2])
     before = sorted(folder.versions("orders"))
-    code, out, told = call(folder, capsys, "set", "out", value)
-    assert (code, out, told.split()[0]) == (1, "", "RVT-409")
-    assert words in told
+    code, out, err = call(folder, capsys, "set", "out", value)
+    assert (code, out, err.split()[0]) == (1, "", "RVT-409")
+    assert words in err
     assert lake.watermark_override(published) is None
     assert sorted(folder.versions("orders")) == before
 
@@ -158,9 +158,9 @@ def test_a_value_of_another_type_is_not_stored(folder, lake, capsys, type_, valu
     ],
 )
 def test_wrong_commands_are_errors(folder, capsys, arguments, code, words):
-    found, out, told = call(folder, capsys, *arguments)
+    found, out, err = call(folder, capsys, *arguments)
     assert (found, out) == (code, "")
-    assert words in told
+    assert words in err
 
 
 def test_without_a_published_table_there_is_no_watermark(folder, capsys):
@@ -179,10 +179,10 @@ def test_an_impossible_watermark_column_is_listed_last(folder, lake, capsys):
     publish(lake, "boolean", [True], arrow=pa.bool_())
     publish(lake, "int", [1], "a")
     publish(lake, "int", [1], "z")
-    code, out, told = call(folder, capsys, "list")
+    code, out, err = call(folder, capsys, "list")
     assert (code, out) == (1, "z: at int, in the target 1\n")
-    assert "RVT-511 sinks/a.yaml:1: joint a: the target has no column 'att'; did you mean 'at'?" in told
-    assert "RVT-511 sinks/out.yaml:1: joint out: the column 'At' is of type boolean" in told
+    assert "RVT-511 sinks/a.yaml:1: joint a: the target has no column 'att'; did you mean 'at'?" in err
+    assert "RVT-511 sinks/out.yaml:1: joint out: the column 'At' is of type boolean" in err
 
 
 def test_an_override_ends_with_the_next_version(folder, lake, capsys):

@@ -310,19 +310,19 @@ except Exception as error:
 
 
 @pytest.mark.parametrize(
-    ("package", "options", "told"),
+    ("package", "options", "message"),
     [
         ("grpc", {"remote": "sc://127.0.0.1:PORT/;token=hunter2"}, "the client of Spark Connect cannot be imported: "),
         ("py4j", {}, "pyspark cannot be imported: "),
     ],
 )
-def test_a_missing_package_of_a_session_is_reported_before_anything_starts(no_proxy, package, options, told):
+def test_a_missing_package_of_a_session_is_reported_before_anything_starts(no_proxy, package, options, message):
     with socket.create_server(("127.0.0.1", 0)) as server:
         program = WITHOUT.format(package=package, options=options).replace("PORT", str(server.getsockname()[1]))
         answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     examined, session = answer.stdout.strip().split("\n", 1)
-    assert examined.startswith(f"fail RVT-123 {told}")
-    assert session.startswith(f"RVT-123 {told}")
+    assert examined.startswith(f"fail RVT-123 {message}")
+    assert session.startswith(f"RVT-123 {message}")
     assert package in examined
     assert ("rivet_dagster[connect]" in examined) == ("rivet_dagster[connect]" in session) == bool(options)
     assert "hunter2" not in answer.stdout + answer.stderr

@@ -135,16 +135,16 @@ def test_discarding_leaves_no_trace_and_may_be_repeated(tmp_path, warehouse):
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("kept", [1, 2, 3, "2"])
-def test_the_option_versions_limits_the_retained_versions(tmp_path, kept):
-    warehouse = catalog(tmp_path, versions=kept)
+@pytest.mark.parametrize("retained", [1, 2, 3, "2"])
+def test_the_option_versions_limits_the_retained_versions(tmp_path, retained):
+    warehouse = catalog(tmp_path, versions=retained)
     published = [publish(warehouse, [n]) for n in range(5)]
-    for version in published[-int(kept) :]:
+    for version in published[-int(retained) :]:
         assert Path(warehouse.read(version).paths[0]).is_dir()
-    for version in published[: -int(kept)]:
+    for version in published[: -int(retained)]:
         assert refused(warehouse.read, version).code == "RVT-401"
     names = {path.name for path in (tmp_path / "warehouse/.rivet/orders").iterdir()}
-    assert len(names - {"lock", "publishers.jsonl"}) == 3 * int(kept)  # folders, manifests and file statistics
+    assert len(names - {"lock", "publishers.jsonl"}) == 3 * int(retained)  # folders, manifests and file statistics
     assert published[-1].rows_before == 1
     assert warehouse.current("orders") == published[-1]
 

@@ -298,10 +298,10 @@ def test_an_unreadable_manifest_stops_only_its_own_table(tmp_path, capsys, damag
 
     assert [(f.status, f.code) for f in lake.examine(True)] == [("fail", "RVT-407"), ("warn", None)]
     assert main(["-p", str(project.root), "sweep"]) == 1
-    out, told = capsys.readouterr()
+    out, err = capsys.readouterr()
     assert out == "removed lake: other/00000009-0badcafe\n1 leftover of dead runs removed\n"
-    assert (told.count("RVT-407"), str(manifest) in told) == (1, True)
-    assert ("from_tomorrow" in told) == ("Update rivet_dagster" in told) == (damage == "newer")
+    assert (err.count("RVT-407"), str(manifest) in err) == (1, True)
+    assert ("from_tomorrow" in err) == ("Update rivet_dagster" in err) == (damage == "newer")
     for ask in (lake.versions, lake.begin):
         assert refused(ask, "orders").code == "RVT-407"
     assert tree(home / "orders") == before

@@ -89,11 +89,11 @@ def test_all_versions_are_listed_newest_first(warehouse):
     first = publish(warehouse, [1, 2], run="one")
     second = publish(warehouse, [3], run="two")
     building = fill(warehouse.begin("orders"), [4])
-    kept = withheld(warehouse, [5, 6, 7])
+    withheld_version = withheld(warehouse, [5, 6, 7])
     assert listed(warehouse) == [
         (second.version, "current", 1, "two"),
         (first.version, "older", 2, "one"),
-        (kept.version, "withheld", 3, ""),
+        (withheld_version.version, "withheld", 3, ""),
     ]
     building.abort()
 
@@ -110,12 +110,12 @@ def test_a_withheld_version_is_never_swept(warehouse, table):
 
 def test_a_withheld_version_is_published_on_top_of_the_current_one(warehouse, table):
     publish(warehouse, [1])
-    kept = withheld(warehouse, [2, 3])
+    withheld_version = withheld(warehouse, [2, 3])
     newer = publish(warehouse, [4])
-    staged = warehouse.take_up("orders", kept.version)
+    staged = warehouse.take_up("orders", withheld_version.version)
     assert Path(staged.base.relation.paths[0]).name == newer.version
     published = staged.commit("by hand")
-    assert (published.version, published.rows_before) == (kept.version, 1)
+    assert (published.version, published.rows_before) == (withheld_version.version, 1)
     assert ids(table) == [2, 3]
     assert not any(one.state == "withheld" for one in warehouse.versions("orders"))
     assert warehouse.sweep() == ()
@@ -142,19 +142,19 @@ def test_a_retry_finds_its_version_published_by_hand(warehouse):
 
 @pytest.mark.parametrize("text", ["", "{}", '{"zone": {"files": [{"path": "a.csv", "size": 1, "mtime_ns": 2}]}}'])
 def test_withheld_versions_of_an_earlier_release_are_read(warehouse, table, text):
-    kept = withheld(warehouse, [1])
-    (table.parent / f".rivet/orders/{kept.version}.kept").write_text(text)
-    staged = warehouse.take_up("orders", kept.version)
+    withheld_version = withheld(warehouse, [1])
+    (table.parent / f".rivet/orders/{withheld_version.version}.kept").write_text(text)
+    staged = warehouse.take_up("orders", withheld_version.version)
     published = staged.commit("by hand")
     assert sorted(published.landed) == (["zone"] if "zone" in text else [])
-    assert "made_by" not in (table.parent / f".rivet/orders/{kept.version}.json").read_text()
+    assert "made_by" not in (table.parent / f".rivet/orders/{withheld_version.version}.json").read_text()
 
 
 def test_a_withheld_version_is_dropped(warehouse, table):
     publish(warehouse, [1])
     before = tree(table.parent)
-    kept = withheld(warehouse, [2])
-    warehouse.take_up("orders", kept.version).abort()
+    withheld_version = withheld(warehouse, [2])
+    warehouse.take_up("orders", withheld_version.version).abort()
     assert tree(table.parent) == before
 
 
@@ -208,9 +208,9 @@ def test_unknown_versions_are_errors(warehouse, table):
 
 def test_a_withheld_version_is_claimed_by_one_command_only(warehouse, table):
     publish(warehouse, [1])
-    kept = withheld(warehouse, [2])
-    warehouse.take_up("orders", kept.version)
-    error = refused(warehouse.take_up, "orders", kept.version)
+    withheld_version = withheld(warehouse, [2])
+    warehouse.take_up("orders", withheld_version.version)
+    error = refused(warehouse.take_up, "orders", withheld_version.version)
     assert (error.code, "somebody else is publishing or dropping" in str(error)) == ("RVT-408", True)
     # Its process dies: the version is still withheld, and can be claimed again when the heartbeat has expired.
     (alive,) = table.parent.glob(".rivet/orders/*.alive")
@@ -218,8 +218,8 @@ def test_a_withheld_version_is_claimed_by_one_command_only(warehouse, table):
     assert warehouse.sweep() == ()
     assert not alive.exists()
     assert [one.state for one in warehouse.versions("orders")] == ["current", "withheld"]
-    published = warehouse.take_up("orders", kept.version).commit("by hand")
-    assert (published.version, ids(table)) == (kept.version, [2])
+    published = warehouse.take_up("orders", withheld_version.version).commit("by hand")
+    assert (published.version, ids(table)) == (withheld_version.version, [2])
 
 
 def test_a_version_is_withheld_under_the_lock_and_synced(warehouse, table, monkeypatch):
@@ -247,13 +247,13 @@ def is_locked(home: Path) -> bool:
 def test_a_published_version_with_a_leftover_mark_is_not_withheld(warehouse, table):
     """Its process was killed between publishing and removing the mark."""
     publish(warehouse, [1])
-    kept = withheld(warehouse, [2])
-    mark = table.parent / f".rivet/orders/{kept.version}.kept"
+    withheld_version = withheld(warehouse, [2])
+    mark = table.parent / f".rivet/orders/{withheld_version.version}.kept"
     text = mark.read_text()
-    warehouse.take_up("orders", kept.version).commit("by hand")
+    warehouse.take_up("orders", withheld_version.version).commit("by hand")
     mark.write_text(text)
     assert [one.state for one in warehouse.versions("orders")] == ["current", "older"]
-    assert refused(warehouse.take_up, "orders", kept.version).code == "RVT-408"
+    assert refused(warehouse.take_up, "orders", withheld_version.version).code == "RVT-408"
     assert warehouse.sweep() == ()
     assert not mark.exists()
     assert ids(table) == [2]

@@ -107,8 +107,8 @@ def test_an_unset_variable_is_a_warning_too(project):
     assert not compile_directory(project.root, introspect=True, environ=environ).raise_errors().warnings
     # The profile is expanded with the variable set; introspection then runs in a process without it.
     declared = load_project(project.root, environ=environ)
-    told = introspection(declared, project.root, {}, CompileCache())
-    assert {w.message for w in told.warnings} == {
+    introspected = introspection(declared, project.root, {}, CompileCache())
+    assert {w.message for w in introspected.warnings} == {
         "its columns are unknown: the environment variable DATA_HOME is not set"
     }
 
@@ -140,10 +140,10 @@ def test_all_catalogs_are_asked_concurrently_with_a_timeout(project, monkeypatch
         (project.root / f"sources/{name}.yaml").unlink()
     for name in ("a", "b"):
         project.write({f"sources/{name}.yaml": {"type": "source", "catalog": "raw", "table": "people.csv"}})
-    told = introspection(load_project(project.root), project.root, os.environ, CompileCache(), seconds=60)
+    introspected = introspection(load_project(project.root), project.root, os.environ, CompileCache(), seconds=60)
     endless.set()
-    assert told.tables.keys() == {"a", "b", "people"}
-    assert [(w.joint, w.message) for w in told.warnings] == [
+    assert introspected.tables.keys() == {"a", "b", "people"}
+    assert [(w.joint, w.message) for w in introspected.warnings] == [
         ("orders", "its columns are unknown: no answer within 60 seconds")
     ]
 
@@ -177,11 +177,11 @@ def recalled(root, **options) -> CompiledAssembly:
 
 
 def test_the_last_answer_is_used_without_a_catalog(project, monkeypatch):
-    told = compile_directory(project.root, introspect=True)
+    introspected = compile_directory(project.root, introspect=True)
     assert schemas(compile_directory(project.root))["orders"] == ("none", None)  # which does not drop the last answers
     monkeypatch.setattr(FilesystemCatalog, "__init__", lambda *_: pytest.fail("a catalog is contacted"))
     again = recalled(project.root)
-    assert schemas(again) == schemas(told)
+    assert schemas(again) == schemas(introspected)
     assert not again.warnings
     # The answer for another table does not apply.
     project.write({"sources/orders.yaml": {"type": "source", "catalog": "raw", "table": "others.parquet"}})

@@ -149,8 +149,8 @@ def test_causes_of_an_error_are_redacted_too():
     text = "".join(traceback.format_exception(shown))
     assert secret not in text
     assert text.count("in fail") == 2  # the traceback remains
-    for told in ("Odd: odd ***\nnote ***\n", "KeyError: '***'\n", "RVT-502 ***\n"):
-        assert told in text
+    for expected in ("Odd: odd ***\nnote ***\n", "KeyError: '***'\n", "RVT-502 ***\n"):
+        assert expected in text
 
 
 def test_an_error_without_secrets_is_unchanged():

@@ -65,9 +65,9 @@ def test_other_values_are_errors_at_their_lines(tmp_path):
 
 def test_samples_are_truncated():
     rows = [{"id": number, "note": "é" * 500, "none": None} for number in range(100)]
-    kept = bounded(rows)
-    assert kept[0] == {"id": "0", "note": "é" * 197 + "...", "none": "NULL"}
-    size = sum(len((name + text).encode()) for row in kept for name, text in row.items())
+    bounded_rows = bounded(rows)
+    assert bounded_rows[0] == {"id": "0", "note": "é" * 197 + "...", "none": "NULL"}
+    size = sum(len((name + text).encode()) for row in bounded_rows for name, text in row.items())
     assert BYTES - 500 < size <= BYTES
-    assert [row["id"] for row in kept] == [str(number) for number in range(len(kept))]
+    assert [row["id"] for row in bounded_rows] == [str(number) for number in range(len(bounded_rows))]
     assert bounded([{"n" * 20_000: 1}]) == [{}]

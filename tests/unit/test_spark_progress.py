@@ -51,38 +51,38 @@ class FakeJobs:
 
 
 def test_the_end_reports_everything_as_done():
-    told: list[Progress] = []
+    reported: list[Progress] = []
     jobs = FakeJobs()
-    with reporting(told.append, jobs.watch, "t") as tick:
+    with reporting(reported.append, jobs.watch, "t") as tick:
         tick()
         jobs.see([Stage(0, 3, 8)])
         tick()
         jobs.see([Stage(0, 5, 8), Stage(1, 1, 2)])
-    assert [astuple(progress)[:4] for progress in told] == [(0, 1, 3, 8), (2, 2, 10, 10)]
-    assert 0 <= told[0].seconds <= told[1].seconds
+    assert [astuple(progress)[:4] for progress in reported] == [(0, 1, 3, 8), (2, 2, 10, 10)]
+    assert 0 <= reported[0].seconds <= reported[1].seconds
 
 
 def test_a_write_without_reported_progress_reports_no_end():
-    told: list[Progress] = []
+    reported: list[Progress] = []
     jobs = FakeJobs()
-    with reporting(told.append, jobs.watch, "t"):
+    with reporting(reported.append, jobs.watch, "t"):
         jobs.see([Stage(0, 3, 8)])
-    assert told == []
+    assert reported == []
 
 
 def test_a_failed_write_is_not_reported_as_done():
-    told: list[Progress] = []
+    reported: list[Progress] = []
     jobs = FakeJobs()
 
     def work() -> None:
-        with reporting(told.append, jobs.watch, "t") as tick:
+        with reporting(reported.append, jobs.watch, "t") as tick:
             jobs.see([Stage(0, 3, 8)])
             tick()
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         work()
-    assert [progress.tasks_done for progress in told] == [3]
+    assert [progress.tasks_done for progress in reported] == [3]
 
 
 class FakeConnect:
@@ -118,13 +118,13 @@ JOIN = [
 
 
 def test_over_connect_only_stages_that_have_begun_are_counted():
-    told: list[Progress] = []
+    reported: list[Progress] = []
     spark = FakeConnect()
-    with reporting(told.append, ConnectAdapter(spark).watch, "t") as tick:
+    with reporting(reported.append, ConnectAdapter(spark).watch, "t") as tick:
         for stages in JOIN:
             spark.tell(*stages)
             tick()
-    assert [astuple(progress)[:4] for progress in told] == [
+    assert [astuple(progress)[:4] for progress in reported] == [
         (0, 1, 5, 8), (2, 3, 16, 18), (4, 5, 25, 26), (5, 5, 26, 26),
     ]  # fmt: skip
     assert spark.handlers == []

@@ -49,7 +49,7 @@ def test_a_name_that_is_impossible_for_a_file_is_no_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"Compression": "ZSTD", "maxRecordsPerFile": 10, "retries": 3, "format": "parquet"}, None),
         ({"parquet.bloom.filter.enabled#id": True, "parquet.compression.codec.zstd.level": 3}, None),
@@ -63,9 +63,9 @@ def test_a_name_that_is_impossible_for_a_file_is_no_table() -> None:
         ({"format": "csv"}, "always Parquet"),
     ],
 )
-def test_a_sinks_options_are_those_of_sparks_parquet_writer(options: dict[str, Any], told: str | None) -> None:
+def test_a_sinks_options_are_those_of_sparks_parquet_writer(options: dict[str, Any], message: str | None) -> None:
     errors = compile_joints(source("raw"), sink("out", "raw", options=options)).errors
-    assert [told in error.message for error in errors if told] == [True] * (told is not None), errors
+    assert [message in error.message for error in errors if message] == [True] * (message is not None), errors
 
 
 def test_a_store_without_an_atomic_switch_has_no_sink_and_no_workspace() -> None:

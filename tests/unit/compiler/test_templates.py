@@ -189,7 +189,7 @@ OUT = sink("out", "rows", write_strategy=MERGE)
 
 
 @pytest.mark.parametrize(
-    ("text", "sinks", "told"),
+    ("text", "sinks", "expected"),
     [
         ("SELECT 1\n{% for x in y %}", [OUT], ("RVT-212", 12, "cannot be read: Unexpected end")),
         ("SELECT 1\n{% for x in 'ab' %}{% endfor %}", [OUT], ("RVT-212", 12, "holds a loop")),
@@ -256,8 +256,8 @@ OUT = sink("out", "rows", write_strategy=MERGE)
         ("SELECT 1 {% if is_incremental() %}\n\nFORM x{% endif %}", [OUT], ("RVT-315", 13, "could not be read near")),
     ],
 )
-def test_errors_have_their_lines(text, sinks, told):
-    code, line, words = told
+def test_errors_have_their_lines(text, sinks, expected):
+    code, line, words = expected
     found = at_line(text, *sinks)
     assert [(c, n) for c, n, _ in found] == [(code, line)], found
     assert words in found[0][2]

@@ -34,7 +34,7 @@ def check(kind: str, **options: object) -> Check:
     return Check(kind=kind, name=kind, phase="assertion", options=options, file="q.yaml", line=7)
 
 
-def told(plan: CompiledAssembly) -> list[tuple[str, str | None, str | None, int | None]]:
+def error_locations(plan: CompiledAssembly) -> list[tuple[str, str | None, str | None, int | None]]:
     return [(d.code, d.joint, d.file, d.line) for d in (*plan.errors, *plan.warnings)]
 
 
@@ -43,8 +43,8 @@ def test_exceptions_of_the_parser_are_errors_of_the_joint_reported_with_all_othe
     wrong = sql("wrong", text, origin=at("joints/wrong.sql", sql=3))
     other = sql("other", "SELECT 1; SELECT 2", origin=at("joints/other.sql", sql=1))
     plan = compile_joints(ROWS, wrong, other)
-    assert ("RVT-207", "other", "joints/other.sql", 1) in told(plan)
-    assert ("RVT-315", "wrong", "joints/wrong.sql", 3) in told(plan)
+    assert ("RVT-207", "other", "joints/other.sql", 1) in error_locations(plan)
+    assert ("RVT-315", "wrong", "joints/wrong.sql", 3) in error_locations(plan)
     assert len(plan.errors) == 2
 
 
@@ -67,7 +67,7 @@ def test_sources_and_checks() -> None:
         checked("b", check("expression", sql="date_trunc() > 1")),
         checked("c", check("custom", sql="SELECT map('a', 1, 'b') FROM c")),
     )
-    assert set(told(plan)) == {
+    assert set(error_locations(plan)) == {
         ("RVT-207", "filtered", "filtered.yaml", 4),
         ("RVT-207", "mapped", "mapped.yaml", 5),
         ("RVT-209", "a", "q.yaml", 7),

@@ -72,9 +72,9 @@ def mutated(*seeds: str) -> st.SearchStrategy[str]:
         for _ in range(draw(st.integers(0, 6))):
             begin = draw(st.integers(0, len(text)))
             end = draw(st.integers(begin, min(len(text), begin + 12)))
-            kept = draw(st.sampled_from(["", text[begin:end], text[begin:end] * 2]))
+            replacement = draw(st.sampled_from(["", text[begin:end], text[begin:end] * 2]))
             piece = draw(st.sampled_from(PIECES) | st.text(max_size=4))
-            text = text[:begin] + kept + piece + text[end:]
+            text = text[:begin] + replacement + piece + text[end:]
         return text
 
     return draw_text()

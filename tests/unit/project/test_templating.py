@@ -43,10 +43,10 @@ def test_conditions_and_values(sql, first, later):
 
 def test_two_conditions():
     choice = "{{% if is_scd2() {} is_incremental() %}}yes{{% endif %}}"
-    for word, told in (("and", ["", "", "", "yes"]), ("or", ["", "yes", "yes", "yes"])):
+    for word, expected in (("and", ["", "", "", "yes"]), ("or", ["", "yes", "yes", "yes"])):
         template = read_template(choice.format(word))
         cases = [{"is_scd2": scd2, "is_incremental": later} for scd2 in (False, True) for later in (False, True)]
-        assert [template.render(lambda word, case=case: case[word.name], str) for case in cases] == told
+        assert [template.render(lambda word, case=case: case[word.name], str) for case in cases] == expected
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
@@ -108,8 +108,8 @@ def test_rendered_text_stays_on_its_lines(sql, newline):
     ],
 )
 def test_everything_else_of_jinja_is_rejected(sql, words, line):
-    told, where = wrong(sql)[0]
-    assert words in told
+    expected, where = wrong(sql)[0]
+    assert words in expected
     assert where == line
 
 
