@@ -136,7 +136,7 @@ def test_a_long_backfill_is_read_page_by_page(folder, instance, monkeypatch):
 
 @pytest.mark.parametrize("partitions", [None, DAILY])
 @pytest.mark.parametrize("seed", range(3))
-def test_any_history_requests_what_a_model_says(folder, instance, partitions, seed):
+def test_requests_for_any_history_match_the_model(folder, instance, partitions, seed):
     rng = random.Random(seed)
     ticker = Ticker(sensor_of(project_with(folder, partitions).root, "after"), instance)
     days = [f"2024-01-0{day}" for day in range(1, 4)] if partitions else [None]

@@ -135,7 +135,7 @@ def test_the_cursor_of_another_kind_of_sensor_is_ignored(zone):
 
 @pytest.mark.parametrize("remembered", [2000, 3])
 @pytest.mark.parametrize("seed", range(4))
-def test_any_history_of_files_and_ticks_requests_what_a_model_says(zone, monkeypatch, remembered, seed):
+def test_requests_for_any_history_of_files_and_ticks_match_the_model(zone, monkeypatch, remembered, seed):
     """The model has two sets of files: those of the saved cursor, and those requested since."""
     monkeypatch.setattr(files_sensor, "REMEMBERED", remembered)
     files, ticker = zone

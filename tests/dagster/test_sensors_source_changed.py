@@ -117,7 +117,7 @@ def test_a_sensor_made_in_python_equals_the_one_declared_in_yaml(watched, ticker
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_any_history_of_versions_and_ticks_requests_what_a_model_says(watched, ticker, seed):
+def test_requests_for_any_history_of_versions_and_ticks_match_the_model(watched, ticker, seed):
     rng = random.Random(seed)
     root = watched.root
     now: dict[str, int | None] = {}
