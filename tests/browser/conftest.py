@@ -1,4 +1,4 @@
-"""The example in `dagster dev`, with its daemon, and a browser that looks at it."""
+"""Fixtures: the example project in `dagster dev`, with its daemon, and a browser that opens it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ every_minute = build_schedule_from_rivet_selection(
 )
 defs = dg.Definitions.merge(load_definitions(HERE), dg.Definitions(schedules=[every_minute]))
 """
-"""The example's own schedules would let a test wait until the morning."""
+"""A schedule that ticks every minute: those of the example would make a test wait until the morning."""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-"""The names under which it is installed, or a browser that is built on it."""
+"""Program names of Chromium and of browsers built on it."""
 MISSING = "no Chromium on the PATH, and CHROMIUM names none (Debian: apt-get install chromium)"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip these tests where there is no Chromium, which one line of the summary tells; in CI they fail instead."""
+    """Skip these tests without Chromium, with one line in the summary; in CI they fail instead."""
     if chromium() is None and not os.environ.get("CI"):
         for item in items:
             if Path(__file__).parent in item.path.parents:
@@ -48,13 +48,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def chromium() -> str | None:
-    """The program that CHROMIUM names, else one on the PATH."""
+    """Return the program that CHROMIUM names, else one on PATH."""
     return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUM)), None)
 
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the example with its data."""
+    """Copy the example with its data."""
     place = copy_of_the_example(tmp_path_factory.mktemp("ui"))
     (place / "definitions.py").write_text(EVERY_MINUTE)
     return place
@@ -62,14 +62,14 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the UI is; webserver, code server, daemon and the runs that they start end with the tests."""
+    """Yield the address of the UI; webserver, code server, daemon and their runs end with the tests."""
     with served(("dagster", "dev"), example, tmp_path_factory.mktemp("home")) as address:
         yield address
 
 
 @contextmanager
 def served(command: Sequence[str], folder: Path, home: Path) -> Iterator[str]:
-    """The address at which a command of Dagster's serves the definitions.py of a folder."""
+    """Yield the address at which a Dagster command serves the definitions.py of a folder."""
     (home / "dagster.yaml").write_text(SETTINGS)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -91,9 +91,9 @@ def served(command: Sequence[str], folder: Path, home: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A headless Chromium, one that is installed: Playwright's own is a download of its own.
+    """Yield an installed Chromium, headless: Playwright's own would be a separate download.
 
-    It ends with its tests: while it runs, so does an event loop in this thread, in which no other can be run.
+    It ends with its tests: while it runs, its event loop in this thread prevents any other.
     """
     program = chromium()
     assert program is not None, MISSING
@@ -105,7 +105,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
-    """Open a page of the UI, on a window of some height; ``at`` is the address of another UI."""
+    """Return a function that opens a page of the UI in a window of some height; ``at`` is another UI's address."""
     contexts = []
 
     def visit(path: str, height: int = 1000, at: str | None = None) -> Page:
@@ -122,12 +122,12 @@ def visit(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
 
 @pytest.fixture
 def picture(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Page, str], None]:
-    """Take a picture of a page; ``--pictures docs/images`` keeps it there."""
+    """Return a function that takes a picture of a page; ``--pictures docs/images`` stores it there."""
     folder = Path(request.config.getoption("--pictures") or tmp_path)
 
     def picture(page: Page, name: str) -> None:
         page.wait_for_load_state("networkidle")
-        page.wait_for_timeout(2000)  # a graph is laid out by a worker after everything has loaded
+        page.wait_for_timeout(2000)  # a worker lays out the graph after everything has loaded
         page.screenshot(path=folder / f"{name}.png")
 
     return picture
@@ -144,7 +144,7 @@ def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path, seconds: flo
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
-    """By SIGTERM, which takes code servers and runs along; what does not end by itself is killed."""
+    """End the processes by SIGTERM, including code servers and runs; kill those that do not end."""
     below = _descendants(server.pid)
     server.send_signal(signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
@@ -156,12 +156,12 @@ def _end(server: subprocess.Popen[bytes]) -> None:
 
 
 def _descendants(pid: int) -> list[int]:
-    """Every process that this one has started, or one of those: Dagster puts its runs into sessions of their own."""
+    """Return all child processes, recursively: Dagster puts its runs into sessions of their own."""
     parents = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         with suppress(OSError):
             parents[int(status.parent.name)] = int(re.search(r"^PPid:\s+(\d+)", status.read_text(), re.M)[1])
     found = [pid]
-    for one in found:  # grows while it is walked
+    for one in found:  # grows during the iteration
         found += [child for child, parent in parents.items() if parent == one]
     return found[1:]

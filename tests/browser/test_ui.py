@@ -1,6 +1,6 @@
-"""What a user does first in `dagster dev`, done by a browser: materialize, look at checks and columns, automate.
+"""First steps in `dagster dev` with a browser: materialize, look at checks and columns, automate.
 
-They look at one instance, on which everything has been materialized once.
+All tests use one instance, on which everything has been materialized once.
 """
 
 import json
@@ -16,17 +16,17 @@ from support.example import copy_of_the_example
 from .conftest import served
 
 RUN, TICK = 600_000, 150_000
-"""Milliseconds that a run of the whole example, and a tick with the run that it asks for, may take."""
+"""Maximum milliseconds of a run of the whole example, and of a tick with the run that it requests."""
 
 
 @pytest.fixture(scope="module")
 def materialized(browser, address, example):
-    """The page of the run that `Materialize all` has started, when it has ended."""
+    """Return the page of the run of `Materialize all` after it has ended."""
     page = browser.new_context(viewport={"width": 1600, "height": 1000}, timezone_id="UTC").new_page()
     page.set_default_timeout(60_000)
     page.goto(f"{address}/asset-groups")
     page.get_by_role("button", name="Materialize all").click()
-    launched = page.locator('a[href^="/runs/"]')  # in a message that goes away by itself
+    launched = page.locator('a[href^="/runs/"]')  # in a message that disappears by itself
     page.goto(f"{address}{launched.get_attribute('href')}")
     ended = page.get_by_text("Success", exact=True).or_(page.get_by_text("Failure", exact=True))
     expect(ended).to_be_visible(timeout=RUN)
@@ -54,7 +54,7 @@ def test_checks_pass_and_one_warns(materialized, visit, picture):
     picture(page, "asset_check")
 
 
-def test_an_asset_shows_its_columns_and_where_each_comes_from(materialized, visit, picture):
+def test_an_asset_shows_its_columns_and_their_lineage(materialized, visit, picture):
     page = visit("/assets/route_map", height=1900)
     expect(page.get_by_text("Row count")).to_be_visible()
     expect(page.get_by_text("224", exact=True).first).to_be_visible()
@@ -72,14 +72,14 @@ def test_an_asset_shows_its_columns_and_where_each_comes_from(materialized, visi
 
 
 def test_a_schedule_and_a_sensor_that_are_switched_on_tick(materialized, visit, picture, address, example):
-    """Both at once, since each takes a minute to tick."""
+    """Both at once, since each needs a minute to tick."""
     before = (example / "warehouse" / "reference_gaps").resolve()
     schedule = visit("/locations/definitions.py/schedules/every_minute")
     sensor = visit("/locations/definitions.py/sensors/new_flights")
     with switched_on(schedule), switched_on(sensor):
         expect(schedule.get_by_text("1 run requested").first).to_be_visible(timeout=TICK)
         expect(sensor.get_by_text("0 runs requested").first).to_be_visible(timeout=TICK)
-    assert len(runs_of(address, "new_flights")) == 1  # the files were there already; the tick behind found no others
+    assert len(runs_of(address, "new_flights")) == 1  # the second tick finds no new files
     picture(schedule, "schedule")
     picture(sensor, "sensor")
     wait_until(lambda: (example / "warehouse" / "reference_gaps").resolve() != before)

@@ -12,7 +12,7 @@ from support.folders import Files, ProjectFolder
 
 @pytest.fixture(autouse=True)
 def definitions_load_as_in_a_fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job that Dagster has reconstructed is kept, and tells the process that definitions are loaded for a run."""
+    """Reset Dagster's cache of reconstructed jobs, which makes later loads look like loads for a run."""
     monkeypatch.setattr(DefinitionsLoadContext, "_instance", None)
     ReconstructableJob.get_repository_definition.cache_clear()
     ReconstructableJob.get_definition.cache_clear()
@@ -20,12 +20,12 @@ def definitions_load_as_in_a_fresh_process(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Callable[[Files], ProjectFolder]:
-    """Write a project that is loaded and never run."""
+    """Return a function that writes a project that is loaded and never run."""
     return lambda files: ProjectFolder(tmp_path / "project", files)
 
 
 @pytest.fixture
 def instance():
-    """An event log of the test's own."""
+    """Yield an instance with an event log of its own."""
     with dg.DagsterInstance.ephemeral() as instance:
         yield instance

@@ -1,4 +1,4 @@
-"""Selections in dbt's syntax select what Dagster then makes."""
+"""Selections in dbt's syntax."""
 
 import dagster as dg
 import pytest
@@ -18,12 +18,12 @@ def project(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def selected(project):
-    """The joints that a text selects among the project's definitions."""
+    """Return the joints that a text selects among the project's definitions."""
     graph = build_definitions(project).resolve_asset_graph()
     return lambda text: {key.path[-1] for key in build_rivet_asset_selection(project, text).resolve(graph)}
 
 
-# Sources are read, never made: Dagster counts them neither before a joint nor into a group.
+# Sources are read, never materialized: Dagster includes them neither in upstream nor in groups.
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -58,7 +58,7 @@ def selected(project):
         ("large*", {"large", "large_table"}),
     ],
 )
-def test_what_a_text_selects(selected, text, expected):
+def test_selection_texts(selected, text, expected):
     assert selected(text) == expected
 
 
@@ -80,7 +80,7 @@ def test_what_a_text_selects(selected, text, expected):
         ("  ", "the selection is empty"),
     ],
 )
-def test_what_no_joint_answers_to_is_an_error_with_the_nearest(project, text, message):
+def test_an_unknown_name_is_an_error_with_the_nearest_names(project, text, message):
     with pytest.raises(RivetError) as caught:
         build_rivet_asset_selection(project, text)
     assert caught.value.code == "RVT-122"
@@ -93,6 +93,6 @@ def test_a_selection_makes_a_job(project):
     assert {node.name for node in found.nodes} == {"shop__scored", "shop__large"}
 
 
-def test_a_part_knows_only_its_own_joints(project):
+def test_a_part_of_a_project_selects_only_its_own_joints(project):
     with pytest.raises(RivetError, match="there is no joint 'paid'; known: named"):
         build_rivet_asset_selection(project.part('key:"shop/named"'), "paid")

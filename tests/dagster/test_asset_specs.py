@@ -1,4 +1,4 @@
-"""Asset specs of a project for those who have something else run it."""
+"""Asset specs of a project whose joints run elsewhere."""
 
 import dagster as dg
 import pytest
@@ -16,14 +16,14 @@ def names(specs):
     return [spec.key.to_user_string() for spec in specs]
 
 
-def test_they_are_all_joints_each_after_what_it_reads(project):
+def test_specs_cover_all_joints_in_topological_order(project):
     found = names(build_rivet_asset_specs(project))
     assert sorted(found) == ["customers", "large", "large_table", "named", "orders", "paid", "scored"]
     order = ("orders", "paid", "scored", "named", "large", "large_table")
     assert sorted(order, key=found.index) == list(order)
 
 
-def test_they_say_what_the_definitions_say(project):
+def test_specs_equal_those_of_the_definitions(project):
     loaded = {spec.key: spec for spec in load_definitions(project.root).resolve_all_asset_specs()}
     for spec in build_rivet_asset_specs(project):
         twin = loaded[spec.key]
@@ -33,7 +33,7 @@ def test_they_say_what_the_definitions_say(project):
         assert spec.metadata.items() <= twin.metadata.items()
 
 
-def test_select_and_exclude_choose_among_them(project):
+def test_select_and_exclude_limit_the_specs(project):
     assert names(build_rivet_asset_specs(project, "group:marts")) == ["named", "large", "large_table"]
     assert names(build_rivet_asset_specs(project, "group:marts", 'key:"large"')) == ["named", "large_table"]
     assert names(build_rivet_asset_specs(project, exclude="group:marts or group:staging")) == ["customers", "orders"]
@@ -48,14 +48,14 @@ def test_select_and_exclude_choose_among_them(project):
         ("group:", None, "'group:' is no asset selection"),
     ],
 )
-def test_what_selects_nothing_is_an_error(project, select, exclude, message):
+def test_a_selection_that_matches_nothing_is_an_error(project, select, exclude, message):
     with pytest.raises(RivetError) as caught:
         build_rivet_asset_specs(project, select, exclude)
     assert caught.value.code == "RVT-115"
     assert message in str(caught.value)
 
 
-def test_definitions_of_them_need_nothing_else(project):
+def test_definitions_of_specs_need_nothing_else(project):
     definitions = dg.Definitions(assets=build_rivet_asset_specs(project, "group:marts"))
     dg.Definitions.validate_loadable(definitions)
     graph = definitions.resolve_asset_graph()
@@ -72,15 +72,15 @@ OWNERS = (
 )  # fmt: skip
 
 
-def test_owners_are_those_that_dagster_takes():
-    def taken(declare):
+def test_owners_are_those_that_dagster_accepts():
+    def is_accepted(declare):
         try:
             declare()
         except (RivetError, dg.DagsterError):
             return False
         return True
 
-    ours = {one: taken(lambda: Joint(name="a", type="sql", sql="SELECT 1", owners=[one])) for one in OWNERS}  # noqa: B023
-    theirs = {one: taken(lambda: dg.AssetSpec("a", owners=[one])) for one in OWNERS}  # noqa: B023
+    ours = {one: is_accepted(lambda: Joint(name="a", type="sql", sql="SELECT 1", owners=[one])) for one in OWNERS}  # noqa: B023
+    theirs = {one: is_accepted(lambda: dg.AssetSpec("a", owners=[one])) for one in OWNERS}  # noqa: B023
     assert ours == theirs
     assert set(theirs.values()) == {True, False}

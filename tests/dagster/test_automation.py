@@ -1,4 +1,4 @@
-"""Automation rules: what Dagster asks for when a source has a new version, a gate turns red, the clock ticks."""
+"""Automation rules: what Dagster requests when a source has a new version, a gate fails, a cron schedule ticks."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,7 +9,7 @@ from support.folders import MANIFEST, ProjectFolder, sink, source
 
 from rivet_dagster import DagsterRivetTranslator, RivetError, automation_condition, load_definitions
 
-pytestmark = pytest.mark.filterwarnings("ignore:Parameter `include_sources`")  # which the sensor that it acts for takes
+pytestmark = pytest.mark.filterwarnings("ignore:Parameter `include_sources`")  # the default of the sensor
 
 GATE = {"assertions": [{"type": "not_null", "columns": ["id"], "name": "gate"}]}
 GROUP = {
@@ -33,7 +33,7 @@ def ruled(*rules: dict[str, Any], freshness: list[Any] | None = None) -> dict[st
 
 
 class Ticks:
-    """The ticks of the sensor that evaluates conditions, each a minute after the one before."""
+    """Ticks of the sensor that evaluates conditions, one minute apart."""
 
     def __init__(self, folder: ProjectFolder, instance: dg.DagsterInstance, start: datetime = START) -> None:
         self.folder = folder
@@ -42,7 +42,7 @@ class Ticks:
         self.cursor: Any = None
 
     def __call__(self, minutes: float = 1) -> set[str]:
-        """The joints asked for, and the checks as JOINT:CHECK."""
+        """Return the requested joints, and the checks as JOINT:CHECK."""
         definitions = load_definitions(self.folder.root)
         graph = definitions.resolve_asset_graph()
         found = dg.evaluate_automation_conditions(
@@ -64,8 +64,8 @@ class Ticks:
         tags = {"dagster/data_version": version}
         self.instance.report_runless_asset_event(dg.AssetObservation(source, tags=tags))
 
-    def made(self, *joints: str) -> None:
-        """One run made them, of nothing, since it does not matter here what of."""
+    def report_materialized(self, *joints: str) -> None:
+        """Report materializations of the joints by one run."""
 
         @dg.multi_asset(specs=[dg.AssetSpec(joint) for joint in joints])
         def make():
@@ -73,8 +73,8 @@ class Ticks:
 
         assert dg.materialize([make], instance=self.instance).success
 
-    def judged(self, joint: str, passed: bool) -> None:
-        """A run of the check alone."""
+    def report_check(self, joint: str, passed: bool) -> None:
+        """Report the result of a checks-only run."""
 
         @dg.asset_check(asset=joint, name="gate", blocking=True)
         def gate() -> dg.AssetCheckResult:
@@ -85,10 +85,10 @@ class Ticks:
         definitions.resolve_job_def("judge").execute_in_process(instance=self.instance, raise_on_error=False)
 
 
-def test_a_new_version_of_a_source_asks_for_the_whole_group_and_an_old_one_for_nothing(folder, instance):
+def test_a_new_source_version_requests_the_whole_group_and_a_known_one_nothing(folder, instance):
     tick = Ticks(folder({**GROUP, **ruled({"target": 'key:"out"', "condition": "eager"})}), instance)
-    assert tick() == {"a", "b", "out"}  # they are missing, and nobody has to have observed a source
-    tick.made("a", "b", "out")
+    assert tick() == {"a", "b", "out"}  # they are missing, and sources need not have been observed
+    tick.report_materialized("a", "b", "out")
     assert tick() == set()
     tick.observed("orders", "1")
     assert tick() == {"a", "b", "out"}
@@ -101,7 +101,7 @@ def test_a_new_version_of_a_source_asks_for_the_whole_group_and_an_old_one_for_n
 
 def test_a_version_seen_right_after_a_request_or_while_it_runs_is_not_lost(folder, instance):
     tick = Ticks(folder({**GROUP, **ruled({"target": 'key:"out"', "condition": "eager"})}), instance)
-    tick.made("a", "b", "out")
+    tick.report_materialized("a", "b", "out")
     tick()
     tick.observed("orders", "1")
     assert tick() == {"a", "b", "out"}
@@ -110,38 +110,38 @@ def test_a_version_seen_right_after_a_request_or_while_it_runs_is_not_lost(folde
     assert tick() == set()
 
 
-def test_a_joint_waits_while_a_check_before_it_is_red_and_forgets_nothing(folder, instance):
+def test_a_joint_waits_while_an_upstream_check_fails_and_no_request_is_lost(folder, instance):
     tick = Ticks(folder({**TWO_GROUPS, **ruled({"target": 'key:"out"', "condition": "eager"})}), instance)
-    tick.made("mid", "b", "out")
-    tick.judged("mid", True)
+    tick.report_materialized("mid", "b", "out")
+    tick.report_check("mid", True)
     tick()
-    tick.made("mid")
-    tick.judged("mid", False)
+    tick.report_materialized("mid")
+    tick.report_check("mid", False)
     assert tick() == set()
     assert tick() == set()
-    tick.judged("mid", True)
+    tick.report_check("mid", True)
     assert tick() == {"b", "out"}
     assert tick() == set()
 
 
-def test_a_gated_source_is_judged_with_each_version_and_its_readers_wait_while_it_is_red(folder, instance):
+def test_a_gated_source_is_checked_with_each_version_and_its_readers_wait_while_it_fails(folder, instance):
     gated = {"sources/orders.yaml": source("orders.csv", "id INT", quality=GATE)}
     tick = Ticks(folder({**GROUP, **gated, **ruled({"target": 'key:"out"', "condition": "eager"})}), instance)
     assert tick() == {"orders:gate", "a", "b", "out"}
-    tick.made("a", "b", "out")
-    tick.judged("orders", True)
+    tick.report_materialized("a", "b", "out")
+    tick.report_check("orders", True)
     assert tick() == set()
     tick.observed("orders", "1")
     assert tick() == {"orders:gate", "a", "b", "out"}
-    tick.judged("orders", False)
+    tick.report_check("orders", False)
     assert tick() == set()
     tick.observed("countries", "1")
     assert tick() == set()
-    tick.judged("orders", True)
+    tick.report_check("orders", True)
     assert tick() == {"a", "b", "out"}
 
 
-def test_the_checks_of_a_gated_source_that_no_rule_reads_have_no_condition(folder):
+def test_checks_of_a_gated_source_without_a_reader_that_has_a_rule_have_no_condition(folder):
     gated = {"sources/orders.yaml": source("orders.csv", "id INT", quality=GATE)}
     other = {"joints/c.sql": "-- rivet:eager: true\nSELECT 1 AS id"}
     rule = ruled({"target": 'key:"c"', "condition": "eager"})
@@ -150,50 +150,50 @@ def test_the_checks_of_a_gated_source_that_no_rule_reads_have_no_condition(folde
     assert graph.get(check).automation_condition is None
 
 
-def test_on_cron_asks_at_each_tick_and_waits_for_what_is_made_before(folder, instance):
+def test_on_cron_requests_at_each_tick_and_waits_for_upstream_joints(folder, instance):
     rule = {"target": 'key:"out"', "condition": "on_cron", "cron_schedule": "0 1 * * *", "timezone": "Europe/Berlin"}
     files = folder({**TWO_GROUPS, **ruled(rule)})
     tick = Ticks(files, instance, datetime(2024, 3, 9, 23, 59, 30, tzinfo=UTC))
-    tick.made("mid", "b", "out")
-    tick.judged("mid", True)
+    tick.report_materialized("mid", "b", "out")
+    tick.report_check("mid", True)
     assert tick() == set()
-    assert tick() == set()  # it is 1 o'clock in Berlin, and `mid` is of yesterday
-    tick.made("mid")
-    tick.judged("mid", True)
+    assert tick() == set()  # it is 1 o'clock in Berlin, and `mid` was materialized yesterday
+    tick.report_materialized("mid")
+    tick.report_check("mid", True)
     assert tick() == {"b", "out"}
     assert tick(24 * 60) == set()
 
 
-def test_on_cron_waits_for_no_source_and_for_green_gates(folder, instance):
+def test_on_cron_waits_for_passed_gates_but_not_for_sources(folder, instance):
     rule = {"target": 'key:"out"', "condition": "on_cron", "cron_schedule": "@hourly"}
     gated = {"sources/orders.yaml": source("orders.csv", "id INT", quality=GATE)}
     tick = Ticks(folder({**GROUP, **gated, **ruled(rule)}), instance, START - timedelta(seconds=30))
-    tick.judged("orders", False)
+    tick.report_check("orders", False)
     assert tick() == set()
     assert tick() == set()
     assert tick() == set()
-    tick.judged("orders", True)
+    tick.report_check("orders", True)
     assert tick() == {"a", "b", "out"}
     assert tick() == set()
 
 
-def test_on_missing_asks_once_for_what_is_not_there(folder, instance):
+def test_on_missing_requests_missing_joints_once(folder, instance):
     tick = Ticks(folder({**TWO_GROUPS, **ruled({"target": 'key:"out"', "condition": "on_missing"})}), instance)
-    assert tick() == set()  # `mid` is not there either, and has no rule
-    tick.made("mid")
-    assert tick() == set()  # nobody has judged it
-    tick.judged("mid", True)
+    assert tick() == set()  # `mid` is missing as well, and has no rule
+    tick.report_materialized("mid")
+    assert tick() == set()  # the check has not run
+    tick.report_check("mid", True)
     assert tick() == {"b", "out"}
     assert tick() == set()
-    tick.made("mid", "b", "out")
-    tick.judged("mid", True)
+    tick.report_materialized("mid", "b", "out")
+    tick.report_check("mid", True)
     assert tick() == set()
 
 
-def test_on_code_change_asks_for_what_reads_the_changed_joint_too(folder, instance):
+def test_on_code_change_also_requests_readers_of_the_changed_joint(folder, instance):
     files = folder({**GROUP, **ruled({"target": "*", "condition": "on_code_change"})})
     tick = Ticks(files, instance)
-    tick.made("a", "b", "out")
+    tick.report_materialized("a", "b", "out")
     assert tick() == set()
     tick.observed("orders", "1")
     assert tick() == set()
@@ -204,20 +204,20 @@ def test_on_code_change_asks_for_what_reads_the_changed_joint_too(folder, instan
     assert tick() == set()
 
 
-def test_on_code_change_remembers_the_change_while_a_check_is_red(folder, instance):
+def test_on_code_change_remembers_the_change_while_a_check_fails(folder, instance):
     files = folder({**TWO_GROUPS, **ruled({"target": 'key:"out"', "condition": "on_code_change"})})
     tick = Ticks(files, instance)
-    tick.made("mid", "b", "out")
-    tick.judged("mid", False)
+    tick.report_materialized("mid", "b", "out")
+    tick.report_check("mid", False)
     assert tick() == set()
     files.write({"joints/b.sql": "SELECT id + 2 AS id FROM mid"})
     assert tick() == set()
     assert tick() == set()
-    tick.judged("mid", True)
+    tick.report_check("mid", True)
     assert tick() == {"b", "out"}
 
 
-def test_another_asset_that_is_read_is_waited_for_like_a_joint(folder, instance):
+def test_an_external_asset_is_waited_for_like_a_joint(folder, instance):
     files = {
         "sources/quoted.yaml": {"type": "source", "catalog": "dagster", "table": "prices"},
         "sinks/out.yaml": sink("out", "quoted"),
@@ -235,7 +235,7 @@ def test_another_asset_that_is_read_is_waited_for_like_a_joint(folder, instance)
     assert second.get_num_requested(dg.AssetKey("out")) == 1
 
 
-def test_of_time_partitions_the_latest_is_asked_for(folder, instance):
+def test_only_the_latest_time_partition_is_requested(folder, instance):
     days = "-- rivet:partitions: {type: daily, column: day, start: 2024-03-01}\n"
     files = {
         "sources/orders.yaml": source("orders.csv", "id INT, day DATE"),
@@ -251,7 +251,7 @@ def test_of_time_partitions_the_latest_is_asked_for(folder, instance):
 
 
 @pytest.mark.parametrize("rows", ["id\n1\n", 'id\n""\n'])
-def test_a_run_of_what_is_asked_for_judges_the_gate_first(project, instance, rows):
+def test_a_requested_run_evaluates_the_gate_first(project, instance, rows):
     files = {**GROUP, "sources/orders.yaml": source("orders.csv", "id INT", quality=GATE), "data/orders.csv": rows}
     shop = project({**files, "data/countries.csv": "id\n7\n", **ruled({"target": 'key:"out"', "condition": "eager"})})
     tick = Ticks(shop, instance)
@@ -260,9 +260,9 @@ def test_a_run_of_what_is_asked_for_judges_the_gate_first(project, instance, row
     job = dg.Definitions(jobs=[dg.define_asset_job("asked", asked)])
     definitions = dg.Definitions.merge(load_definitions(shop.root), job)
     result = definitions.resolve_job_def("asked").execute_in_process(instance=instance, raise_on_error=False)
-    (judged,) = result.get_asset_check_evaluations()
+    (evaluation,) = result.get_asset_check_evaluations()
     good = rows.startswith("id\n1")
-    assert (judged.passed, result.success, (shop.root / "lake/out").exists()) == (good, good, good)
+    assert (evaluation.passed, result.success, (shop.root / "lake/out").exists()) == (good, good, good)
     assert tick() == set()
     tick.observed("orders", "1")
     assert tick() == {"orders:gate", "a", "b", "out"}
@@ -276,7 +276,7 @@ def labels(found: dict[str, Any]) -> dict[str, str | None]:
     return {name: condition and condition.get_label() for name, condition in found.items()}
 
 
-def test_the_last_rule_of_a_joint_counts_and_one_before_it_in_its_group_keeps_its_own(folder):
+def test_the_last_rule_of_a_joint_wins_and_joints_before_it_have_their_own(folder):
     rules = ruled(
         {"target": "*", "condition": "on_missing"},
         {"target": 'key:"b"', "condition": "eager"},
@@ -295,14 +295,14 @@ def test_the_last_rule_of_a_joint_counts_and_one_before_it_in_its_group_keeps_it
     assert {name for name, condition in found.items() if condition is not None} == {"a", "b"}
 
 
-def test_a_condition_stays_in_its_group(folder):
+def test_a_condition_does_not_apply_to_other_groups(folder):
     found = conditions(load_definitions(folder({**TWO_GROUPS, **ruled(
         {"target": 'key:"out"', "condition": "eager"},
     )}).root))  # fmt: skip
     assert {name for name, condition in found.items() if condition is not None} == {"b", "out"}
 
 
-def test_a_translator_gives_the_same_conditions_and_has_the_last_word(folder):
+def test_a_translator_can_set_the_same_conditions_and_wins_over_rules(folder):
     class Mine(DagsterRivetTranslator):
         def get_asset_spec(self, joint, project):
             spec = super().get_asset_spec(joint, project)
@@ -330,7 +330,7 @@ def test_a_translator_gives_the_same_conditions_and_has_the_last_word(folder):
         ("on_cron", {"cron_schedule": "at noon"}),
     ],
 )
-def test_a_condition_that_is_none_is_refused(name, options):
+def test_an_unknown_condition_is_rejected(name, options):
     with pytest.raises(RivetError) as caught:
         automation_condition(name, **options)
     assert caught.value.code == "RVT-104"

@@ -1,4 +1,4 @@
-"""A backfill as the UI launches it and Dagster's daemon runs it: a range of partitions is one run and one query."""
+"""A backfill launched as in the UI and run by Dagster's daemon: a range of partitions is one run and one query."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ mutation {
 
 @pytest.fixture
 def sales(tmp_path) -> ProjectFolder:
-    """A project whose Spark writes down what it runs."""
+    """Write a project with Spark's event log."""
     (tmp_path / "log").mkdir()
     config = {
         "spark.ui.enabled": False,
@@ -61,7 +61,7 @@ def sales(tmp_path) -> ProjectFolder:
 
 @pytest.fixture
 def environ(tmp_path, monkeypatch) -> dict[str, str]:
-    """That of a real instance."""
+    """Return the environment of a real instance."""
     home = tmp_path / "home"
     home.mkdir()
     shutil.copy(EXAMPLE, home)
@@ -73,7 +73,7 @@ def environ(tmp_path, monkeypatch) -> dict[str, str]:
 
 @pytest.fixture
 def daemon(sales, environ, tmp_path):
-    """Starts Dagster's daemon; it ends with the test."""
+    """Start Dagster's daemon; it ends with the test."""
     started = []
 
     def start() -> subprocess.Popen[bytes]:
@@ -102,7 +102,7 @@ def wait_until(condition: Callable[[], object], process: subprocess.Popen[bytes]
 
 
 def queries(file: Path) -> int:
-    """How many SQL executions of a Spark application had jobs."""
+    """Return the number of a Spark application's SQL executions with jobs."""
     events = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
     jobs = [event["Properties"] for event in events if event["Event"] == "SparkListenerJobStart"]
     return len({properties.get("spark.sql.execution.id") for properties in jobs})
@@ -110,10 +110,18 @@ def queries(file: Path) -> int:
 
 def test_a_backfill_of_a_range_is_one_run_and_one_query(sales, environ, daemon, tmp_path):
     query = LAUNCH % json.dumps(DAYS)
-    told = tmp_path / "answer.json"
-    command = [*console_script("dagster-graphql"), "-f", str(sales.root / "defs.py"), "-t", query, "-o", str(told)]
+    answer_file = tmp_path / "answer.json"
+    command = [
+        *console_script("dagster-graphql"),
+        "-f",
+        str(sales.root / "defs.py"),
+        "-t",
+        query,
+        "-o",
+        str(answer_file),
+    ]
     subprocess.run(command, env=environ, capture_output=True, check=True, timeout=SECONDS)
-    answer = json.loads(told.read_text())["data"]["launchPartitionBackfill"]
+    answer = json.loads(answer_file.read_text())["data"]["launchPartitionBackfill"]
     assert answer["__typename"] == "LaunchBackfillSuccess", answer
 
     process = daemon()
@@ -130,4 +138,4 @@ def test_a_backfill_of_a_range_is_one_run_and_one_query(sales, environ, daemon, 
     assert sales.rows("report") == in_order({"day": day, "n": 3} for day in DAYS)
     wait_until(lambda: not list((tmp_path / "log").glob("*.inprogress")), process, tmp_path / "daemon.log")
     (application,) = (tmp_path / "log").iterdir()
-    assert queries(application) == 2  # the query, and how many rows of each partition it gave
+    assert queries(application) == 2  # the query, and its row count for each partition

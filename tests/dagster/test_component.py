@@ -1,4 +1,4 @@
-"""RivetProjectComponent in a defs folder: its attributes, its parts, its state."""
+"""RivetProjectComponent in a defs folder: attributes, parts of projects, state."""
 
 import textwrap
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ COMPONENT = "rivet_dagster.RivetProjectComponent"
 
 
 class Sandbox:
-    """A defs folder, with a project of ours beside it."""
+    """A defs folder, with a rivet project beside it."""
 
     def __init__(self, sandbox: DefsFolderSandbox, sales: ProjectFolder) -> None:
         self.sandbox = sandbox
@@ -34,13 +34,13 @@ class Sandbox:
         (folder / "defs.yaml").write_text(yaml.safe_dump(content))
 
     def load(self) -> dg.Definitions:
-        """The definitions of the whole folder."""
+        """Load the definitions of the whole folder."""
         with self.sandbox.build_all_defs() as definitions:
             return definitions
 
     @property
     def states(self) -> list[Path]:
-        """The files of state that lie there."""
+        """Return the existing state files."""
         return sorted(path for path in self.sandbox.project_root.rglob("*state*") if path.is_file())
 
 
@@ -54,7 +54,7 @@ def sandbox(tmp_path, monkeypatch) -> Iterator[Sandbox]:
 
 @pytest.fixture
 def compiled(monkeypatch) -> Callable[[], int]:
-    """How often a plan was made from files."""
+    """Count how often a plan is compiled from files."""
     calls = []
     original = component.compile_directory
     monkeypatch.setattr(
@@ -68,7 +68,7 @@ def keys(definitions: dg.Definitions) -> set[str]:
 
 
 def shown(definitions: dg.Definitions) -> dict[dg.AssetKey, dg.AssetSpec]:
-    """The specs, but for what Dagster adds about the component."""
+    """Return the specs, without what Dagster adds about the component."""
     specs = definitions.resolve_all_asset_specs()
     return {
         spec.key: spec.replace_attributes(
@@ -90,14 +90,14 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def rivet_error(load: Callable[[], object]) -> RivetError:
-    """The RivetError behind what Dagster raises."""
+    """Return the RivetError that caused Dagster's exception."""
     with pytest.raises(Exception) as caught:
         load()
     (found,) = [error for error in causes(caught.value) if isinstance(error, RivetError)]
     return found
 
 
-def test_catalogs_are_asked_where_the_component_says_so(sandbox):
+def test_introspect_makes_the_component_ask_the_catalogs(sandbox):
     sandbox.sales.write({
         "data/more.csv": "id,amount\n1,2\n",
         "sources/more.yaml": {"type": "source", "catalog": "raw", "table": "more.csv"},
@@ -112,7 +112,7 @@ def test_catalogs_are_asked_where_the_component_says_so(sandbox):
 # scaffolding
 
 
-def test_what_is_scaffolded_loads(sandbox):
+def test_a_scaffolded_component_loads(sandbox):
     path = sandbox.sandbox.scaffold_component(RivetProjectComponent, "sales", {"project_path": str(sandbox.sales.root)})
     assert yaml.safe_load((path / "defs.yaml").read_text())["attributes"]["project"].startswith(
         "{{ context.project_root }}/../"
@@ -120,7 +120,7 @@ def test_what_is_scaffolded_loads(sandbox):
     assert keys(sandbox.load()) == keys(load_definitions(sandbox.sales.root))
 
 
-def test_a_directory_without_a_project_is_not_scaffolded(sandbox, tmp_path):
+def test_scaffolding_needs_a_directory_with_a_project(sandbox, tmp_path):
     with pytest.raises(RivetError, match=r"RVT-101 there is no rivet.yaml in .*nowhere"):
         sandbox.sandbox.scaffold_component(RivetProjectComponent, "sales", {"project_path": str(tmp_path / "nowhere")})
     assert not list(sandbox.sandbox.defs_folder_path.rglob("defs.yaml"))
@@ -129,7 +129,7 @@ def test_a_directory_without_a_project_is_not_scaffolded(sandbox, tmp_path):
 # attributes
 
 
-def test_without_attributes_it_is_what_load_definitions_gives(sandbox):
+def test_without_attributes_the_component_equals_load_definitions(sandbox):
     sandbox.component()
     found, whole = sandbox.load(), load_definitions(sandbox.sales.root)
     assert shown(found) == shown(whole)
@@ -142,7 +142,7 @@ def test_without_attributes_it_is_what_load_definitions_gives(sandbox):
 @pytest.mark.parametrize(
     "written", ["{{ context.project_root }}/projects/sales", "../../../../projects/sales", "absolute"]
 )
-def test_the_directory_is_absolute_or_from_the_folder_of_the_file(sandbox, written):
+def test_the_directory_is_absolute_or_relative_to_the_file(sandbox, written):
     inside = ProjectFolder(sandbox.sandbox.project_root / "projects/sales", SHOP)
     sandbox.component(project=str(inside.root) if written == "absolute" else written)
     (orders,) = [spec for spec in sandbox.load().resolve_all_asset_specs() if spec.key == dg.AssetKey("orders")]
@@ -150,7 +150,7 @@ def test_the_directory_is_absolute_or_from_the_folder_of_the_file(sandbox, writt
     assert str((inside.root / "sources/orders.yaml").resolve()) in places
 
 
-def test_the_profile_is_the_one_that_is_named(sandbox, monkeypatch):
+def test_the_profile_attribute_selects_the_profile(sandbox, monkeypatch):
     profiles = yaml.safe_load((sandbox.sales.root / "profiles.yaml").read_text())
     other = {**profiles["default"], "engines": [{**profiles["default"]["engines"][0], "name": "cluster"}]}
     sandbox.sales.write({"profiles.yaml": {**profiles, "other": other}})
@@ -162,7 +162,7 @@ def test_the_profile_is_the_one_that_is_named(sandbox, monkeypatch):
     assert "rivet_engine_cluster" in (sandbox.load().resources or {})
 
 
-def test_select_and_exclude_say_what_is_an_asset(sandbox):
+def test_select_and_exclude_limit_the_assets(sandbox):
     sandbox.component(select="group:marts", exclude='key:"named"')
     found = sandbox.load()
     assert keys(found) == {"large", "large_table"}
@@ -170,7 +170,7 @@ def test_select_and_exclude_say_what_is_an_asset(sandbox):
     assert nodes == {"large", "large_table"}
 
 
-def test_two_components_may_hold_two_parts_of_one_project(sandbox, compiled):
+def test_two_components_may_load_two_parts_of_one_project(sandbox, compiled):
     left = 'group:staging or key:"orders" or key:"named"'
     sandbox.component("left", select=left, automation=False)
     sandbox.component("right", exclude=left)
@@ -222,7 +222,7 @@ BLOCK = {
         ),
     ],
 )
-def test_a_part_has_of_the_block_what_makes_something_of_it(sandbox, select, triggers, jobs):
+def test_a_part_includes_the_entries_of_the_block_that_concern_its_assets(sandbox, select, triggers, jobs):
     manifest = yaml.safe_load((sandbox.sales.root / "rivet.yaml").read_text())
     sandbox.sales.write({"rivet.yaml": {**manifest, "dagster": BLOCK}})
     sandbox.component(select=select)
@@ -233,7 +233,7 @@ def test_a_part_has_of_the_block_what_makes_something_of_it(sandbox, select, tri
         assert {node.name for node in found.resolve_job_def(name).nodes} == expected
 
 
-def test_a_wrong_block_is_wrong_in_every_part(sandbox):
+def test_an_error_in_the_block_is_raised_in_every_part(sandbox):
     manifest = yaml.safe_load((sandbox.sales.root / "rivet.yaml").read_text())
     schedules = {"typo": {"target": "group:mart", "cron_schedule": "0 1 * * *"}}
     sandbox.sales.write({"rivet.yaml": {**manifest, "dagster": {"schedules": schedules}}})
@@ -241,14 +241,14 @@ def test_a_wrong_block_is_wrong_in_every_part(sandbox):
     assert "'group:mart' selects nothing of this project" in str(rivet_error(sandbox.load))
 
 
-def test_parts_that_overlap_are_refused_by_dagster(sandbox):
+def test_overlapping_parts_are_rejected_by_dagster(sandbox):
     sandbox.component("left", select="group:marts", automation=False)
     sandbox.component("right", select='key:"large"')
     with pytest.raises(dg.DagsterInvalidDefinitionError, match="large"):
         dg.Definitions.validate_loadable(sandbox.load())
 
 
-def test_translation_changes_what_dagster_shows_of_a_joint(sandbox):
+def test_translation_changes_the_asset_of_a_joint(sandbox):
     sandbox.component(
         translation={
             "key": "shop/{{ joint.name }}",
@@ -269,7 +269,7 @@ def kinds(spec: dg.AssetSpec) -> dict[str, str]:
     return {f"dagster/kind/{kind}": "" for kind in spec.kinds}
 
 
-def test_op_settings_are_those_of_every_group(sandbox):
+def test_op_settings_apply_to_every_group(sandbox):
     settings = {"tags": {"team": "sales"}, "pool": "warehouse", "description": "By the shop"}
     sandbox.component(op={**settings, "backfill_policy": {"type": "multi_run", "max_partitions_per_run": 7}})
     daily = "{type: daily, column: day, start: 2024-01-01}"
@@ -282,12 +282,12 @@ def test_op_settings_are_those_of_every_group(sandbox):
     assert policies == {"days": dg.BackfillPolicy.multi_run(7)}
 
 
-def test_a_name_of_the_op_is_refused(sandbox):
+def test_a_name_for_the_op_is_rejected(sandbox):
     sandbox.component(op={"name": "sales"})
     assert str(rivet_error(sandbox.load)).startswith("RVT-103 `op` has no `name` ('sales')")
 
 
-def test_executor_and_automation_can_be_left_to_others(sandbox):
+def test_executor_and_automation_can_be_left_out(sandbox):
     sandbox.component(executor=False, automation=False)
     found = sandbox.load()
     assert found.executor is None
@@ -295,16 +295,16 @@ def test_executor_and_automation_can_be_left_to_others(sandbox):
     assert keys(found) == keys(load_definitions(sandbox.sales.root))
 
 
-def test_an_attribute_that_nobody_knows_is_an_error_at_its_line(sandbox):
+def test_an_unknown_attribute_is_an_error_at_its_line(sandbox):
     sandbox.component(selct="group:marts")
     with pytest.raises(Exception) as caught:
         sandbox.load()
-    told = "\n".join(str(error) for error in causes(caught.value))
-    assert "defs.yaml:3" in told
-    assert "selct" in told
+    messages = "\n".join(str(error) for error in causes(caught.value))
+    assert "defs.yaml:3" in messages
+    assert "selct" in messages
 
 
-def test_a_subclass_says_how_joints_look_and_what_steps_do(sandbox):
+def test_a_subclass_overrides_specs_and_execution(sandbox):
     code = """
         import dagster as dg
         from rivet_dagster import RivetProjectComponent
@@ -333,7 +333,7 @@ def test_a_subclass_says_how_joints_look_and_what_steps_do(sandbox):
 # a project that does not compile
 
 
-def test_all_errors_of_a_project_are_in_one(sandbox):
+def test_all_errors_of_a_project_are_in_one_exception(sandbox):
     sandbox.sales.write({"joints/bad.sql": "SELECT FROM FROM", "sinks/bad.yaml": {"type": "sink", "upstrem": "x"}})
     sandbox.component()
     error = rivet_error(sandbox.load)
@@ -342,7 +342,7 @@ def test_all_errors_of_a_project_are_in_one(sandbox):
     assert all(str(diagnostic) in str(error) for diagnostic in error.diagnostics)
 
 
-def test_a_directory_without_a_project_is_told(sandbox, tmp_path):
+def test_a_directory_without_a_project_is_reported(sandbox, tmp_path):
     sandbox.component(project=str(tmp_path / "nowhere"))
     assert "nowhere" in str(rivet_error(sandbox.load))
 
@@ -351,11 +351,11 @@ def test_a_directory_without_a_project_is_told(sandbox, tmp_path):
 
 
 def develop(monkeypatch) -> None:
-    """As ``dagster dev`` and ``dg`` load a code location."""
+    """Load like ``dagster dev`` and ``dg`` load a code location."""
     monkeypatch.setenv("DAGSTER_IS_DEV_CLI", "1")
 
 
-def test_the_plan_is_written_once_and_read_from_then_on(sandbox, monkeypatch, compiled):
+def test_the_plan_is_written_once_and_then_read(sandbox, monkeypatch, compiled):
     sandbox.component(translation={"tags": {"a": "b"}})
     develop(monkeypatch)
     written = sandbox.load()
@@ -369,7 +369,7 @@ def test_the_plan_is_written_once_and_read_from_then_on(sandbox, monkeypatch, co
     assert shown(read) == shown(written)
 
 
-def test_without_state_the_project_is_compiled_and_none_is_written(sandbox, compiled):
+def test_without_state_the_project_is_compiled_and_no_state_is_written(sandbox, compiled):
     sandbox.component()
     sandbox.load()
     assert (compiled(), sandbox.states) == (1, [])
@@ -400,7 +400,7 @@ def test_a_plan_of_another_profile_is_not_used(sandbox, monkeypatch, compiled):
     assert compiled() == 2
 
 
-def test_a_plan_with_a_secret_is_kept_without_it_and_compiled_for_each_process(sandbox, monkeypatch, compiled):
+def test_a_plan_with_a_secret_is_stored_redacted_and_compiled_by_each_process(sandbox, monkeypatch, compiled):
     profiles = yaml.safe_load((sandbox.sales.root / "profiles.yaml").read_text())
     profiles["default"]["engines"][0]["config"] = {"spark.hadoop.fs.s3a.secret.key": "hunter2"}
     sandbox.sales.write({"profiles.yaml": profiles})
@@ -415,7 +415,7 @@ def test_a_plan_with_a_secret_is_kept_without_it_and_compiled_for_each_process(s
     assert compiled() == before + 1
 
 
-def test_the_key_of_the_state_tells_the_project_and_the_profile(sandbox, tmp_path):
+def test_the_state_key_depends_on_the_project_and_the_profile(sandbox, tmp_path):
     assert RivetProjectComponent(project="shop").defs_state_config.key == "RivetProjectComponent[shop]"
     named = RivetProjectComponent(project=tmp_path / "shop", profile="production")
     assert named.defs_state_config.key == "RivetProjectComponent[shop:production]"

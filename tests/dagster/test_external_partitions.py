@@ -1,4 +1,4 @@
-"""Partitions of other Dagster assets: each is kept by itself, and read alone, some together or all."""
+"""Partitions of other Dagster assets: stored separately, and read alone, several together or all."""
 
 import dagster as dg
 import pandas as pd
@@ -24,7 +24,7 @@ def link(shop, key, partitions=DAYS):
     return (shop.root / WORKSPACE / external_table(["shop", "raw"], Part(key, definition_text(partitions)))).resolve()
 
 
-def test_each_partition_is_kept_by_itself_and_made_again_by_itself(project, instance):
+def test_each_partition_is_stored_and_replaced_separately(project, instance):
     shop, seen = project({}), []
     asset, reader = daily(), noting(pa.Table, seen)
     for day in ("2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"):
@@ -40,7 +40,7 @@ def test_each_partition_is_kept_by_itself_and_made_again_by_itself(project, inst
     assert rows_of(seen) == [("2024-01-03", 1)]
 
 
-def test_a_partition_mapping_chooses_several_and_a_missing_one_is_missed(project, instance):
+def test_a_partition_mapping_selects_several_partitions_and_a_missing_one_is_an_error(project, instance):
     shop, seen = project({}), []
     asset = daily()
     for day in ("2024-01-01", "2024-01-02"):
@@ -115,7 +115,7 @@ def test_dynamic_partitions(project, instance):
 
 
 @pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`:dagster.BetaWarning")
-def test_one_value_for_several_partitions_is_refused(project, instance):
+def test_one_value_for_several_partitions_is_rejected(project, instance):
     shop = project({})
     asset = daily(backfill_policy=dg.BackfillPolicy.single_run())
     tags = {"dagster/asset_partition_range_start": "2024-01-01", "dagster/asset_partition_range_end": "2024-01-03"}
@@ -140,7 +140,7 @@ def with_partitions(partitions):
     }
 
 
-def test_a_joint_reads_all_partitions_and_one_of_the_same_partitions_its_own(project, instance):
+def test_a_joint_reads_all_partitions_or_its_own_if_definitions_are_equal(project, instance):
     shop = project(JOINTS)
     asset = daily()
     for day in ("2024-01-01", "2024-01-02"):
@@ -163,14 +163,14 @@ def test_a_joint_reads_all_partitions_and_one_of_the_same_partitions_its_own(pro
         raise_on_error=False,
     )
     assert "the asset shop/raw has never been materialized for 2024-01-03" in error_of(result)
-    # A day that was made when the asset had other days is there all the same.
+    # A day that was stored under the earlier partitions definition still exists.
     longer = dg.DailyPartitionsDefinition(start_date="2024-01-01", end_date="2024-01-09")
     run(shop.root, instance, daily(longer), selection=only(["shop", "raw"]), partition="2024-01-03")
     shop.write(with_partitions({**BY_DAY, "end": "2024-01-09"}) | {"joints/made_by_day.sql": "SELECT 1"})
     (shop.root / "joints/made_by_day.sql").unlink()
     run(shop.root, instance, daily(longer), selection=ours, partition="2024-01-01")
     assert [row["day"] for row in shop.rows("report")] == ["2024-01-01", "2024-01-02"]
-    # Of days that begin elsewhere all rows come, of which the run covers only some.
+    # With another start of days all rows are read, of which the run covers only some.
     shop.write(with_partitions({**BY_DAY, "start": "2023-12-31"}) | {"joints/made_by_day.sql": "SELECT 1"})
     (shop.root / "joints/made_by_day.sql").unlink()
     result = run(
@@ -231,7 +231,7 @@ def test_an_asset_that_gains_loses_or_changes_its_partitions(project, instance):
     ]
 
 
-def test_columns_of_a_kept_asset_are_known_when_asked_for(project, instance):
+def test_introspection_returns_the_columns_of_an_external_asset(project, instance):
     shop = project(JOINTS)
     plan = compile_directory(shop.root, introspect=True)
     assert [(w.code, w.joint) for w in plan.warnings] == [("RVT-318", "raw")]
@@ -244,15 +244,15 @@ def test_columns_of_a_kept_asset_are_known_when_asked_for(project, instance):
     assert not plan.warnings
 
 
-def test_the_jobs_over_everything_make_no_asset_that_is_not_ours(project, instance):
+def test_the_jobs_over_everything_materialize_no_foreign_asset(project, instance):
     shop = project(JOINTS)
     definitions = dg.Definitions.merge(load_definitions(shop.root), dg.Definitions(assets=[daily()]))
     job = definitions.resolve_job_def("all")
     assert {key.to_user_string() for key in job.asset_layer.executable_asset_keys} == {"made_by_day", "report"}
 
 
-def test_values_can_be_looked_at_outside_of_any_run(project, instance):
-    """As in a notebook: `Definitions.load_asset_value`, of a joint's partition, too."""
+def test_values_can_be_loaded_outside_of_a_run(project, instance):
+    """As in a notebook: `Definitions.load_asset_value`, also of a partition of a joint."""
     regions = {"type": "static", "column": "region", "values": ["eu", "us"]}
     shop = project({
         "data/orders.csv": "region,n\neu,1\nus,2\n",

@@ -1,4 +1,4 @@
-"""Types of kept columns: what comes back is what went, for Spark and for everybody else."""
+"""Types of stored columns: a round trip gives the same values, for Spark and for other readers."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotations of inputs as classes.
 
@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from support.plain_assets import KEPT, noting, only, returning, run
+from support.plain_assets import IO_MANAGER, noting, only, returning, run
 
 UTC = datetime.UTC
 TYPES = {
@@ -36,7 +36,7 @@ TYPES = {
 }
 
 
-def test_every_type_comes_back_as_it_went_and_spark_reads_the_same(project, instance):
+def test_every_type_survives_a_round_trip_and_spark_reads_the_same_values(project, instance):
     went = pa.table(TYPES)
     shop, seen = project({}), []
     frames = [noting(kind, seen) for kind in (pa.Table, pl.DataFrame, pd.DataFrame)]
@@ -49,7 +49,7 @@ def test_every_type_comes_back_as_it_went_and_spark_reads_the_same(project, inst
     assert polars.equals(pl.from_arrow(went))
     pd.testing.assert_frame_equal(pandas, went.to_pandas())
 
-    @dg.asset(ins={"rows": dg.AssetIn(["shop", "raw"])}, io_manager_key=KEPT)
+    @dg.asset(ins={"rows": dg.AssetIn(["shop", "raw"])}, io_manager_key=IO_MANAGER)
     def by_spark(rows: DataFrame):
         assert dict(rows.dtypes) == {
             "tiny": "tinyint", "small": "smallint", "whole": "int", "large": "bigint", "single": "float",
@@ -66,7 +66,7 @@ def test_every_type_comes_back_as_it_went_and_spark_reads_the_same(project, inst
     assert written[0].to_pydict() == went.to_pydict()
 
 
-def test_types_that_spark_lacks_become_those_it_has(project, instance):
+def test_types_unknown_to_spark_are_converted(project, instance):
     at = datetime.datetime(2024, 1, 1, 12)
     went = pa.table({
         "fine": pa.array([at], pa.timestamp("ns")),
@@ -83,7 +83,7 @@ def test_types_that_spark_lacks_become_those_it_has(project, instance):
     ]  # fmt: skip
 
 
-def test_what_spark_alone_can_store_comes_back_too(project, instance):
+def test_types_that_only_spark_can_store_survive_a_round_trip(project, instance):
     went = pa.table({"span": [datetime.timedelta(days=-1, microseconds=5), None]})
     shop, seen = project({}), []
     run(shop.root, instance, returning(went), noting(pa.Table, seen))
@@ -93,7 +93,7 @@ def test_what_spark_alone_can_store_comes_back_too(project, instance):
     assert seen[1].dtypes == [("span", "interval day to second")]
 
 
-def test_pandas_keeps_its_own_integers_with_gaps(project, instance):
+def test_pandas_nullable_integers_survive_a_round_trip(project, instance):
     shop, seen = project({}), []
     frame = pd.DataFrame({"n": pd.array([1, None], "Int64"), "at": pd.to_datetime(["2024-01-01", None], utc=True)})
     run(shop.root, instance, returning(frame), noting(pd.DataFrame, seen))

@@ -26,7 +26,7 @@ def policies(definitions: dg.Definitions) -> dict[str, Any]:
     return {spec.key.to_user_string(): spec.freshness_policy for spec in definitions.resolve_all_asset_specs()}
 
 
-def test_a_rule_is_dagster_s_own_policy_on_its_joints_and_sources_alone(folder):
+def test_a_rule_sets_dagsters_own_policy_on_its_joints_and_sources_only(folder):
     rules = ruled(
         {"target": 'key:"out"', "time_window": DAY},
         {"target": 'key:"orders"', "cron": MORNING},
@@ -38,7 +38,7 @@ def test_a_rule_is_dagster_s_own_policy_on_its_joints_and_sources_alone(folder):
     }
 
 
-def test_the_last_rule_of_an_asset_counts_and_a_translator_s_policy_before_all(folder):
+def test_the_last_rule_of_an_asset_wins_and_a_translators_policy_wins_over_all(folder):
     class Mine(DagsterRivetTranslator):
         def get_asset_spec(self, joint, project):
             spec = super().get_asset_spec(joint, project)
@@ -62,7 +62,7 @@ def test_the_last_rule_of_an_asset_counts_and_a_translator_s_policy_before_all(f
         ({"target": "*", "cron": {**MORNING, "lower_bound_delta": "25h"}}, "RVT-104", "lower_bound_delta"),
     ],
 )
-def test_what_dagster_refuses_is_told_with_its_place(folder, rule, code, words):
+def test_errors_of_dagster_name_the_line_of_the_rule(folder, rule, code, words):
     root = folder({**SHOP, **ruled({"target": "*", "time_window": DAY}, rule)}).root
     with pytest.raises(RivetError) as caught:
         load_definitions(root)
@@ -74,7 +74,7 @@ def test_what_dagster_refuses_is_told_with_its_place(folder, rule, code, words):
     assert lines[found.line - 1].strip().lstrip("- ").startswith("target:" if code == "RVT-115" else "cron:")
 
 
-def test_specs_of_a_project_with_a_wrong_rule_are_not_given_out(folder):
+def test_specs_of_a_project_with_a_wrong_rule_raise_its_error(folder):
     from rivet_dagster import RivetProject
 
     project = RivetProject.load(folder({**SHOP, **ruled({"target": 'key:"nobody"', "time_window": DAY})}).root)

@@ -1,4 +1,4 @@
-"""What is loaded when: nothing heavy by the bare import, no Spark and no JVM by definitions."""
+"""Lazy imports: the package imports nothing heavy, definitions neither Spark nor a JVM."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ print(json.dumps([found, children]))
 
 
 def loaded_by(program: str, folder: Path) -> tuple[set[str], list[str]]:
-    """Which heavy packages a fresh process has loaded in the end, and its threads with child processes then."""
+    """Return the heavy packages that a fresh process has imported at its end, and its threads and child processes."""
     done = subprocess.run(
         [sys.executable, "-c", program + REPORT], cwd=folder, capture_output=True, text=True, timeout=300
     )
@@ -41,11 +41,11 @@ def folder(tmp_path: Path) -> Path:
     return ProjectFolder(tmp_path / "project", files).root
 
 
-def test_the_bare_import_loads_nothing_heavy(tmp_path):
+def test_importing_the_package_loads_no_heavy_library(tmp_path):
     assert loaded_by("import rivet_dagster\n", tmp_path) == (set(), [])
 
 
-def test_definitions_load_neither_spark_nor_a_jvm_nor_a_users_module(folder):
+def test_loading_definitions_imports_neither_spark_nor_a_jvm_nor_a_users_module(folder):
     found, children = loaded_by(
         "from rivet_dagster import load_definitions\n"
         "defs = load_definitions('.')\n"
@@ -59,7 +59,7 @@ def test_definitions_load_neither_spark_nor_a_jvm_nor_a_users_module(folder):
     assert children == []
 
 
-def test_a_search_for_components_loads_no_spark(folder):
+def test_listing_components_loads_no_spark(folder):
     found, children = loaded_by(
         "import rivet_dagster\n"
         "names = dir(rivet_dagster)\n"
@@ -88,7 +88,7 @@ def test_a_component_with_a_plan_needs_neither_spark_nor_the_files(folder):
     assert children == []
 
 
-def test_ticks_of_sensors_load_neither_spark_nor_a_jvm(folder):
+def test_sensor_ticks_load_neither_spark_nor_a_jvm(folder):
     target = "target: 'key:\"out\"'"
     (folder / "rivet.yaml").write_text(
         (folder / "rivet.yaml").read_text() + "dagster:\n  sensors:\n"

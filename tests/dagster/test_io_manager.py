@@ -1,4 +1,4 @@
-"""Joints in the hands of other Dagster assets, in the form that the annotation of their input asks for."""
+"""Joints loaded by other Dagster assets, as the annotated type of their input."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotations of inputs as classes.
 
@@ -36,7 +36,7 @@ def run(root, instance, *assets, selection=None, raise_on_error=True, resources=
 
 
 def reader(kind: Any, seen: list, joint: str = "big"):
-    """A plain asset that notes what it is given for a joint."""
+    """Return a plain asset that records the value that it gets for a joint."""
 
     @dg.asset(name="plain", ins={"rows": dg.AssetIn(joint)}, io_manager_key="memory")
     def plain(rows: kind):
@@ -67,7 +67,7 @@ MEMORY = {"memory": dg.mem_io_manager}
         (object, lambda ref: ref.to_arrow().to_pydict()),
     ],
 )
-def test_a_plain_asset_gets_a_joint_as_it_is_annotated(project, instance, kind, rows_of):
+def test_a_plain_asset_loads_a_joint_as_its_annotated_type(project, instance, kind, rows_of):
     seen = []
     sales = project(SALES)
     result = run(sales.root, instance, reader(kind, seen), resources=MEMORY)
@@ -78,7 +78,7 @@ def test_a_plain_asset_gets_a_joint_as_it_is_annotated(project, instance, kind, 
 
 
 @pytest.mark.parametrize("kind", [dict, pl.Series, list[int], pa.RecordBatch])
-def test_an_annotation_that_nobody_can_serve_is_refused(project, instance, kind):
+def test_an_unsupported_annotation_is_rejected(project, instance, kind):
     seen = []
     result = run(project(SALES).root, instance, reader(kind, seen), resources=MEMORY, raise_on_error=False)
     assert not result.success
@@ -100,12 +100,12 @@ def test_a_plain_asset_reads_a_stored_joint_of_an_earlier_run(project, instance)
     assert seen[0].to_pydict() == BIG
 
 
-def test_a_fused_joint_and_a_source_are_read_like_views_over_todays_data(project, instance):
+def test_fused_joints_and_sources_are_read_like_views_on_current_data(project, instance):
     sales = project(SALES)
     run(sales.root, instance)
     sales.write({"data/orders.csv": "id,customer,amount\n9,zoe,100\n8,cyd,1\n"})
     for joint, expected in (
-        ("inner_one", {"customer": ["ADA", "BOB"], "id": [1, 2]}),  # over what is stored before it
+        ("inner_one", {"customer": ["ADA", "BOB"], "id": [1, 2]}),  # on top of the stored upstream
         ("orders", {"id": [9], "customer": ["zoe"], "amount": [100]}),  # with its inline transforms
         ("report", {"customer": ["ADA", "BOB"], "id": [1, 2]}),
     ):
@@ -115,7 +115,7 @@ def test_a_fused_joint_and_a_source_are_read_like_views_over_todays_data(project
         assert seen[0].to_pydict() == expected
 
 
-def test_a_joint_that_was_never_materialized_is_missed_by_name(project, instance):
+def test_loading_a_joint_that_was_never_materialized_fails_with_its_name(project, instance):
     seen = []
     selection = dg.AssetSelection.assets("plain")
     asset = reader(pd.DataFrame, seen)
@@ -126,7 +126,7 @@ def test_a_joint_that_was_never_materialized_is_missed_by_name(project, instance
     assert "'big' has never been materialized" in text
 
 
-def test_the_io_manager_goes_by_the_name_that_the_project_gives_it(project, instance):
+def test_the_io_manager_has_the_key_that_the_project_gives_it(project, instance):
     seen = []
     sales = project(
         {**SALES, "rivet.yaml": MANIFEST | {"dagster": {"io_manager_key": "sales_io", "key_prefix": "shop"}}}
@@ -157,7 +157,7 @@ if __name__ == "__main__":
 """
 
 
-def test_another_process_reads_a_joint_and_keeps_an_asset_without_starting_spark(project, instance, tmp_path):
+def test_another_process_reads_a_joint_and_stores_an_asset_without_starting_spark(project, instance, tmp_path):
     sales = project(SALES)
     run(sales.root, instance)
     program = tmp_path / "program.py"
@@ -165,7 +165,7 @@ def test_another_process_reads_a_joint_and_keeps_an_asset_without_starting_spark
     done = subprocess.run([sys.executable, program, sales.root], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
-    # Here nobody makes that asset: it is another code location's.
+    # The asset belongs to another code location.
     seen = []
     sales.write({
         "sources/raw.yaml": {"type": "source", "catalog": "dagster", "table": "shop/raw"},

@@ -1,4 +1,4 @@
-"""Landing zones in Dagster: what a materialization tells of the files, and what a failed archive stops."""
+"""Landing zones in Dagster: metadata about files, and failed archiving."""
 
 import os
 
@@ -24,7 +24,7 @@ def folder(project, monkeypatch) -> ProjectFolder:
 
 @pytest.fixture
 def instance():
-    """One that remembers runs for those that come after them."""
+    """Yield an instance that stores runs, for later runs that refer to them."""
     with dg.instance_for_test() as instance:
         yield instance
 
@@ -42,7 +42,7 @@ def landed(result) -> dict:
     return event.materialization.metadata["rivet/landed"].value
 
 
-def test_a_materialization_names_the_files_it_was_made_of(folder, instance):
+def test_a_materialization_names_its_consumed_files(folder, instance):
     result = run(folder, instance)
     assert result.success
     assert landed(result) == {"incoming": {"files": 25, "names": [f"incoming/{n:02}.csv" for n in range(20)]}}
@@ -51,7 +51,7 @@ def test_a_materialization_names_the_files_it_was_made_of(folder, instance):
     assert landed(run(folder, instance)) == {"incoming": {"files": 0, "names": []}}
 
 
-def test_what_cannot_be_archived_fails_the_step_after_its_rows_are_published(folder, instance):
+def test_a_file_that_cannot_be_archived_fails_the_step_after_publishing(folder, instance):
     folder.write({"data/incoming/_archive": "in the way"})
     result = run(folder, instance)
     assert not result.success

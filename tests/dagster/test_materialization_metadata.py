@@ -1,4 +1,4 @@
-"""What the event log keeps of each materialization, compared with the files that readers see."""
+"""Metadata of materializations, compared with the files that readers see."""
 
 import json
 import os
@@ -56,14 +56,14 @@ def version(result, name: str) -> str:
 
 
 def published(folder, name: str) -> str:
-    """The version that readers of a table of the lake see."""
+    """Return the published version of a table of the lake."""
     return os.path.basename(os.readlink(folder.root / "lake" / name))
 
 
-# rows, bytes, places
+# rows, bytes, locations
 
 
-def test_an_exit_tells_of_its_table_and_an_inner_joint_nothing_that_is_not_so(project, instance):
+def test_an_exit_has_metadata_of_its_table_and_an_inner_joint_does_not(project, instance):
     sales = project(SALES)
     result = run(sales.root, instance, "big", "named", "report")
     report = metadata(result, "report")
@@ -78,7 +78,7 @@ def test_an_exit_tells_of_its_table_and_an_inner_joint_nothing_that_is_not_so(pr
 
 
 @pytest.mark.parametrize("mode", ["merge", "delete_insert"])
-def test_bytes_written_are_those_of_new_files_alone(project, instance, mode):
+def test_bytes_written_counts_only_new_files(project, instance, mode):
     strategy = {"mode": mode, "key_columns": ["id"]} if mode == "merge" else {"mode": mode, "partition_by": ["id"]}
     kept = sink("kept", "n", write_strategy=strategy)
     lake = project(
@@ -96,7 +96,7 @@ def test_bytes_written_are_those_of_new_files_alone(project, instance, mode):
     assert part["dagster/row_count"] == 102
 
 
-def test_a_partition_tells_its_own_rows_and_the_tables(project, instance):
+def test_a_partition_reports_its_own_rows_and_those_of_the_table(project, instance):
     parts = {"type": "static", "column": "k", "values": ["0", "1", "2"]}
     lake = project({
         "joints/n.sql": f"-- rivet:partitions: {parts}\n"
@@ -121,7 +121,7 @@ def test_a_partition_tells_its_own_rows_and_the_tables(project, instance):
 
 @pytest.fixture
 def lake(project):
-    """A table whose empty batches are skipped."""
+    """Write a project whose empty batches are skipped."""
     skipping = {"mode": "replace", "on_empty": "skip"}
     return project({
         "joints/n.sql": "-- rivet:eager: true\nSELECT id FROM range(3)",
@@ -133,7 +133,7 @@ def lake(project):
 EMPTY = {"joints/inner.sql": "SELECT id FROM n WHERE id < 0"}
 
 
-def test_the_data_version_is_that_which_readers_see(lake, instance):
+def test_the_data_version_is_the_version_that_readers_see(lake, instance):
     first = run(lake.root, instance)
     assert version(first, "kept") == published(lake, "kept")
     second = run(lake.root, instance)
@@ -142,7 +142,7 @@ def test_the_data_version_is_that_which_readers_see(lake, instance):
     assert version(first, "inner") not in (version(first, "n"), version(first, "kept"))
 
 
-def test_an_empty_batch_that_is_skipped_keeps_the_data_version(lake, instance):
+def test_a_skipped_empty_batch_reports_the_previous_data_version(lake, instance):
     empty = lake.write(EMPTY)
     nothing = run(empty.root, instance)
     assert "rivet/skipped" in metadata(nothing, "kept")
@@ -153,7 +153,7 @@ def test_an_empty_batch_that_is_skipped_keeps_the_data_version(lake, instance):
     assert version(skipped, "kept") == version(made, "kept") == published(lake, "kept")
 
 
-def test_a_partition_that_is_skipped_keeps_its_own_data_version(project, instance):
+def test_a_skipped_partition_reports_its_own_previous_data_version(project, instance):
     parts = {"type": "static", "column": "k", "values": ["a", "b"]}
     query = f"-- rivet:partitions: {parts}\nSELECT explode(:partition_keys) AS k"
     strategy = {"mode": "append", "on_empty": "skip"}
@@ -169,7 +169,7 @@ def test_a_partition_that_is_skipped_keeps_its_own_data_version(project, instanc
 
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
-def test_consumers_hear_of_what_is_new_and_not_of_what_was_skipped(lake, instance):
+def test_consumers_become_stale_after_a_new_version_but_not_after_a_skipped_batch(lake, instance):
     changed = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.data_version_changed())
 
     @dg.asset(deps=["kept"], automation_condition=changed)
@@ -204,7 +204,7 @@ def test_consumers_hear_of_what_is_new_and_not_of_what_was_skipped(lake, instanc
 # the plan
 
 
-def test_the_plan_says_what_the_query_reads(project, instance):
+def test_the_spark_plan_contains_what_the_query_reads(project, instance):
     sales = project(SALES)
     result = run(sales.root, instance)
     text = events(result)["report"].metadata["rivet/spark_plan"].md_str
@@ -212,10 +212,10 @@ def test_the_plan_says_what_the_query_reads(project, instance):
     assert text.endswith("\n```")
     assert set(re.findall(r"data/(\w+)\.csv", text)) == {"orders", "names"}
     assert "LocalTableScan" in events(result)["made"].metadata["rivet/spark_plan"].md_str
-    assert "rivet/spark_ui" not in events(result)["report"].metadata  # this Spark has none
+    assert "rivet/spark_ui" not in events(result)["report"].metadata  # this Spark has no UI
 
 
-def test_a_long_plan_is_cut_and_says_so(project, instance):
+def test_a_long_plan_is_truncated_with_a_note(project, instance):
     lake = project({"joints/n.sql": f"SELECT '{'x' * PLAN_LIMIT}' AS id", "sinks/kept.yaml": sink("kept", "n")})
     text = events(run(lake.root, instance))["kept"].metadata["rivet/spark_plan"].md_str
     end = re.search(r"\n\.\.\. (\d+) more characters\n```$", text)
@@ -224,7 +224,7 @@ def test_a_long_plan_is_cut_and_says_so(project, instance):
     assert len(text) - len(end[0]) == PLAN_LIMIT + len("```\n")
 
 
-def test_a_plan_takes_no_job_and_shows_no_password(project, instance, sql_executions):
+def test_a_plan_starts_no_job_and_shows_no_password(project, instance, sql_executions):
     lake = project({"joints/n.sql": "SELECT 's3a://key:hidden@bucket/x' AS id", "sinks/kept.yaml": sink("kept", "n")})
     run(lake.root, instance)
     sql_executions.since()
@@ -234,7 +234,7 @@ def test_a_plan_takes_no_job_and_shows_no_password(project, instance, sql_execut
     assert "hidden" not in text
 
 
-def test_a_plan_that_cannot_be_had_fails_nothing(project, instance):
+def test_an_unavailable_plan_does_not_fail_the_step(project, instance):
     def away(session, frame):
         def plan():
             raise RivetError("RVT-510", "Connection refused")
@@ -260,7 +260,7 @@ FROM (SELECT CAST(id AS INT) AS n FROM range(0, 4, 1, 2))
 """
 
 
-def test_column_statistics_are_those_of_the_rows(project, instance):
+def test_column_statistics_match_the_rows(project, instance):
     lake = project({"joints/n.sql": TYPES, "sinks/kept.yaml": sink("kept", "n")})
     table = events(run(lake.root, instance))["kept"].metadata["rivet/column_statistics"]
     found = {record.data["column"]: record.data for record in table.records}
@@ -281,7 +281,7 @@ def test_column_statistics_are_those_of_the_rows(project, instance):
     json.dumps(list(found.values()), allow_nan=False)
 
 
-def test_statistics_are_told_without_another_look_at_the_files(project, instance):
+def test_statistics_are_reported_without_reading_the_files_again(project, instance):
     def blind(joint, target, result):
         with patch.object(pq, "read_metadata", side_effect=AssertionError("a footer is read again")):
             return exit_metadata(joint, target, result)
@@ -304,11 +304,11 @@ def test_statistics_are_told_without_another_look_at_the_files(project, instance
         (None, None),
     ],
 )
-def test_values_of_every_kind_are_short_texts(value, shown):
+def test_values_of_every_type_are_shown_as_short_texts(value, shown):
     assert materialization_metadata._text(value) == shown
 
 
-def test_what_a_gate_kept_out_stands_nowhere(project, instance):
+def test_rejected_rows_appear_in_no_metadata(project, instance):
     gate = [{"type": "expression", "sql": "id < 3", "samples": 0, "name": "small"}]
     lake = project({
         "joints/n.sql": "SELECT id, concat('public', id) AS text FROM range(3)",
@@ -316,7 +316,7 @@ def test_what_a_gate_kept_out_stands_nowhere(project, instance):
     })  # fmt: skip
     first = run(lake.root, instance)
     assert "public2" in str(events(first)["kept"].metadata["rivet/column_statistics"])
-    # The log is full of random ids and of times: only what is long enough never stands there by chance.
+    # The log is full of random ids and times, in which short texts could occur by chance.
     rows = "SELECT id + 5550123456789012 AS id, concat('hid', 'den', id) AS text FROM range(3)"
     lake.write({"joints/n.sql": rows})
     failed = run(lake.root, instance, raise_on_error=False)
@@ -334,7 +334,7 @@ PROGRESS = re.compile(r"report: \d+ of \d+ stages, ")
 NOISE = re.compile(r"\b(INFO|WARN|DEBUG|TRACE) \w*(Spark|Task|Dag|Block|Memory|Code|File|Native|Utils)|log4j", re.I)
 
 
-def test_a_run_in_a_process_of_its_own_logs_nothing_of_sparks(folder, tmp_path):
+def test_a_run_in_its_own_process_logs_nothing_from_spark(folder, tmp_path):
     engine = PROFILES["default"]["engines"][0]
     config = engine["config"] | {"spark.ui.enabled": True, "spark.ui.port": 0, "spark.driver.memory": "768m"}
     profile = PROFILES["default"] | {"engines": [engine | {"config": config}]}
@@ -353,8 +353,8 @@ def test_a_run_in_a_process_of_its_own_logs_nothing_of_sparks(folder, tmp_path):
         (run,) = instance.get_runs()
         entries = instance.all_logs(run.run_id)
         made = [entry.asset_materialization for entry in entries if entry.asset_materialization is not None]
-    told = [entry.user_message for entry in entries if entry.dagster_event is None]
-    assert [text for text in told if not PROGRESS.match(text)] == []
+    messages = [entry.user_message for entry in entries if entry.dagster_event is None]
+    assert [text for text in messages if not PROGRESS.match(text)] == []
     assert not NOISE.search(" ".join(str(entry) for entry in entries))
     (report,) = [one for one in made if one.asset_key == dg.AssetKey("report")]
     assert re.fullmatch(r"http://\S+:\d+/SQL/execution/\?id=\d+", report.metadata["rivet/spark_ui"].value)

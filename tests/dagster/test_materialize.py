@@ -1,4 +1,4 @@
-"""Joints materialized by Dagster: what is written, what the event log says of it, and what a failing check stops."""
+"""Joints materialized by Dagster: written rows, events, and the effect of failed checks."""
 
 import dagster as dg
 import duckdb
@@ -40,7 +40,7 @@ def keys(*names: str) -> dg.AssetSelection:
 
 
 def materialized(result) -> dict[str, dict]:
-    """The metadata of each materialization by asset key."""
+    """Return the metadata of each materialization by asset key."""
     events = result.get_asset_materialization_events()
     return {e.asset_key.to_user_string(): {k: v.value for k, v in e.materialization.metadata.items()} for e in events}
 
@@ -62,7 +62,7 @@ def diagnostics(result, step: str) -> list[dict]:
     return failure_of(result, step).user_failure_data.metadata["rivet/diagnostics"].value
 
 
-# what is written
+# writing
 
 
 def test_the_job_all_materializes_every_joint(project, instance):
@@ -81,7 +81,7 @@ def test_the_job_all_materializes_every_joint(project, instance):
     assert sales.versions("totals", WORKSPACE) == []
 
 
-def test_a_materialization_tells_its_rows_its_phases_its_columns_and_its_place(project, instance):
+def test_a_materialization_has_rows_phases_columns_and_uri(project, instance):
     sales = project(SALES)
     run(sales.root, instance)
     found = materialized(run(sales.root, instance))
@@ -107,7 +107,7 @@ def test_running_twice_gives_the_same_rows(project, instance):
     assert {name: sales.rows(name) for name in ("report", "latest")} == before
 
 
-def test_materialize_takes_the_assets_themselves(project, instance):
+def test_materialize_accepts_the_assets_directly(project, instance):
     sales = project(SALES)
     definitions = load_definitions(sales.root)
     result = dg.materialize(
@@ -118,20 +118,20 @@ def test_materialize_takes_the_assets_themselves(project, instance):
     assert len(sales.rows("report")) == 3
 
 
-def test_one_asset_is_made_of_what_is_stored_before_it(project, instance, sql_executions):
+def test_one_asset_alone_reads_its_stored_upstream(project, instance, sql_executions):
     sales = project(SALES)
     run(sales.root, instance)
     sales.write({"data/orders.csv": "id,customer,amount\n9,zoe,100\n"})
     sql_executions.since()
     result = run(sales.root, instance, keys("report"))
     assert set(materialized(result)) == {"report"}
-    assert sql_executions.since() == 2  # the write and the samples of the check that warns; the footers count its NULLs
+    assert sql_executions.since() == 2  # the write and the samples of the warning; footers count its NULLs
     assert {row["customer"] for row in sales.rows("report")} == {"ada", "bob", None}
     assert run(sales.root, instance, keys("big", "report")).success
     assert sales.rows("report") == [{"customer": "zoe", "total": 100}]
 
 
-def test_an_inner_joint_alone_is_computed_and_counted_and_writes_nothing(project, instance):
+def test_an_inner_joint_alone_is_computed_and_counted_but_not_written(project, instance):
     sales = project(SALES)
     run(sales.root, instance, keys("big"))
     result = run(sales.root, instance, keys("totals"))
@@ -152,14 +152,14 @@ def test_an_upstream_that_was_never_materialized_fails_the_step_with_its_name(pr
     assert materialized(result) == {}
 
 
-def test_a_key_prefix_changes_keys_and_not_places(project, instance):
+def test_a_key_prefix_changes_keys_but_not_locations(project, instance):
     sales = project({**SALES, "rivet.yaml": MANIFEST | {"dagster": {"key_prefix": ["shop-2", "eu"]}}})
     result = run(sales.root, instance)
     assert set(materialized(result)) == {f"shop-2/eu/{name}" for name in ("big", "totals", "made", "report", "latest")}
     assert len(sales.rows("report")) == 3
 
 
-def test_an_empty_batch_that_is_skipped_is_told_and_keeps_the_table(project, instance):
+def test_a_skipped_empty_batch_is_reported_and_leaves_the_table_unchanged(project, instance):
     skipping = sink("report", "totals", write_strategy={"mode": "replace", "on_empty": "skip"})
     sales = project({**SALES, "sinks/report.yaml": skipping})
     run(sales.root, instance)
@@ -174,7 +174,7 @@ def test_an_empty_batch_that_is_skipped_is_told_and_keeps_the_table(project, ins
 # checks
 
 
-def test_a_failing_blocking_check_stops_what_comes_after_it_and_publishes_nothing(project, instance):
+def test_a_failed_blocking_check_stops_downstream_assets_and_publishes_nothing(project, instance):
     sales = project(SALES)
     run(sales.root, instance)
     before = {name: sales.rows(name) for name in ("report", "latest")}
@@ -194,13 +194,13 @@ def test_a_failing_blocking_check_stops_what_comes_after_it_and_publishes_nothin
     assert verdict.metadata["rivet/violations"].value == 1
 
 
-def test_a_failing_check_raises_where_the_caller_wants_it(project, instance):
+def test_a_failed_check_raises_if_the_caller_asks_for_it(project, instance):
     sales = project({**SALES, "data/orders.csv": "id,customer,amount\n1,ada,1\n"})
     with pytest.raises(dg.DagsterError, match="row_count"):
         run(sales.root, instance)
 
 
-def test_a_warning_lets_everything_pass_and_shows_its_rows(project, instance):
+def test_a_failed_warning_check_blocks_nothing_and_shows_its_rows(project, instance):
     sales = project(SALES)
     result = run(sales.root, instance)
     assert result.success
@@ -216,7 +216,7 @@ def test_a_warning_lets_everything_pass_and_shows_its_rows(project, instance):
     assert verdict.description == "1 violation"
 
 
-def test_samples_are_kept_out_of_the_event_log_where_asked(project, instance):
+def test_samples_are_excluded_from_the_event_log_on_request(project, instance):
     checks = [{**NOT_NULL, "severity": "warn", "samples": 0}]
     result = run(project({**SALES, "sinks/report.yaml": sink("report", "totals", assertions=checks)}).root, instance)
     (verdict,) = [e for e in result.get_asset_check_evaluations() if e.asset_key == dg.AssetKey("report")]
@@ -224,7 +224,7 @@ def test_samples_are_kept_out_of_the_event_log_where_asked(project, instance):
     assert "rivet/samples" not in verdict.metadata
 
 
-def test_a_check_that_cannot_run_says_why(project, instance):
+def test_a_check_that_cannot_run_reports_the_error(project, instance):
     broken = {"type": "expression", "sql": "no_such_function(total) > 0", "name": "broken"}
     sales = project({**SALES, "sinks/report.yaml": sink("report", "totals", assertions=[broken, NOT_NULL])})
     result = run(sales.root, instance, raise_on_error=False)
@@ -238,7 +238,7 @@ def test_a_check_that_cannot_run_says_why(project, instance):
     assert found["not_null_customer"].metadata["rivet/violations"].value == 1
 
 
-def test_a_run_of_checks_alone_judges_what_is_published_and_writes_nothing(project, instance, sql_executions):
+def test_a_checks_only_run_evaluates_the_published_rows_and_writes_nothing(project, instance, sql_executions):
     sales = project(SALES)
     run(sales.root, instance)
     before = {name: sales.bytes_of(name) for name in ("report", "latest")}
@@ -249,12 +249,12 @@ def test_a_run_of_checks_alone_judges_what_is_published_and_writes_nothing(proje
     assert result.success
     assert verdicts(result) == {"report:not_null_customer": False, "latest:unique_customer": True}
     assert materialized(result) == {}
-    assert sql_executions.since() == 3  # a pass and its samples, and one for `unique`
+    assert sql_executions.since() == 3  # one pass and its samples, and one query for `unique`
     assert {name: sales.bytes_of(name) for name in ("report", "latest")} == before
     assert {name: sales.versions(name) for name in ("report", "latest")} == versions
 
 
-def test_a_run_of_checks_alone_runs_the_selected_ones_alone(project, instance):
+def test_a_checks_only_run_evaluates_only_the_selected_checks(project, instance):
     bad = {**NOT_NULL, "severity": "warn"}
     sales = project(
         {**SALES, "sinks/report.yaml": sink("report", "totals", assertions=[bad, {"type": "row_count", "min": 1}])}
@@ -267,14 +267,14 @@ def test_a_run_of_checks_alone_runs_the_selected_ones_alone(project, instance):
     assert result.success
 
 
-def test_checks_of_what_was_never_published_cannot_run(project, instance):
+def test_checks_of_an_unpublished_table_cannot_run(project, instance):
     sales = project(SALES)
     result = run(sales.root, instance, dg.AssetSelection.checks_for_assets("report"), raise_on_error=False)
     assert not result.success
     assert [found["code"] for found in diagnostics(result, "report")] == ["RVT-401"]
 
 
-def test_a_gate_holds_where_nobody_selected_its_checks(project, instance):
+def test_a_gate_applies_even_if_its_checks_are_not_selected(project, instance):
     sales = project({**SALES, "sinks/report.yaml": sink("report", "totals", assertions=[NOT_NULL])})
     selection = keys("big", "report").without_checks()
     result = run(sales.root, instance, selection, raise_on_error=False)
@@ -290,10 +290,10 @@ def test_a_gate_holds_where_nobody_selected_its_checks(project, instance):
 # failures
 
 
-def test_a_failure_carries_its_diagnostics_and_no_stack_of_ours(project, instance):
+def test_a_failure_has_diagnostics_and_no_stack_of_rivet_dagster(project, instance):
     sales = project({**SALES, "joints/totals.sql": "\nSELECT nmae(customer) AS customer,\n  1 AS total\nFROM big"})
     result = run(sales.root, instance, raise_on_error=False)
-    assert set(materialized(result)) == {"big", "made", "latest"}  # what does not need it goes on
+    assert set(materialized(result)) == {"big", "made", "latest"}  # steps that do not depend on it go on
     (found,) = diagnostics(result, "report")
     assert (found["code"], found["joint"], found["file"], found["line"]) == (
         "RVT-503",
@@ -328,7 +328,7 @@ def gated(severity: str = "error", data: str = ORDERS) -> dict:
     }
 
 
-def test_a_gated_source_is_judged_by_a_step_of_its_own_that_its_readers_wait_for(project, instance):
+def test_readers_of_a_gated_source_wait_for_the_step_that_checks_it(project, instance):
     sales = project(gated(data="id,customer,amount\n1,ada,10\n"))
     result = run(sales.root, instance)
     assert result.success
@@ -346,7 +346,7 @@ def test_a_gated_source_is_judged_by_a_step_of_its_own_that_its_readers_wait_for
     assert sales.versions("big", WORKSPACE) == before
 
 
-def test_a_reader_run_without_the_gate_judges_the_source_before_it_reads(project, instance):
+def test_a_reader_run_without_the_gate_checks_the_source_before_reading(project, instance):
     sales = project(gated())
     result = run(sales.root, instance, keys("big"), raise_on_error=False)
     assert not result.success
@@ -358,7 +358,7 @@ def test_a_reader_run_without_the_gate_judges_the_source_before_it_reads(project
     assert run(sales.root, instance, keys("big")).success
 
 
-def test_a_source_is_judged_once_in_a_run(project, instance, sql_executions):
+def test_a_source_is_checked_once_in_a_run(project, instance, sql_executions):
     sales = project(gated(data="id,customer,amount\n1,ada,10\n"))
     run(sales.root, instance, keys("big") | dg.AssetSelection.checks_for_assets("orders"))
     with_gate = sql_executions.since()
@@ -366,7 +366,7 @@ def test_a_source_is_judged_once_in_a_run(project, instance, sql_executions):
     assert sql_executions.since() == with_gate == 2
 
 
-def test_a_warning_of_a_source_lets_its_readers_pass(project, instance):
+def test_a_failed_warning_check_of_a_source_does_not_block_its_readers(project, instance):
     sales = project(gated("warn"))
     result = run(sales.root, instance)
     assert result.success
@@ -374,7 +374,7 @@ def test_a_warning_of_a_source_lets_its_readers_pass(project, instance):
     assert run(sales.root, instance, keys("big")).success
 
 
-def test_a_part_that_does_not_read_a_gated_source_does_not_wait_for_it(project, instance):
+def test_a_subset_that_does_not_read_a_gated_source_does_not_wait_for_it(project, instance):
     sales = project({
         **gated(),
         "data/other.csv": "id\n1\n",
@@ -388,7 +388,7 @@ def test_a_part_that_does_not_read_a_gated_source_does_not_wait_for_it(project, 
     assert not run(sales.root, instance, keys("both"), raise_on_error=False).success
 
 
-def test_observing_a_source_gives_a_version_that_changes_with_its_file(project, instance):
+def test_observing_a_source_reports_a_data_version_that_changes_with_its_file(project, instance):
     sales = project({**SALES, "data/other.csv": "id\n1\n", "sources/other.yaml": source("other", "id INT")})
 
     def versions() -> dict[str, str]:
@@ -409,7 +409,7 @@ def test_observing_a_source_gives_a_version_that_changes_with_its_file(project, 
     assert second["other"] == first["other"]
 
 
-def test_a_source_that_is_missing_fails_its_observation_by_name(project, instance):
+def test_observing_a_missing_source_fails_with_its_name(project, instance):
     sales = project(SALES)
     (sales.root / "data/orders.csv").unlink()
     result = run(sales.root, instance, keys("orders"), raise_on_error=False)
@@ -430,7 +430,7 @@ REFERENCES = {
 }
 
 
-def test_a_check_over_another_joint_waits_for_it(project, instance):
+def test_a_check_that_reads_another_joint_waits_for_it(project, instance):
     folder = project(REFERENCES)
     result = run(folder.root, instance, raise_on_error=False)
     order = [event.step_key for event in result.all_events if event.event_type_value == "STEP_START"]
@@ -441,7 +441,7 @@ def test_a_check_over_another_joint_waits_for_it(project, instance):
 
 
 class Renamed(DagsterRivetTranslator):
-    """Other keys for joints, other names for checks."""
+    """A translator with other keys of joints and other names of checks."""
 
     def get_asset_spec(self, joint, project):
         spec = super().get_asset_spec(joint, project)
@@ -452,7 +452,7 @@ class Renamed(DagsterRivetTranslator):
         return dg.AssetCheckSpec(name=f"{joint.type}_{spec.name}", asset=spec.asset_key, blocking=spec.blocking)
 
 
-def test_keys_and_checks_that_a_translator_renames_have_these_names_in_runs_too(project, instance):
+def test_keys_and_checks_renamed_by_a_translator_have_these_names_in_runs(project, instance):
     gated = source("orders", SCHEMA, quality={"assertions": [{"type": "unique", "columns": ["id"]}]})
     sales = project({**SALES, "sources/orders.yaml": gated})
     definitions = load_definitions(sales.root, translator=Renamed())

@@ -1,4 +1,4 @@
-"""Observation schedules: a job that records the data versions of sources, without an engine."""
+"""Observation schedules: jobs that record the data versions of sources without an engine."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -29,7 +29,7 @@ def versions(result: dg.ExecuteInProcessResult) -> dict[str, str]:
     return {one.asset_key.to_user_string(): one.tags["dagster/data_version"] for one in found}
 
 
-def test_a_run_records_the_versions_of_these_sources_alone_and_another_when_files_change(folder, instance):
+def test_a_run_records_data_versions_of_its_sources_only_and_new_ones_when_files_change(folder, instance):
     shop = folder({**SHOP, **observed(hourly={"sources": ["orders"], "cron_schedule": "0 * * * *"})})
     definitions = load_definitions(shop.root)
     schedule = definitions.resolve_schedule_def("hourly")
@@ -53,7 +53,7 @@ def test_sources_of_several_catalogs_are_observed_in_one_run(folder, instance):
     assert set(versions(result)) == {"orders", "rates", "customers"}
 
 
-def test_yaml_and_python_make_the_same(folder):
+def test_yaml_and_python_make_the_same_definition(folder):
     options = {"execution_timezone": "Europe/Berlin"}
     entry = {"sources": ["orders", "customers"], "cron_schedule": "@daily", "default_status": "RUNNING", **options}
     in_yaml = load_definitions(folder({**SHOP, **observed(daily=entry)}).root)
@@ -95,7 +95,7 @@ def test_yaml_and_python_make_the_same(folder):
         (["orders", "prices"], "'prices' is the asset shop/prices, which reports its own materializations"),
     ],
 )
-def test_what_is_no_source_is_refused(folder, sources, words):
+def test_names_that_are_not_sources_are_rejected(folder, sources, words):
     root = folder({**SHOP, **observed(hourly={"cron_schedule": "@hourly", "sources": sources})}).root
     with pytest.raises(RivetError) as caught:
         load_definitions(root)
@@ -105,7 +105,7 @@ def test_what_is_no_source_is_refused(folder, sources, words):
     assert words in found.message
 
 
-def test_a_cron_schedule_that_dagster_refuses_is_named(folder):
+def test_an_invalid_cron_schedule_is_an_error_with_its_key(folder):
     root = folder({**SHOP, **observed(hourly={"sources": ["orders"], "cron_schedule": "hourly"})}).root
     with pytest.raises(RivetError) as caught:
         load_definitions(root)

@@ -1,4 +1,4 @@
-"""Joints with partitions as Dagster knows them: definitions, jobs, runs of one partition and of a range."""
+"""Joints with partitions in Dagster: definitions, jobs, runs of one partition and of a range."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -46,7 +46,7 @@ def run(root, instance, *, first=None, last=None, selection=None, job=None, extr
 
 
 def materialized(result) -> dict[tuple[str, str | None], dict]:
-    """The metadata of each materialization by asset key and partition."""
+    """Return the metadata of each materialization by asset key and partition."""
     return {
         (e.asset_key.to_user_string(), e.partition): {k: v.value for k, v in e.materialization.metadata.items()}
         for e in result.get_asset_materialization_events()
@@ -82,7 +82,7 @@ def test_the_definitions_are_dagsters_own(declared, expected):
     assert partitions_definition(parse_partitions({**declared, "column": "c"})) == expected
 
 
-def test_a_window_is_what_dagster_says_where_summer_time_ends():
+def test_a_window_equals_dagsters_when_daylight_saving_time_ends():
     hours = parse_partitions({"type": "hourly", "column": "at", "start": "2024-01-01", "timezone": "America/New_York"})
     day = dg.TimeWindow(datetime(2024, 11, 3, 4, tzinfo=UTC), datetime(2024, 11, 4, 5, tzinfo=UTC))
     definition = partitions_definition(hours)
@@ -100,7 +100,7 @@ def test_a_window_is_what_dagster_says_where_summer_time_ends():
             window(hours, gap)
 
 
-def test_every_joint_that_is_made_has_its_partitions_and_a_range_is_one_run(folder):
+def test_every_joint_has_its_partitions_and_a_range_is_one_run(folder):
     definitions = load_definitions(folder(SALES).root)
     found = {spec.key.to_user_string(): spec.partitions_def for spec in definitions.resolve_all_asset_specs()}
     days = dg.DailyPartitionsDefinition("2024-01-01", "2024-01-11")
@@ -109,7 +109,7 @@ def test_every_joint_that_is_made_has_its_partitions_and_a_range_is_one_run(fold
     assert graph.get(dg.AssetKey("report")).backfill_policy == dg.BackfillPolicy.single_run()
 
 
-def test_there_is_a_job_for_each_definition_of_partitions(folder):
+def test_there_is_a_job_for_each_partitions_definition(folder):
     plain = folder({"joints/a.sql": "SELECT 1 AS id"})
     assert {job.name for job in load_definitions(plain.root).jobs} == {"all"}
     assert {job.name for job in load_definitions(plain.write(SALES).root).jobs} == {"all", "all_daily"}
@@ -149,13 +149,13 @@ def test_a_range_is_one_run_and_one_query(project, instance, sql_executions):
     sales = project(SALES)
     sql_executions.since()
     result = run(sales.root, instance, job="all_daily", first="2024-01-03", last="2024-01-06")
-    assert sql_executions.since() == 2  # the query, and how many rows of each partition it gave
+    assert sql_executions.since() == 2  # the query, and its row count for each partition
     days = [f"2024-01-0{day}" for day in range(3, 7)]
     assert sales.rows("report") == totals(*days)
     assert set(materialized(result)) == {(name, day) for name in ("totals", "report") for day in days}
 
 
-def test_each_partition_tells_its_own_count(project, instance, monkeypatch):
+def test_each_partition_reports_its_own_row_count(project, instance, monkeypatch):
     def counting(*arguments):
         return replace(run_group(*arguments), partition_rows={"2024-01-03": 5, "2024-01-04": 0})
 
@@ -186,7 +186,7 @@ def test_the_identity_of_a_run_names_its_partitions(project, instance):
     assert published.identity == f"{result.run_id}/report/2024-01-03...2024-01-06"
 
 
-def test_a_run_without_a_partition_is_refused(project, instance):
+def test_a_run_without_a_partition_is_rejected(project, instance):
     sales = project(SALES)
     result = run(sales.root, instance, job="all_daily", raise_on_error=False)
     (event,) = result.get_step_failure_events()
@@ -208,7 +208,7 @@ def test_static_partitions(project, instance):
     ]  # fmt: skip
 
 
-def test_days_are_read_by_the_month_and_by_who_has_no_partitions(project, instance):
+def test_daily_joints_are_read_by_monthly_and_unpartitioned_ones(project, instance):
     days, months = DAILY | {"end": "2024-03-01"}, MONTHLY | {"column": "month"}
     february = "30,2024-02-01,eu,300\n"
     sales = project({
@@ -233,7 +233,7 @@ def test_assets_without_partitions_run_beside_those_with(project, instance):
     assert set(materialized(result)) == {("names", None), ("totals", "2024-01-02"), ("report", "2024-01-02")}
 
 
-def test_checks_judge_what_a_run_of_partitions_computed(project, instance):
+def test_checks_evaluate_the_rows_of_the_runs_partitions(project, instance):
     check = {"type": "row_count", "min": 2, "max": 2, "name": "two_days"}
     sales = project({**SALES, "sinks/report.yaml": sink("report", "totals", assertions=[check], partitions=DAILY)})
     whole = run(sales.root, instance, job="all_daily", first="2024-01-03", last="2024-01-04")
@@ -245,7 +245,7 @@ def test_checks_judge_what_a_run_of_partitions_computed(project, instance):
     assert sales.rows("report") == totals("2024-01-03", "2024-01-04")
 
 
-def test_a_gated_source_is_judged_before_a_run_of_partitions(project, instance):
+def test_a_gated_source_is_checked_before_a_partitioned_run(project, instance):
     gate = {"assertions": [{"type": "row_count", "min": 30}]}
     gated = source("orders", "id INT, day STRING, region STRING, amount INT", partitions=DAILY, quality=gate)
     sales = project({**SALES, "sources/orders.yaml": gated})
@@ -268,7 +268,7 @@ def reader(seen: list, name="reader", partitions=None):
 
 
 @pytest.mark.parametrize("eager", ["true", "false"])
-def test_an_asset_is_given_its_own_partition_of_a_joint(project, instance, eager):
+def test_an_asset_loads_its_own_partition_of_a_joint(project, instance, eager):
     kept = f"-- rivet:partitions: {DAILY}\n-- rivet:eager: {eager}\nSELECT *, :partition_keys AS keys FROM orders"
     sales = project({**SALES, "joints/kept.sql": kept, "joints/after.sql": f"-- rivet:partitions: {DAILY}\n"
                      "SELECT * FROM kept"})  # fmt: skip
@@ -289,7 +289,7 @@ def test_an_asset_is_given_its_own_partition_of_a_joint(project, instance, eager
 # eviction
 
 
-def test_rows_go_when_each_partition_has_been_read(project, instance):
+def test_rows_are_removed_when_each_partition_has_been_read(project, instance):
     base = f"-- rivet:partitions: {DAILY}\n-- rivet:retention: run\n-- rivet:eager: true\nSELECT day FROM orders"
     sales = project({**SALES, "joints/totals.sql": base})
     for day in ("2024-01-01", "2024-01-02"):
@@ -300,7 +300,7 @@ def test_rows_go_when_each_partition_has_been_read(project, instance):
     assert sales.versions("totals", WORKSPACE) == []
 
 
-def test_rows_stay_for_a_reader_of_other_partitions(project, instance):
+def test_rows_are_not_removed_if_a_reader_has_other_partitions(project, instance):
     base = "-- rivet:retention: run\n-- rivet:eager: true\nSELECT day FROM orders"
     chosen = f"-- rivet:partitions: {DAILY}\nSELECT * FROM totals WHERE array_contains(:partition_keys, day)"
     report = sink("report", "chosen", partitions=DAILY)

@@ -1,9 +1,9 @@
-"""What the log of a run says of a write that lasts."""
+"""Progress of a long write in the log of a run."""
 
 import re
 
 import pytest
-from support.slow import TWO_STAGES, ask_often
+from support.slow import TWO_STAGES, poll_often
 
 from rivet_dagster import load_definitions
 
@@ -13,7 +13,7 @@ LINE = re.compile(r"slow: \d of \d stages, \d+ of \d+ tasks \(\d+%\), \d+ s")
 
 @pytest.fixture
 def log(project, instance):
-    """Run everything, and what its log says besides Dagster's own events."""
+    """Run everything and return the log messages besides Dagster's own events."""
 
     def log(files) -> list[tuple[int, str, str]]:
         job = load_definitions(project(files).root).resolve_job_def("all")
@@ -25,11 +25,11 @@ def log(project, instance):
     return log
 
 
-def test_a_write_that_lasts_is_told_of_at_a_readable_pace(log, monkeypatch):
-    ask_often(monkeypatch)
+def test_progress_of_a_long_write_is_logged_at_a_readable_pace(log, monkeypatch):
+    poll_often(monkeypatch)
     monkeypatch.setattr("rivet_dagster.execution.progress.FIRST_SECONDS", 0.3)
-    told = log(FILES)
-    assert {level for level, _, _ in told} == {20}
-    assert {step for _, step, _ in told} == {"slow"}
-    assert all(LINE.fullmatch(text) for _, _, text in told), told
-    assert 2 <= len(told) <= 6  # after 0.3 s, 0.6 s, 1.2 s, ...; it is asked for five times a second
+    lines = log(FILES)
+    assert {level for level, _, _ in lines} == {20}
+    assert {step for _, step, _ in lines} == {"slow"}
+    assert all(LINE.fullmatch(text) for _, _, text in lines), lines
+    assert 2 <= len(lines) <= 6  # after 0.3 s, 0.6 s, 1.2 s, ...; progress is polled five times a second

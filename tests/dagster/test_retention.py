@@ -1,4 +1,4 @@
-"""Stored intermediates that go once their last reader has read them."""
+"""Stored intermediate results that are removed after their last reader has read them."""
 
 import dagster as dg
 import pytest
@@ -25,27 +25,27 @@ def run(folder, instance, *names: str, **options):
     return definitions.resolve_job_def("selected").execute_in_process(instance=instance, **options)
 
 
-def test_rows_go_after_the_last_reader(folder, instance):
+def test_rows_are_removed_after_the_last_reader(folder, instance):
     assert run(folder, instance).success
     assert len(folder.rows("one")) == len(folder.rows("two")) == 4
     assert folder.versions("base", WORKSPACE) == []
     assert not (folder.root / WORKSPACE / "base").exists()
 
 
-def test_rows_stay_for_a_reader_that_has_not_come(folder, instance):
+def test_rows_are_not_removed_before_all_readers_have_run(folder, instance):
     run(folder, instance, "base", "one")
     assert len(folder.rows("base", WORKSPACE)) == 4
     run(folder, instance, "two")
     assert folder.versions("base", WORKSPACE) == []
 
 
-def test_rows_stay_where_a_reader_fails(folder, instance):
+def test_rows_are_not_removed_if_a_reader_fails(folder, instance):
     folder.write({"sinks/two.yaml": sink("two", "base", assertions=[{"type": "row_count", "min": 9}])})
     assert not run(folder, instance, raise_on_error=False).success
     assert len(folder.rows("base", WORKSPACE)) == 4
 
 
-def test_who_comes_too_late_is_told_why(folder, instance):
+def test_reading_removed_rows_fails_with_the_reason(folder, instance):
     run(folder, instance)
     result = run(folder, instance, "two", raise_on_error=False)
     (event,) = result.get_step_failure_events()
@@ -54,7 +54,7 @@ def test_who_comes_too_late_is_told_why(folder, instance):
     assert len(folder.rows("two")) == 4
 
 
-def test_a_second_run_begins_anew(folder, instance):
+def test_a_second_run_computes_the_rows_again(folder, instance):
     run(folder, instance)
     folder.write({"joints/base.sql": FILES["joints/base.sql"].replace("4", "6")})
     assert run(folder, instance).success
@@ -62,7 +62,7 @@ def test_a_second_run_begins_anew(folder, instance):
     assert folder.versions("base", WORKSPACE) == []
 
 
-def test_without_the_option_the_newest_rows_stay(folder, instance):
+def test_without_the_option_rows_are_not_removed(folder, instance):
     folder.write({"joints/base.sql": "-- rivet:eager: true\nSELECT id FROM range(4)"})
     run(folder, instance)
     assert len(folder.rows("base", WORKSPACE)) == 4

@@ -1,4 +1,4 @@
-"""@rivet_assets: steps that run a function of the user's, and parts of a project beside one another."""
+"""@rivet_assets: steps that run a function of the user, and several parts of a project."""
 
 import textwrap
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from rivet_dagster import (
 
 
 class Pager(dg.ConfigurableResource):
-    """Takes messages."""
+    """A resource that records messages."""
 
     channel: str
 
@@ -30,7 +30,7 @@ class Pager(dg.ConfigurableResource):
 
 
 class Settings(dg.Config):
-    """What a run may set."""
+    """The config of a step."""
 
     owner: str = "nobody"
 
@@ -50,7 +50,7 @@ def plain(context: dg.AssetExecutionContext, group: RivetGroupRun) -> Iterator[A
     yield from group.run(context)
 
 
-def test_the_decorator_makes_what_load_definitions_makes(folder):
+def test_the_decorator_makes_the_same_assets_as_load_definitions(folder):
     root = folder(SHOP).root
     project = RivetProject.load(root)
     own, whole = definitions(project, rivet_assets(project)(plain)), load_definitions(root)
@@ -61,7 +61,7 @@ def test_the_decorator_makes_what_load_definitions_makes(folder):
     assert own.resolve_implicit_global_asset_job_def().executor_def is dg.in_process_executor
 
 
-def test_the_function_gets_its_group_and_what_else_dagster_gives(project, instance):
+def test_the_function_gets_its_group_resources_and_config(project, instance):
     shop = project(SHOP)
     rivet = RivetProject.load(shop.root)
     seen: dict[str, Any] = {}
@@ -104,7 +104,7 @@ def test_the_function_gets_its_group_and_what_else_dagster_gives(project, instan
     }
     assert seen == {"paid": (["paid"], [], "noon"), "scored": (["scored"], ["paid"], "noon")}
     assert SENT == ["ops: paid is there", "ops: scored is there"]
-    # What is no asset of a step's part is computed in its query, and kept by nobody.
+    # Joints outside of the part are computed in its query and not stored.
     assert shop.rows("large") == [
         {"id": 2, "amount": 50.0, "name": "Bo"},
         {"id": 3, "amount": 70.0, "name": "Ann"},
@@ -114,20 +114,20 @@ def test_the_function_gets_its_group_and_what_else_dagster_gives(project, instan
     assert len(result.get_asset_check_evaluations()) == 2
 
 
-def test_what_is_not_selected_is_what_a_part_depends_on(folder):
+def test_joints_that_are_not_selected_are_external_dependencies(folder):
     project = RivetProject.load(folder(SHOP).root)
     defs = definitions(project, rivet_assets(project, select='key:"large"')(plain))
     dg.Definitions.validate_loadable(defs)
     graph = defs.resolve_asset_graph()
     assert graph.materializable_asset_keys == {dg.AssetKey("large")}
-    # The joint of its own group, and what that reads: the data come from there.
+    # It also depends on what the joint in its group reads, since its rows come from there.
     parents = {key.to_user_string() for key in graph.get(dg.AssetKey("large")).parent_keys}
     assert parents == {"named", "scored", "customers"}
     whole = load_definitions(project.root).resolve_asset_graph()
     assert {key.to_user_string() for key in whole.get(dg.AssetKey("large")).parent_keys} == {"named"}
 
 
-def test_the_gate_of_a_source_goes_with_the_source(folder):
+def test_the_checks_of_a_source_are_selected_with_the_source(folder):
     project = RivetProject.load(folder(SHOP).root)
     with_source = definitions(project, rivet_assets(project, select='key:"customers"')(plain))
     assert steps(with_source) == {"observe__raw__customers": {"customers"}, "check__customers": set()}
@@ -137,7 +137,7 @@ def test_the_gate_of_a_source_goes_with_the_source(folder):
     }
 
 
-def test_settings_of_steps_are_those_of_all_groups(folder):
+def test_step_settings_apply_to_all_groups(folder):
     daily = {"type": "daily", "column": "day", "start": "2024-01-01"}
     project = RivetProject.load(
         folder({**SHOP, "joints/days.sql": f"-- rivet:partitions: {daily}\nSELECT DATE '2024-01-01' AS day"}).root
@@ -151,14 +151,14 @@ def test_settings_of_steps_are_those_of_all_groups(folder):
     assert {name: asset.backfill_policy for name, asset in groups.items() if asset.backfill_policy} == {"days": policy}
 
 
-def test_the_tag_that_tells_the_engine_is_nobodys_to_set(folder):
+def test_the_engine_tag_cannot_be_overridden(folder):
     project = RivetProject.load(folder(SHOP).root)
     with pytest.raises(RivetError, match=r"RVT-104.*'rivet/engine'"):
         rivet_assets(project, op_tags={"rivet/engine": "other"})(plain)
 
 
-def test_annotations_may_be_texts(folder):
-    """A module with `from __future__ import annotations` has no others."""
+def test_annotations_may_be_strings(folder):
+    """As in a module with `from __future__ import annotations`."""
     text = """
         from __future__ import annotations
         import dagster as dg
@@ -177,7 +177,7 @@ def test_annotations_may_be_texts(folder):
     assert all("pager" in asset.required_resource_keys for asset in vars(module)["marts"])
 
 
-def test_a_function_whose_parameters_do_not_fit_is_told_so(folder):
+def test_a_function_with_wrong_parameters_is_an_error(folder):
     project = RivetProject.load(folder(SHOP).root)
 
     def none(): ...
@@ -205,7 +205,7 @@ def test_a_function_whose_parameters_do_not_fit_is_told_so(folder):
         assert (diagnostic.file, diagnostic.line) == (__file__, body.__code__.co_firstlineno)
 
 
-def test_a_function_that_gives_nothing_fails_its_step(folder, instance):
+def test_a_function_that_yields_nothing_fails_its_step(folder, instance):
     project = RivetProject.load(folder(SHOP).root)
 
     def forgetful(context: dg.AssetExecutionContext, group: RivetGroupRun):
@@ -215,13 +215,13 @@ def test_a_function_that_gives_nothing_fails_its_step(folder, instance):
     job = defs.resolve_implicit_global_asset_job_def()
     result = job.execute_in_process(instance=instance, raise_on_error=False)
     (failure,) = result.get_step_failure_events()
-    told = failure.step_failure_data.user_failure_data.description
-    assert "RVT-121" in told
-    assert "'forgetful' gives nothing" in told
+    description = failure.step_failure_data.user_failure_data.description
+    assert "RVT-121" in description
+    assert "'forgetful' gives nothing" in description
 
 
 def steps(defs: dg.Definitions) -> dict[str, set[str]]:
-    """The assets that each step makes or observes, none for one that only checks."""
+    """Return the assets that each step materializes or observes, none for a step that only checks."""
     found: dict[str, set[str]] = {}
     for asset in [*(defs.assets or []), *(defs.asset_checks or [])]:
         found[asset.op.name] = {key.to_user_string() for key in asset.keys}

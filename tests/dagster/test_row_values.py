@@ -1,4 +1,4 @@
-"""``row_values: false`` keeps what stands in rows out of Dagster, whatever becomes of a run."""
+"""``row_values: false`` excludes values of rows from Dagster, in failed runs as well."""
 
 from copy import deepcopy
 
@@ -47,8 +47,8 @@ PEOPLE = {
 
 
 @pytest.fixture
-def told(project, instance):
-    """All that the event log holds of two runs of everything and one of a partition, and the results."""
+def run_and_log(project, instance):
+    """Return all texts of the event log of two runs of everything and one of a partition, and the results."""
 
     def run(**profile):
         profiles = {"default": {**deepcopy(PROFILES["default"]), **profile}}
@@ -86,8 +86,8 @@ def checks(results) -> dict[str, dict]:
     return {one.check_name: one.metadata for one in evaluations}
 
 
-def test_no_event_holds_a_value_of_a_row(told):
-    text, results = told(row_values=False)
+def test_no_event_contains_a_value_of_a_row(run_and_log):
+    text, results = run_and_log(row_values=False)
     assert ANN not in text
     assert DAY not in text
     found = diagnostics(results)
@@ -98,20 +98,20 @@ def test_no_event_holds_a_value_of_a_row(told):
         "made": "RVT-504",
         "parted_table": "RVT-512",
     }
-    assert "emial" in found["wrong_table"]["message"]  # a mistake in a query is told in full
+    assert "emial" in found["wrong_table"]["message"]  # a mistake in a query is reported in full
     assert found["cast_table"]["message"].startswith("[CAST_INVALID_INPUT]; ")
     assert (found["made"]["file"], found["made"]["line"]) == ("joints/made.py", 2)
     assert found["made"]["message"].startswith("ValueError; ")
     statistics = metadata(results, "judged")["rivet/column_statistics"]
     assert dict(statistics.records[0].data) == {"column": "id", "nulls": 0}
     assert "rivet/spark_plan" in metadata(results, "judged")
-    assert "rivet/spark_plan" not in metadata(results, "grown_table")  # where the watermark would stand
+    assert "rivet/spark_plan" not in metadata(results, "grown_table")  # in place of the watermark
     assert not any("rivet/samples" in one for one in checks(results).values())
     assert checks(results)["error"]["rivet/error"].value.startswith("[CAST_INVALID_INPUT]; ")
 
 
-def test_by_default_they_are_there(told):
-    _, results = told()
+def test_by_default_events_contain_values_of_rows(run_and_log):
+    _, results = run_and_log()
     found = diagnostics(results)
     for step in ("merged", "cast_table", "made", "parted_table"):
         assert ANN in found[step]["message"]

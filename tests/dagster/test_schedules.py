@@ -1,4 +1,4 @@
-"""Schedules that make what a selection names: what their ticks ask for, and runs of it."""
+"""Schedules of a selection: requests of their ticks, and their runs."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -47,13 +47,13 @@ def tick(definitions: dg.Definitions, name: str, at: datetime) -> Any:
 
 
 def selected(definitions: dg.Definitions, job: str) -> set[str]:
-    """The assets that a job makes, and those of its steps that are a gate's."""
+    """Return the assets that a job materializes, and its steps that check sources."""
     found = definitions.resolve_job_def(job)
     gates = {node.name for node in found.nodes if node.name.startswith("check__")}
     return {key.to_user_string() for key in found.asset_layer.selected_asset_keys} | gates
 
 
-def test_a_schedule_runs_a_job_of_its_name_over_its_target_and_the_gates_of_its_sources(folder):
+def test_a_schedule_runs_a_job_of_its_name_on_its_target_and_the_checks_of_its_sources(folder):
     other = {"joints/other.sql": "-- rivet:eager: true\nSELECT 1 AS id"}
     definitions = load_definitions(folder({**SALES, **other, **scheduled(nightly=nightly())}).root)
     schedule = definitions.resolve_schedule_def("nightly")
@@ -77,7 +77,7 @@ def test_a_schedule_runs_a_job_of_its_name_over_its_target_and_the_gates_of_its_
         (2, datetime(2024, 1, 3, 2, tzinfo=UTC), None),
     ],
 )
-def test_a_tick_asks_for_the_last_day_that_was_whole_at_its_time(folder, offset, time, key):
+def test_a_tick_requests_the_last_day_that_was_complete_at_its_time(folder, offset, time, key):
     definitions = load_definitions(folder({**BY_DAY, **scheduled(nightly=nightly(partition_offset=offset))}).root)
     found = tick(definitions, "nightly", time)
     assert [request.partition_key for request in found.run_requests or []] == ([key] if key else [])
@@ -104,12 +104,12 @@ DEFINITIONS = [
     time=st.datetimes(datetime(2024, 3, 1), datetime(2024, 11, 20), timezones=st.just(UTC)),
     offset=st.integers(0, 40),
 )
-def test_the_last_whole_partition_is_the_one_that_dagster_lists_last(definition, time, offset):
+def test_the_last_complete_partition_is_the_last_one_that_dagster_lists(definition, time, offset):
     keys = definition.get_partition_keys(current_time=time)
     assert last_whole_partition(definition, time, offset) == (keys[-1 - offset] if offset < len(keys) else None)
 
 
-def test_a_schedule_of_partitions_has_their_time_zone_unless_it_names_one(folder):
+def test_a_partitioned_schedule_defaults_to_the_time_zone_of_its_partitions(folder):
     zoned = {"type": "daily", "column": "day", "start": "2024-01-01", "timezone": "Asia/Tokyo"}
     files = {**BY_DAY, "sinks/report.yaml": sink("report", "paid", group="marts", partitions=zoned)}
     files["joints/paid.yaml"] = {**BY_DAY["joints/paid.yaml"], "partitions": zoned}
@@ -119,7 +119,7 @@ def test_a_schedule_of_partitions_has_their_time_zone_unless_it_names_one(folder
     assert zones == {"plain": "Asia/Tokyo", "named": "Europe/Berlin"}
 
 
-def test_a_tick_over_static_partitions_asks_for_a_run_of_each(folder):
+def test_a_tick_on_static_partitions_requests_a_run_for_each(folder):
     regions = {"type": "static", "column": "region", "values": ["eu", "us"]}
     files = {
         "sources/orders.yaml": source("orders.csv", "id INT, region STRING"),
@@ -132,7 +132,7 @@ def test_a_tick_over_static_partitions_asks_for_a_run_of_each(folder):
     ]  # fmt: skip
 
 
-def test_what_has_no_partitions_is_made_with_what_has_some(folder):
+def test_joints_without_partitions_run_together_with_partitioned_ones(folder):
     other = {"joints/other.sql": "-- rivet:eager: true\n-- rivet:group: marts\nSELECT 1 AS id"}
     definitions = load_definitions(folder({**BY_DAY, **other, **scheduled(nightly=nightly())}).root)
     (request,) = tick(definitions, "nightly", datetime(2024, 1, 3, 2, tzinfo=UTC)).run_requests
@@ -140,7 +140,7 @@ def test_what_has_no_partitions_is_made_with_what_has_some(folder):
     assert selected(definitions, "nightly") == {"other", "paid", "report", "check__orders"}
 
 
-def test_yaml_and_python_make_the_same(folder):
+def test_yaml_and_python_make_the_same_definition(folder):
     options = {"execution_timezone": "Europe/Berlin", "partition_offset": 1}
     in_yaml = load_definitions(
         folder({**BY_DAY, **scheduled(nightly=nightly(default_status="RUNNING", **options))}).root
@@ -174,7 +174,7 @@ def test_yaml_and_python_make_the_same(folder):
     assert look(in_yaml)[-1].partition_key == "2024-01-03"
 
 
-def test_tags_and_config_are_those_of_the_runs(folder):
+def test_tags_and_config_are_passed_to_the_runs(folder):
     days = {"joints/days.yaml": {**BY_DAY["joints/paid.yaml"], "eager": True}}
     config = dg.RunConfig(execution={"config": {}})
     root = folder({**SALES, **days}).root
@@ -199,7 +199,7 @@ def test_tags_and_config_are_those_of_the_runs(folder):
         ({"target": 'key:"plain"', "partition_offset": 1}, "RVT-118", "no partitions of time"),
     ],
 )
-def test_what_a_target_or_dagster_refuses_is_told_with_its_key_and_line(folder, options, code, words):
+def test_errors_of_a_target_and_of_dagster_name_the_key_and_line(folder, options, code, words):
     other = {
         "joints/plain.sql": "-- rivet:eager: true\nSELECT 1 AS id",
         "joints/months.yaml": {
@@ -222,7 +222,7 @@ def test_what_a_target_or_dagster_refuses_is_told_with_its_key_and_line(folder, 
     assert words in found.message
 
 
-def test_all_errors_of_the_block_are_told_at_once(folder):
+def test_all_errors_of_the_block_are_reported_at_once(folder):
     block = {
         "schedules": {"a": nightly('key:"nothing"'), "b": nightly(cron_schedule="never"), "all": nightly()},
         "observe": {"c": {"sources": ["ordres"], "cron_schedule": "@daily"}},
@@ -254,7 +254,7 @@ def test_all_errors_of_the_block_are_told_at_once(folder):
         {"schedules": {"sweep": nightly(), "tidy": {"type": "sweep", "cron_schedule": "@daily"}}},
     ],
 )
-def test_two_of_one_name_are_refused(folder, block):
+def test_duplicate_names_are_rejected(folder, block):
     with pytest.raises(RivetError) as caught:
         load_definitions(folder({**SALES, "rivet.yaml": {**MANIFEST, "dagster": block}}).root)
     (found,) = caught.value.diagnostics
@@ -263,7 +263,7 @@ def test_two_of_one_name_are_refused(folder, block):
     assert found.line is not None
 
 
-def test_a_scheduled_run_makes_one_day_and_judges_the_gate(
+def test_a_scheduled_run_materializes_one_day_and_runs_the_checks(
     project: Callable[[Any], ProjectFolder], instance: dg.DagsterInstance
 ):
     shop = project({**BY_DAY, **scheduled(nightly=nightly())})
@@ -281,7 +281,7 @@ def test_a_scheduled_run_makes_one_day_and_judges_the_gate(
     assert instance.get_materialized_partitions(dg.AssetKey("report")) == {"2024-01-01", "2024-01-02"}
 
 
-def test_a_scheduled_run_stops_at_a_red_gate(project: Callable[[Any], ProjectFolder], instance: dg.DagsterInstance):
+def test_a_scheduled_run_stops_at_a_failed_gate(project: Callable[[Any], ProjectFolder], instance: dg.DagsterInstance):
     shop = project({**SALES, **scheduled(nightly=nightly()), "data/orders.csv": "id,day\n,2024-01-01\n"})
     job = load_definitions(shop.root).resolve_job_def("nightly")
     result = job.execute_in_process(instance=instance, raise_on_error=False)

@@ -1,4 +1,4 @@
-"""What Dagster keeps and shows of a run holds no secret."""
+"""No event or output of a run contains a secret."""
 
 import json
 import signal
@@ -14,12 +14,12 @@ from rivet_dagster.definitions.runs.failure import secrets_redacted
 from rivet_dagster.redaction import remember
 
 TOKEN, LITERAL = "hun/ter+2=", "literal-secret"
-SPELT = "concat('hun/', 'ter+2=')"  # so that no text of the project itself holds it
+SPELT = "concat('hun/', 'ter+2=')"  # so that no text of the project itself contains it
 
 
 @pytest.fixture
 def shop(project, monkeypatch):
-    """A project whose Spark gets secrets, and tells them: in a plan, in a check that cannot run, in an error."""
+    """Write a project whose Spark outputs secrets: in a plan, in a check that cannot run, in an error."""
     monkeypatch.setenv("GATE_TOKEN", TOKEN)
     monkeypatch.setenv("ADDRESS", f"https://gate.example/?sig={TOKEN}x")
     profiles = deepcopy(PROFILES)
@@ -28,7 +28,7 @@ def shop(project, monkeypatch):
         "spark.gate.address": "${ADDRESS}",
         "spark.gate.password": LITERAL,
     }
-    told = {"type": "expression", "sql": f"raise_error({SPELT}) IS NULL", "name": "told", "severity": "warn"}
+    check = {"type": "expression", "sql": f"raise_error({SPELT}) IS NULL", "name": "told", "severity": "warn"}
     return project(
         {
             "profiles.yaml": profiles,
@@ -37,23 +37,23 @@ def shop(project, monkeypatch):
             "joints/a.sql": f"SELECT id, {SPELT} AS gate FROM orders",
             "joints/b.sql": f"SELECT CAST(raise_error(concat('literal', '-secret ', {SPELT}, 'x')) AS INT) FROM orders",
             "joints/c.py": "def transform(orders):\n    raise ValueError('hun' + '/ter+2=')\n",
-            "sinks/kept.yaml": sink("kept", "a", assertions=[told]),
+            "sinks/kept.yaml": sink("kept", "a", assertions=[check]),
             "sinks/failed.yaml": sink("failed", "b"),
             "sinks/never.yaml": sink("never", "c"),
         }
     )
 
 
-def told(instance: dg.DagsterInstance, run_id: str) -> str:
-    """All that the event log holds of a run."""
+def event_texts(instance: dg.DagsterInstance, run_id: str) -> str:
+    """Return all texts of the event log of a run."""
     return "\n".join(dg.serialize_value(entry) for entry in instance.all_logs(run_id))
 
 
-def test_no_event_of_a_run_holds_a_secret(shop, instance):
+def test_no_event_of_a_run_contains_a_secret(shop, instance):
     result = (
         load_definitions(shop.root).resolve_job_def("all").execute_in_process(instance=instance, raise_on_error=False)
     )
-    text = told(instance, result.run_id)
+    text = event_texts(instance, result.run_id)
     for expected in ("rivet/spark_plan", "rivet/error", "RVT-503", "RVT-504", "ValueError", "SparkRuntimeException"):
         assert expected in text
     assert "${GATE_TOKEN}" in text
@@ -64,7 +64,7 @@ def test_no_event_of_a_run_holds_a_secret(shop, instance):
     assert found["message"] == "[USER_RAISED_EXCEPTION] *** ${ADDRESS}"
 
 
-def test_the_command_line_tells_no_secret(shop, capsys, monkeypatch):
+def test_the_command_line_prints_no_secret(shop, capsys, monkeypatch):
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -81,8 +81,8 @@ def test_the_command_line_tells_no_secret(shop, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("option", [{"remote": f"sc://localhost:1/;token={TOKEN}"}, {"remote": "${REMOTE}"}])
-def test_an_engine_that_cannot_start_tells_no_secret(project, application, capsys, monkeypatch, option):
-    monkeypatch.setenv("REMOTE", f"sc://localhost:1;token={TOKEN}")  # no address at all
+def test_the_error_of_an_engine_that_cannot_start_contains_no_secret(project, application, capsys, monkeypatch, option):
+    monkeypatch.setenv("REMOTE", f"sc://localhost:1;token={TOKEN}")  # not an address
     profiles = deepcopy(PROFILES)
     engine = profiles["default"]["engines"][0]
     profiles["default"]["engines"] = [{key: engine[key] for key in ("name", "type", "catalogs")} | option]
@@ -103,7 +103,7 @@ def test_an_engine_that_cannot_start_tells_no_secret(project, application, capsy
     assert TOKEN not in out + err
 
 
-def test_a_sensors_tick_tells_no_secret(instance):
+def test_a_sensor_tick_contains_no_secret(instance):
     remember("hunter2222")
 
     @dg.sensor(name="look", job_name="all")

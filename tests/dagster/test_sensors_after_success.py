@@ -1,4 +1,4 @@
-"""The sensor that waits until all it monitors has been materialized."""
+"""The sensor that waits until all monitored assets have been materialized."""
 
 import random
 from collections import Counter
@@ -16,7 +16,7 @@ DAILY = {"type": "daily", "column": "day", "start": "2024-01-01", "end": "2024-0
 
 
 def project_with(folder, partitions=None, others=None, **sensor) -> ProjectFolder:
-    """Two joints that a table is made of, all three with those partitions; a fourth has ``others``."""
+    """Write two joints and a table made from them, all with the partitions, and a fourth joint with ``others``."""
     own = {} if partitions is None else {"partitions": partitions}
     joint = {"type": "sql", "eager": True, "sql": "SELECT id, day FROM events", **own}
     return folder({
@@ -31,7 +31,7 @@ def project_with(folder, partitions=None, others=None, **sensor) -> ProjectFolde
     })  # fmt: skip
 
 
-def made(instance: dg.DagsterInstance, name: str, partition: str | None = None) -> None:
+def materialize(instance: dg.DagsterInstance, name: str, partition: str | None = None) -> None:
     instance.report_runless_asset_event(dg.AssetMaterialization(name, partition=partition))
 
 
@@ -40,103 +40,103 @@ def ticker(folder, instance) -> Ticker:
     return Ticker(sensor_of(project_with(folder).root, "after"), instance)
 
 
-def test_all_of_them_lead_to_one_request_in_any_order(ticker, instance):
+def test_all_monitored_assets_lead_to_one_request_in_any_order(ticker, instance):
     assert ticker.tick() == []
     assert ticker.skipped == "not materialized since: left, right"
-    made(instance, "right")
+    materialize(instance, "right")
     assert ticker.tick() == []
     assert ticker.skipped == "not materialized since: left"
-    made(instance, "right")
-    made(instance, "left")
+    materialize(instance, "right")
+    materialize(instance, "left")
     assert len(ticker.tick()) == 1
     assert ticker.tick() == []
-    made(instance, "left")
+    materialize(instance, "left")
     assert ticker.tick() == []
-    made(instance, "right")
-    assert len(ticker.tick()) == 1
-
-
-def test_before_the_first_request_whatever_was_made_counts(ticker, instance):
-    made(instance, "left")
-    made(instance, "right")
+    materialize(instance, "right")
     assert len(ticker.tick()) == 1
 
 
-def test_what_others_materialize_does_not_count(ticker, instance):
-    made(instance, "left")
-    made(instance, "other")
-    made(instance, "out")
+def test_before_the_first_request_all_earlier_materializations_count(ticker, instance):
+    materialize(instance, "left")
+    materialize(instance, "right")
+    assert len(ticker.tick()) == 1
+
+
+def test_materializations_of_other_assets_do_not_count(ticker, instance):
+    materialize(instance, "left")
+    materialize(instance, "other")
+    materialize(instance, "out")
     assert ticker.tick() == []
 
 
-def test_what_comes_before_an_unsaved_tick_and_after_it_is_neither_lost_nor_made_twice(ticker, instance):
-    made(instance, "left")
-    made(instance, "right")
+def test_events_around_a_tick_without_a_saved_cursor_are_neither_lost_nor_requested_twice(ticker, instance):
+    materialize(instance, "left")
+    materialize(instance, "right")
     assert len(ticker.tick(saved=False)) == 1
     assert ticker.tick() == []
-    made(instance, "left")
-    made(instance, "right")
+    materialize(instance, "left")
+    materialize(instance, "right")
     assert len(ticker.tick()) == 1
 
 
-def test_each_partition_is_waited_for_and_requested_by_itself(folder, instance):
+def test_each_partition_is_waited_for_and_requested_separately(folder, instance):
     ticker = Ticker(sensor_of(project_with(folder, DAILY).root, "after"), instance)
     for name in ("left", "right"):
-        made(instance, name, "2024-01-01")
+        materialize(instance, name, "2024-01-01")
     assert ticker.tick() == []  # from the first tick on
-    made(instance, "left", "2024-01-02")
-    made(instance, "right", "2024-01-03")
+    materialize(instance, "left", "2024-01-02")
+    materialize(instance, "right", "2024-01-03")
     assert ticker.tick() == []
     assert ticker.skipped == "no partition has all: 2 have some"
-    made(instance, "left", "2024-01-03")
+    materialize(instance, "left", "2024-01-03")
     assert [run.partition_key for run in ticker.tick()] == ["2024-01-03"]
-    made(instance, "right", "2024-01-02")
-    made(instance, "left", "2024-01-01")
-    made(instance, "right", "2024-01-01")
-    made(instance, "left")  # of no partition
-    made(instance, "right")
+    materialize(instance, "right", "2024-01-02")
+    materialize(instance, "left", "2024-01-01")
+    materialize(instance, "right", "2024-01-01")
+    materialize(instance, "left")  # without a partition
+    materialize(instance, "right")
     assert [run.partition_key for run in ticker.tick()] == ["2024-01-01", "2024-01-02"]
     assert ticker.tick() == []
 
 
-def test_a_partition_that_is_no_more_is_not_requested(folder, instance):
+def test_a_partition_that_no_longer_exists_is_not_requested(folder, instance):
     project = project_with(folder, DAILY)
     ticker = Ticker(sensor_of(project.root, "after"), instance)
     ticker.tick()
-    made(instance, "left", "2024-01-30")
+    materialize(instance, "left", "2024-01-30")
     ticker.tick()
     shorter = {**DAILY, "end": "2024-01-20"}
     ticker.sensor = sensor_of(project_with(folder, shorter).root, "after")
     for partition in ("2024-01-30", "2024-01-19"):
-        made(instance, "left", partition)
-        made(instance, "right", partition)
+        materialize(instance, "left", partition)
+        materialize(instance, "right", partition)
     assert [run.partition_key for run in ticker.tick()] == ["2024-01-19"]
 
 
-def test_of_a_target_without_partitions_any_partition_counts(folder, instance):
+def test_any_partition_counts_for_a_target_without_partitions(folder, instance):
     project = project_with(folder, DAILY, target='key:"other"')
     ticker = Ticker(sensor_of(project.root, "after"), instance)
-    made(instance, "left", "2024-01-02")
-    made(instance, "right", "2024-01-03")
+    materialize(instance, "left", "2024-01-02")
+    materialize(instance, "right", "2024-01-03")
     (run,) = ticker.tick()
     assert run.partition_key is None
 
 
-def test_a_long_backfill_is_taken_page_by_page(folder, instance, monkeypatch):
+def test_a_long_backfill_is_read_page_by_page(folder, instance, monkeypatch):
     monkeypatch.setattr(after_success, "PAGE", 5)
     ticker = Ticker(sensor_of(project_with(folder, DAILY).root, "after"), instance)
     ticker.tick()
     days = [f"2024-01-{day:02}" for day in range(1, 13)]
     for name in ("left", "right"):
         for day in days:
-            made(instance, name, day)
+            materialize(instance, name, day)
     found = [[run.partition_key for run in ticker.tick()] for _ in range(4)]
     assert found == [days[:5], days[5:10], days[10:], []]
 
 
 @pytest.mark.parametrize("partitions", [None, DAILY])
 @pytest.mark.parametrize("seed", range(3))
-def test_any_history_requests_what_a_model_says(folder, instance, partitions, seed):
+def test_requests_for_any_history_match_the_model(folder, instance, partitions, seed):
     rng = random.Random(seed)
     ticker = Ticker(sensor_of(project_with(folder, partitions).root, "after"), instance)
     days = [f"2024-01-0{day}" for day in range(1, 4)] if partitions else [None]
@@ -147,7 +147,7 @@ def test_any_history_requests_what_a_model_says(folder, instance, partitions, se
     for _ in range(150):
         action, day = rng.choice(["left", "right", "tick", "lose"]), rng.choice(days)
         if action in ("left", "right"):
-            made(instance, action, day)
+            materialize(instance, action, day)
             fresh[day][action] += 1
             continue
         ready = {day: dict(seen) for day, seen in fresh.items() if len(seen) == 2}
@@ -163,7 +163,7 @@ def test_any_history_requests_what_a_model_says(folder, instance, partitions, se
     assert len({run.run_key for run in ticker.runs}) == runs > 10
 
 
-def test_what_it_makes_it_cannot_wait_for(folder):
+def test_a_sensor_cannot_monitor_its_own_target(folder):
     project = project_with(folder, target='+key:"out"')
     with pytest.raises(RivetError) as caught:
         load_definitions(project.root)
@@ -181,7 +181,7 @@ def test_what_it_makes_it_cannot_wait_for(folder):
         ({**DAILY, "start": "2024-01-02"}, DAILY, "those of 'left', which is monitored, daily"),
     ],
 )
-def test_a_target_needs_the_partitions_of_what_is_monitored(folder, partitions, others, words):
+def test_a_target_needs_the_partitions_of_the_monitored_assets(folder, partitions, others, words):
     project = project_with(folder, partitions, others, target='key:"other"')
     with pytest.raises(RivetError) as caught:
         load_definitions(project.root)
@@ -190,12 +190,12 @@ def test_a_target_needs_the_partitions_of_what_is_monitored(folder, partitions, 
     assert words in found.message
 
 
-def test_made_in_python_it_is_the_one_of_the_yaml(folder, instance):
+def test_a_sensor_made_in_python_equals_the_one_declared_in_yaml(folder, instance):
     project = project_with(folder)
     declared = sensor_of(project.root, "after")
     built = build_after_success_sensor(RivetProject.load(project.root), "after", SENSOR["monitored"], SENSOR["target"])
-    made(instance, "left")
-    made(instance, "right")
+    materialize(instance, "left")
+    materialize(instance, "right")
     results = []
     for sensor in (declared, built):
         with dg.build_sensor_context(instance=instance) as context:

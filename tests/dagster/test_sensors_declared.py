@@ -1,4 +1,4 @@
-"""Sensors as rivet.yaml declares them: what they start, and mistakes, each at its line."""
+"""Sensors declared in rivet.yaml: what they start, and errors with their lines."""
 
 import dagster as dg
 import pytest
@@ -48,7 +48,7 @@ dagster:
 
 
 def declaring(folder, block: str) -> ProjectFolder:
-    """The project with a block that begins at line 5."""
+    """Write the project with a ``dagster:`` block that begins at line 5."""
     manifest = "".join(f"{key}: {value}\n" for key, value in MANIFEST.items())
     return folder({**FILES, "rivet.yaml": manifest + block})
 
@@ -60,7 +60,7 @@ def found_in(root) -> list[tuple[str, int | None, str]]:
     return [(one.code, one.line, one.message) for one in caught.value.diagnostics]
 
 
-def test_each_starts_the_job_of_its_target_with_the_checks_of_what_that_reads(folder):
+def test_each_sensor_starts_a_job_of_its_target_with_the_checks_of_upstream_sources(folder):
     project = declaring(folder, FOUR)
     definitions = load_definitions(project.root)
     sensors = {sensor.name: sensor for sensor in definitions.sensors}
@@ -76,13 +76,13 @@ def test_each_starts_the_job_of_its_target_with_the_checks_of_what_that_reads(fo
     assert {str(key.asset_key.to_user_string()) for key in made.asset_graph.asset_check_keys} == {"orders"}
 
 
-def test_the_plan_keeps_them_through_json(folder):
+def test_sensors_of_the_plan_survive_json(folder):
     plan = compile_directory(declaring(folder, FOUR).root)
     assert CompiledAssembly.from_json(plan.to_json()).dagster.sensors == plan.dagster.sensors
     assert [sensor.name for sensor in plan.dagster.sensors] == ["landing", "moved", "after", "clean_up"]
 
 
-def test_the_sweeping_ones_made_in_python_are_those_of_the_yaml(folder):
+def test_sweep_sensors_made_in_python_equal_those_declared_in_yaml(folder):
     project = declaring(folder, FOUR)
     declared = [sensor_of(project.root, f"clean_up_{end}") for end in ("failure", "canceled")]
     made = build_sweep_sensors(RivetProject.load(project.root), "clean_up")
@@ -91,7 +91,7 @@ def test_the_sweeping_ones_made_in_python_are_those_of_the_yaml(folder):
     ]
 
 
-def test_wrong_sources_are_told_when_the_project_is_compiled(folder):
+def test_wrong_sources_are_compile_errors(folder):
     block = (
         "dagster:\n"
         "  sensors:\n"
@@ -119,7 +119,7 @@ def test_wrong_sources_are_told_when_the_project_is_compiled(folder):
     assert "source_changed" in (errors[3].remediation or "")
 
 
-def test_what_is_wrong_at_different_times_is_told_at_once(folder):
+def test_errors_found_at_different_stages_are_reported_at_once(folder):
     block = (
         "dagster:\n"
         "  schedules:\n"
@@ -141,15 +141,15 @@ def test_what_is_wrong_at_different_times_is_told_at_once(folder):
     assert sorted((one.code, one.line) for one in caught.value.diagnostics) == sorted(found)
     plan = compile_directory(root)
     assert not plan.success
-    told = [(one.code, one.line) for one in plan.errors]
-    assert told == [one for one in found if one[0] != "RVT-115"]
+    compile_errors = [(one.code, one.line) for one in plan.errors]
+    assert compile_errors == [one for one in found if one[0] != "RVT-115"]
     ProjectFolder(
         root, {**FILES, "rivet.yaml": (root / "rivet.yaml").read_text(), "joints/bad.sql": "SELECT 1; SELECT 2"}
     )
     assert {one.code for one in compile_directory(root).errors} == {"RVT-103", "RVT-105", "RVT-117", "RVT-207"}
 
 
-def test_wrong_targets_and_names_are_told_together_each_at_its_line(folder):
+def test_wrong_targets_and_names_are_reported_together_each_at_its_line(folder):
     block = (
         "dagster:\n"
         "  schedules:\n"
@@ -184,7 +184,7 @@ def test_wrong_targets_and_names_are_told_together_each_at_its_line(folder):
     assert "d_failure" in texts[6]
 
 
-def test_in_python_all_that_is_wrong_is_told_at_once_too(folder):
+def test_functions_in_python_report_all_errors_at_once(folder):
     project = RivetProject.load(declaring(folder, "").root)
     with pytest.raises(RivetError) as caught:
         build_files_sensor(project, "landing", "fra", 'key:"days"')
@@ -193,7 +193,7 @@ def test_in_python_all_that_is_wrong_is_told_at_once_too(folder):
         build_files_sensor(project, "landing", "far", 'key:"out"')
 
 
-def test_made_in_python_it_joins_the_definitions_of_the_project(folder, instance):
+def test_a_sensor_made_in_python_can_be_merged_into_the_definitions(folder, instance):
     project = declaring(folder, "")
     sensor = build_files_sensor(RivetProject.load(project.root), "landing", "orders", 'key:"out"')
     definitions = dg.Definitions.merge(load_definitions(project.root), dg.Definitions(sensors=[sensor]))
@@ -201,7 +201,7 @@ def test_made_in_python_it_joins_the_definitions_of_the_project(folder, instance
     assert {key.to_user_string() for key in keys} == {"out"}
 
 
-def test_another_dagster_asset_is_no_source_to_watch(folder):
+def test_an_external_asset_cannot_be_a_sensors_source(folder):
     files = {"type": "files", "source": "made", "target": "*"}
     project = declaring(folder, "").write({
         "sources/made.yaml": {"type": "source", "catalog": "dagster", "table": "shop/made"},

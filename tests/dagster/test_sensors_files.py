@@ -1,4 +1,4 @@
-"""The sensor that watches files: each change leads to a run, and none to two."""
+"""The sensor `files`: each change leads to exactly one run."""
 
 import json
 import os
@@ -19,7 +19,7 @@ SENSOR = {"type": "files", "source": "orders", "target": '+key:"out"', "minimum_
 
 
 def watched(folder: Callable[..., ProjectFolder], table: str = "landing", **options: object) -> ProjectFolder:
-    """A project whose sensor ``landing`` watches the table."""
+    """Write a project whose sensor ``landing`` watches the table."""
     orders = source(table, "id INT", options={"format": "csv", **options})
     files = {
         "sources/orders.yaml": orders,
@@ -33,14 +33,14 @@ def watched(folder: Callable[..., ProjectFolder], table: str = "landing", **opti
 
 
 class Zone:
-    """The folder that files come to; each write has a time of its own."""
+    """The folder of the files; each write gets another modification time."""
 
     def __init__(self, root: Path) -> None:
         self.folder = root / "data/landing"
         self._times = iter(range(10**9, 10**18, 1000))
 
     def put(self, name: str, text: str = "id\n1\n") -> None:
-        """Let a file come, or change."""
+        """Add or change a file."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -48,7 +48,7 @@ class Zone:
         os.utime(path, ns=(at, at))
 
     def remove(self, name: str) -> None:
-        """Let it go."""
+        """Remove a file."""
         (self.folder / name).unlink()
 
 
@@ -58,7 +58,7 @@ def zone(folder, instance, request) -> tuple[Zone, Ticker]:
     return Zone(project.root), Ticker(sensor_of(project.root, "landing"), instance)
 
 
-def test_what_is_there_at_the_first_tick_is_requested_once(zone):
+def test_files_present_at_the_first_tick_are_requested_once(zone):
     files, ticker = zone
     assert ticker.tick() == []
     assert ticker.skipped == "no new file among 0"
@@ -69,7 +69,7 @@ def test_what_is_there_at_the_first_tick_is_requested_once(zone):
     assert ticker.skipped == "no change in 2 files"
 
 
-def test_a_file_that_changes_or_grows_is_requested_again_and_one_that_goes_is_not(zone):
+def test_changed_files_are_requested_again_and_removed_files_are_not(zone):
     files, ticker = zone
     files.put("a.csv")
     files.put("b.csv")
@@ -86,15 +86,15 @@ def test_a_file_that_changes_or_grows_is_requested_again_and_one_that_goes_is_no
     assert len({run.run_key for run in ticker.runs}) == 3
 
 
-def test_what_engines_pass_over_is_no_file(zone):
+def test_files_that_engines_ignore_do_not_count(zone):
     files, ticker = zone
     for name in ("_SUCCESS", ".hidden.csv", "_archive/v1/a.csv"):
         files.put(name)
     assert ticker.tick() == []
 
 
-def test_a_file_that_went_and_came_back_is_a_new_one(zone):
-    """Its listing is that of an earlier request, whose run key would be taken for done."""
+def test_a_file_that_was_removed_and_added_again_is_new(zone):
+    """The listing equals that of an earlier request, so its run key must not be the same."""
     files, ticker = zone
     for _ in range(3):
         (files.folder / "a.csv").write_text("id\n1\n")
@@ -104,7 +104,7 @@ def test_a_file_that_went_and_came_back_is_a_new_one(zone):
         assert ticker.tick() == []
 
 
-def test_a_tick_that_was_not_saved_makes_no_second_run_and_loses_nothing(zone):
+def test_a_tick_without_a_saved_cursor_starts_no_second_run_and_loses_no_file(zone):
     files, ticker = zone
     files.put("a.csv")
     assert len(ticker.tick(saved=False)) == 1
@@ -116,7 +116,7 @@ def test_a_tick_that_was_not_saved_makes_no_second_run_and_loses_nothing(zone):
     assert len(ticker.tick()) == 1
 
 
-def test_a_cursor_that_a_person_resets_asks_for_another_run_of_the_same_files(zone, instance):
+def test_resetting_the_cursor_requests_another_run_of_the_same_files(zone, instance):
     files, ticker = zone
     files.put("a.csv")
     (first,) = ticker.tick()
@@ -125,7 +125,7 @@ def test_a_cursor_that_a_person_resets_asks_for_another_run_of_the_same_files(zo
     assert again.run_key != first.run_key
 
 
-def test_the_cursor_of_another_kind_of_sensor_is_none_of_its_own(zone):
+def test_the_cursor_of_another_kind_of_sensor_is_ignored(zone):
     files, ticker = zone
     files.put("a.csv")
     ticker.cursor = '{"kind":"source_changed","last":"","versions":{"orders":"x"}}'
@@ -135,8 +135,8 @@ def test_the_cursor_of_another_kind_of_sensor_is_none_of_its_own(zone):
 
 @pytest.mark.parametrize("remembered", [2000, 3])
 @pytest.mark.parametrize("seed", range(4))
-def test_any_history_of_files_and_ticks_requests_what_a_model_says(zone, monkeypatch, remembered, seed):
-    """The model knows sets of files: those of the saved ticks, and those that were requested since."""
+def test_requests_for_any_history_of_files_and_ticks_match_the_model(zone, monkeypatch, remembered, seed):
+    """The model has two sets of files: those of the saved cursor, and those requested since."""
     monkeypatch.setattr(files_sensor, "REMEMBERED", remembered)
     files, ticker = zone
     rng = random.Random(seed)
@@ -151,7 +151,7 @@ def test_any_history_of_files_and_ticks_requests_what_a_model_says(zone, monkeyp
         if action in ("put", "restore"):
             clock += action == "put"
             (files.folder / name).write_text("id\n1\n")
-            # A restored file has a time that it, or another, may have had before.
+            # A restored file may have the same modification time as before, or as another file.
             times[name] = clock if action == "put" else rng.randrange(1, clock + 2)
             os.utime(files.folder / name, ns=(times[name], times[name]))
         elif action == "remove" and name in times:
@@ -178,7 +178,7 @@ def test_any_history_of_files_and_ticks_requests_what_a_model_says(zone, monkeyp
     assert len(keys) > 5
 
 
-def test_a_source_may_be_one_file_that_has_yet_to_come(folder, instance):
+def test_a_source_may_be_a_file_that_does_not_exist_yet(folder, instance):
     project = watched(folder, "landing/orders.csv")
     ticker = Ticker(sensor_of(project.root, "landing"), instance)
     assert ticker.tick() == []
@@ -190,8 +190,8 @@ def test_a_source_may_be_one_file_that_has_yet_to_come(folder, instance):
 
 
 @pytest.mark.parametrize("table", ["zone/orders.csv", "zone/*.csv", "zone/days"])
-def test_where_nothing_can_come_to_the_tick_fails_and_forgets_nothing(folder, instance, table):
-    """A folder that is not mounted looks like that: its files are not gone, and not new when it is back."""
+def test_without_the_parent_folder_the_tick_fails_and_the_cursor_stays(folder, instance, table):
+    """As with an unmounted folder: its files are not removed, and not new when it is mounted again."""
     project = watched(folder, table)
     zone, away = project.root / "data/zone", project.root / "away"
     ticker = Ticker(sensor_of(project.root, "landing"), instance)
@@ -210,7 +210,7 @@ def test_where_nothing_can_come_to_the_tick_fails_and_forgets_nothing(folder, in
     assert ticker.tick() == []
 
 
-def test_what_was_seen_is_observed_in_the_version_that_the_observing_step_tells(zone, instance):
+def test_observations_have_the_same_data_version_as_the_observation_step(zone, instance):
     files, ticker = zone
     key = dg.AssetKey("orders")
     assert ticker.tick() == []
@@ -223,15 +223,15 @@ def test_what_was_seen_is_observed_in_the_version_that_the_observing_step_tells(
         ticker.tick()
         seen = instance.fetch_observations(key, limit=9).records[0].asset_observation
         assert job.execute_in_process(instance=instance).success
-        told = instance.fetch_observations(key, limit=9).records[0].asset_observation
+        observed = instance.fetch_observations(key, limit=9).records[0].asset_observation
         assert seen.data_version is not None
-        assert seen.data_version == told.data_version
+        assert seen.data_version == observed.data_version
     files.remove("b.csv")
     ticker.tick()
     assert instance.fetch_observations(key, limit=9).records[0].asset_observation.data_version != seen.data_version
 
 
-def test_made_in_python_it_is_the_one_of_the_yaml(folder, instance):
+def test_a_sensor_made_in_python_equals_the_one_declared_in_yaml(folder, instance):
     project = watched(folder)
     declared = sensor_of(project.root, "landing")
     made = build_files_sensor(
@@ -247,7 +247,7 @@ def test_made_in_python_it_is_the_one_of_the_yaml(folder, instance):
     assert results[0] == results[1]
 
 
-def test_the_cursor_of_many_files_stays_small_and_the_tick_short(folder, instance):
+def test_many_files_need_a_small_cursor_and_a_short_tick(folder, instance):
     project = watched(folder)
     landing = project.root / "data/landing"
     ticker = Ticker(sensor_of(project.root, "landing"), instance)

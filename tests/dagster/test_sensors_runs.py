@@ -1,4 +1,4 @@
-"""What sensors ask for, run on Spark."""
+"""Runs on Spark that sensors request."""
 
 import dagster as dg
 from support.folders import MANIFEST, ProjectFolder, sink, source
@@ -16,7 +16,7 @@ def with_sensors(project, files, **sensors) -> tuple[ProjectFolder, dg.Definitio
 
 
 def run(definitions: dg.Definitions, ticker: Ticker) -> dg.ExecuteInProcessResult:
-    """Run the one request of a tick, as a launcher would."""
+    """Run the single request of a tick, like a run launcher."""
     (request,) = ticker.tick()
     (job,) = ticker.sensor.jobs
     return definitions.resolve_job_def(job.name).execute_in_process(
@@ -24,7 +24,7 @@ def run(definitions: dg.Definitions, ticker: Ticker) -> dg.ExecuteInProcessResul
     )
 
 
-def test_files_that_land_are_appended_once_each_and_what_waits_for_that_follows(project, instance):
+def test_landed_files_are_appended_once_and_waiting_targets_follow(project, instance):
     files = {
         "sources/orders.yaml": source("landing", "id INT", options={"landing": True, "format": "csv"}, **CHECKED),
         "joints/orders_seen.sql": "SELECT id FROM orders",
@@ -52,7 +52,7 @@ def test_files_that_land_are_appended_once_each_and_what_waits_for_that_follows(
     assert done.tick() == []
 
 
-def test_a_batch_that_its_gate_refuses_is_no_success_to_wait_for(project, instance):
+def test_a_batch_that_fails_its_gate_is_not_a_success(project, instance):
     files = {
         "data/orders.csv": "id\n1\n",
         "sources/orders.yaml": source("orders.csv", "id INT"),
@@ -81,7 +81,7 @@ def test_a_batch_that_its_gate_refuses_is_no_success_to_wait_for(project, instan
     assert len({request.run_key for request in moved.runs}) == 2
 
 
-def test_a_partition_leads_to_the_same_partition(project, instance):
+def test_a_partition_requests_the_same_partition(project, instance):
     files = {
         "data/events.csv": "id,day\n1,2024-01-01\n2,2024-01-02\n3,2024-01-03\n",
         "sources/events.yaml": source("events.csv", "id INT, day DATE", partitions=DAILY),

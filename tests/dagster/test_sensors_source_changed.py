@@ -1,4 +1,4 @@
-"""The sensor that watches the data versions of sources."""
+"""The sensor `source_changed`."""
 
 import os
 import random
@@ -39,11 +39,11 @@ def ticker(watched, instance) -> Ticker:
 
 
 def change(root: Path, name: str, at: int) -> None:
-    """Another data version, told by the file's time."""
+    """Change the data version of a source by the modification time of its file."""
     os.utime(root / f"data/{name}.csv", ns=(at, at))
 
 
-def test_a_change_of_any_is_requested_once_and_the_first_versions_are_none(watched, ticker):
+def test_a_change_of_any_source_is_requested_once_and_the_first_tick_requests_nothing(watched, ticker):
     assert ticker.tick() == []
     assert ticker.skipped == "seen for the first time: a, b"
     assert ticker.tick() == []
@@ -56,7 +56,7 @@ def test_a_change_of_any_is_requested_once_and_the_first_versions_are_none(watch
     assert ticker.tick() == []
 
 
-def test_a_version_that_comes_back_is_another_change(watched, ticker):
+def test_a_return_to_an_earlier_version_is_another_change(watched, ticker):
     change(watched.root, "a", 5)
     ticker.tick()
     for _ in range(2):
@@ -66,7 +66,7 @@ def test_a_version_that_comes_back_is_another_change(watched, ticker):
 
 
 def test_a_source_that_cannot_be_read_hides_no_change_of_the_other(watched, ticker):
-    """The tick that has nothing to request fails; the source goes on from the version it had."""
+    """A tick with nothing to request fails, and the cursor still has the last version of the source."""
     ticker.tick()
     away = watched.root / "away.csv"
     (watched.root / "data/a.csv").rename(away)
@@ -82,7 +82,7 @@ def test_a_source_that_cannot_be_read_hides_no_change_of_the_other(watched, tick
     assert len(ticker.tick()) == 1
 
 
-def test_one_that_cannot_be_read_at_the_first_tick_leaves_the_other_its_first_version(watched, ticker):
+def test_an_unreadable_source_at_the_first_tick_does_not_affect_the_first_version_of_another(watched, ticker):
     (watched.root / "data/a.csv").rename(watched.root / "away.csv")
     assert ticker.tick() == []
     assert ticker.skipped == "seen for the first time: b"
@@ -90,7 +90,7 @@ def test_one_that_cannot_be_read_at_the_first_tick_leaves_the_other_its_first_ve
     assert len(ticker.tick()) == 1
 
 
-def test_a_source_that_is_added_to_the_list_has_not_changed(watched, ticker):
+def test_a_source_added_to_the_list_counts_as_unchanged(watched, ticker):
     project = RivetProject.load(watched.root)
     ticker.sensor = build_source_changed_sensor(project, "moved", ["a"], 'key:"out"')
     ticker.tick()
@@ -107,7 +107,7 @@ def test_a_cursor_of_another_kind_or_no_cursor_at_all_is_a_first_tick(watched, t
         assert ticker.skipped == "seen for the first time: a, b"
 
 
-def test_made_in_python_it_is_the_one_of_the_yaml(watched, ticker, instance):
+def test_a_sensor_made_in_python_equals_the_one_declared_in_yaml(watched, ticker, instance):
     built = build_source_changed_sensor(RivetProject.load(watched.root), "moved", ["a", "b"], 'key:"out"')
     results = []
     for sensor in (ticker.sensor, built):
@@ -117,7 +117,7 @@ def test_made_in_python_it_is_the_one_of_the_yaml(watched, ticker, instance):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_any_history_of_versions_and_ticks_requests_what_a_model_says(watched, ticker, seed):
+def test_requests_for_any_history_of_versions_and_ticks_match_the_model(watched, ticker, seed):
     rng = random.Random(seed)
     root = watched.root
     now: dict[str, int | None] = {}
@@ -158,8 +158,8 @@ def test_any_history_of_versions_and_ticks_requests_what_a_model_says(watched, t
     assert len(keys) > 5
 
 
-def test_what_was_seen_is_observed_and_automation_conditions_take_it_up(watched, instance):
-    """Neither the first nor a repeated version is news to them, a changed one is."""
+def test_new_versions_are_observed_and_automation_conditions_react(watched, instance):
+    """They react to a changed version, neither to the first nor to a repeated one."""
 
     class Eager(DagsterRivetTranslator):
         def get_asset_spec(self, joint, project):
@@ -171,7 +171,7 @@ def test_what_was_seen_is_observed_and_automation_conditions_take_it_up(watched,
     ticker = Ticker(next(iter(definitions.sensors)), instance)
     cursor = None
 
-    def asked() -> set[str]:
+    def requested() -> set[str]:
         nonlocal cursor
         result = dg.evaluate_automation_conditions(definitions, instance, cursor=cursor)
         cursor = result.cursor
@@ -179,14 +179,14 @@ def test_what_was_seen_is_observed_and_automation_conditions_take_it_up(watched,
         return {name for name in names if result.get_requested_partitions(dg.AssetKey(name))}
 
     ticker.tick()
-    asked()
-    assert asked() == set()
+    requested()
+    assert requested() == set()
     ticker.tick()
-    assert asked() == set()
+    assert requested() == set()
     change(watched.root, "b", 5)
     ticker.tick()
-    assert "both" in asked()
-    assert asked() == set()
+    assert "both" in requested()
+    assert requested() == set()
     (seen, first) = instance.fetch_observations(dg.AssetKey("b"), limit=9).records
     assert seen.asset_observation.data_version != first.asset_observation.data_version
     assert len(instance.fetch_observations(dg.AssetKey("a"), limit=9).records) == 1

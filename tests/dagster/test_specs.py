@@ -1,4 +1,4 @@
-"""From a plan and a translator to specs: which keys a translator is given, and that nothing else is needed."""
+"""Specs from a plan and a translator: the keys that a translator gets, and that nothing else is needed."""
 
 from dataclasses import FrozenInstanceError
 from pathlib import Path
@@ -19,7 +19,7 @@ def relationship(to):
 
 @pytest.fixture
 def plan():
-    """``orders`` is judged with ``zeta``, the source ``late`` with ``orders``; ``other`` is an external asset."""
+    """Checks of ``orders`` read ``zeta``, those of the source ``late`` read ``orders``; ``other`` is external."""
     return compile_joints(
         source("raw"),
         source("other", catalog="dagster", table="shop/other"),
@@ -33,7 +33,7 @@ def plan():
 
 
 class Recorder(DagsterRivetTranslator):
-    """Gives keys of its own, and remembers what it was given."""
+    """A translator with other keys that records its arguments."""
 
     def __init__(self):
         self.known = {}
@@ -46,7 +46,7 @@ class Recorder(DagsterRivetTranslator):
         return spec.replace_attributes(key=["own", joint.name.upper()])
 
 
-def test_a_translator_is_given_the_keys_of_all_that_a_joint_waits_for(plan):
+def test_a_translator_gets_the_keys_of_everything_that_a_joint_depends_on(plan):
     recorder = Recorder()
     asset_specs(plan, ROOT, recorder)
     for joint in plan.joints:
@@ -57,7 +57,7 @@ def test_a_translator_is_given_the_keys_of_all_that_a_joint_waits_for(plan):
     assert "other" in recorder.known["raw"]
 
 
-def test_a_key_that_a_translator_gives_holds_in_dependencies_and_checks(plan):
+def test_a_key_from_a_translator_is_used_in_dependencies_and_checks(plan):
     specs = asset_specs(plan, ROOT, Recorder())
     assert {name: key.to_user_string() for name, key in specs.keys.items()} == {
         "raw": "own/RAW", "other": "shop/other", "late": "own/LATE", "zeta": "own/ZETA", "orders": "own/ORDERS",
@@ -83,7 +83,7 @@ def test_the_specs_depend_on_nothing_but_plan_translator_and_directory(plan):
     assert (before.keys, before.joints, before.checks) == (after.keys, after.joints, after.checks)
 
 
-def test_what_a_translator_is_given_can_only_be_read(plan):
+def test_the_translation_context_is_read_only(plan):
     recorder = Recorder()
     asset_specs(plan, ROOT, recorder)
     context = recorder.contexts[0]
@@ -98,7 +98,7 @@ def test_what_a_translator_is_given_can_only_be_read(plan):
         context.key("nobody")
 
 
-def test_a_project_never_changes(plan):
+def test_a_project_is_immutable(plan):
     project = RivetProject.of(plan, ROOT, DagsterRivetTranslator())
     part = project.part('key:"orders"')
     apart = part.apart()

@@ -1,4 +1,4 @@
-"""Runs of a part: chosen in Dagster's selection syntax, of checks alone, and after a failure."""
+"""Runs of subsets: by Dagster's selection syntax, of checks only, and after a failure."""
 
 import os
 
@@ -9,7 +9,7 @@ from support.folders import WORKSPACE, in_order, sink, source
 
 from rivet_dagster import load_definitions
 
-pytestmark = pytest.mark.filterwarnings("ignore::dagster.BetaWarning")  # of Dagster's own parser of selections
+pytestmark = pytest.mark.filterwarnings("ignore::dagster.BetaWarning")  # from Dagster's own parser of selections
 
 ROWS = "id,side,qty\n1,l,10\n2,l,20\n3,l,30\n4,r,40\n5,r,50\n"
 BRANCHES = {
@@ -24,7 +24,7 @@ COUNTS = {"left_side": 3, "doubled": 3, "right_side": 2, "out": 5}
 
 
 def run(root, instance, selection, *assets, raise_on_error=True):
-    """Run what a selection names of the project's definitions, and of these assets beside them."""
+    """Run a selection of the project's definitions and of these other assets."""
     others = dg.Definitions(
         assets=assets, jobs=[dg.define_asset_job("selected", selection)], resources={"memory": dg.mem_io_manager}
     )
@@ -32,8 +32,8 @@ def run(root, instance, selection, *assets, raise_on_error=True):
     return job.execute_in_process(instance=instance, raise_on_error=raise_on_error)
 
 
-def made(result) -> dict[str, int | None]:
-    """The row count of each materialization, None where it tells none."""
+def row_counts(result) -> dict[str, int | None]:
+    """Return the row count of each materialization, or None."""
     found = {}
     for event in result.get_asset_materialization_events():
         count = event.materialization.metadata.get("dagster/row_count")
@@ -45,7 +45,7 @@ def started(result) -> list[str]:
     return [event.step_key for event in result.all_events if event.event_type_value == "STEP_START"]
 
 
-# what is selected
+# selections
 
 
 @pytest.mark.parametrize(
@@ -69,39 +69,39 @@ def started(result) -> list[str]:
         ("kind:pyspark and not kind:source", set(COUNTS), {"out"}),
     ],
 )
-def test_a_selection_runs_what_it_names_as_one_step_with_a_query_for_each_end(
+def test_a_selection_runs_as_one_step_with_one_query_for_each_of_its_exits(
     project, instance, sql_executions, selection, expected, ends
 ):
     branches = project(BRANCHES)
     sql_executions.since()
     result = run(branches.root, instance, selection)
     assert sql_executions.since() == len(ends)
-    assert made(result) == {name: COUNTS[name] if name in ends else None for name in expected}
+    assert row_counts(result) == {name: COUNTS[name] if name in ends else None for name in expected}
     assert started(result) == ["out"]
     assert [branches.versions(name, WORKSPACE) for name in COUNTS] == [[]] * 4
     assert len(branches.versions("out")) == (
         3 if "out" in expected else 0
-    )  # a folder, its manifest, what its files tell
+    )  # a folder, its manifest, its file statistics
     if "out" in expected:
         assert branches.rows("out") == in_order({"id": i, "qty": q} for i, q in enumerate((20, 40, 60, 40, 50), 1))
 
 
-def test_a_part_reads_what_another_group_stored_last(project, instance, sql_executions):
+def test_a_subset_reads_the_last_stored_version_of_another_group(project, instance, sql_executions):
     branches = project({**BRANCHES, "joints/shop/left_side.sql": "-- rivet:eager: true\nSELECT * FROM rows"})
     run(branches.root, instance, 'key:"left_side"')
     branches.write({"data/rows.csv": "id,side,qty\n9,l,90\n"})
     sql_executions.since()
     result = run(branches.root, instance, 'key:"doubled" or key:"right_side"')
     assert sql_executions.since() == 2
-    assert made(result) == {"doubled": 5, "right_side": 0}  # of the stored rows, and of today's file
+    assert row_counts(result) == {"doubled": 5, "right_side": 0}  # from the stored rows, and from the current file
     assert started(result) == ["out"]
 
 
-def test_parts_of_several_groups_run_one_after_another(project, instance):
+def test_subsets_of_several_groups_run_in_order(project, instance):
     branches = project({**BRANCHES, "joints/shop/left_side.sql": "-- rivet:eager: true\nSELECT * FROM rows"})
     result = run(branches.root, instance, "group:shop")
     assert started(result) == ["left_side", "out"]
-    assert made(result) == {"left_side": 5, "doubled": 5}
+    assert row_counts(result) == {"left_side": 5, "doubled": 5}
 
 
 def test_a_plain_asset_reads_a_fused_joint_in_the_run_of_its_group_and_after_it(project, instance, sql_executions):
@@ -121,14 +121,14 @@ def test_a_plain_asset_reads_a_fused_joint_in_the_run_of_its_group_and_after_it(
     assert seen == [[20, 40, 60], [180], [180]]
 
 
-# checks alone
+# checks only
 
 
 def verdicts(result) -> dict[str, bool]:
     return {f"{e.asset_key.to_user_string()}:{e.check_name}": e.passed for e in result.get_asset_check_evaluations()}
 
 
-def judged(mode: str) -> dict:
+def files_with_checks(mode: str) -> dict:
     return {
         "data/rows.csv": ROWS,
         "sources/rows.yaml": source("rows", "id INT, side STRING, qty INT"),
@@ -150,14 +150,14 @@ def judged(mode: str) -> dict:
         ("append", {"out:table": True}),
     ],
 )
-def test_checks_alone_judge_assertions_only_where_the_table_is_the_batch(project, instance, mode, expected):
-    rows = project(judged(mode))
+def test_a_checks_only_run_evaluates_assertions_only_if_the_table_equals_the_batch(project, instance, mode, expected):
+    rows = project(files_with_checks(mode))
     assert run(rows.root, instance, 'key:"out"').success
     before = rows.bytes_of("out")
     result = run(rows.root, instance, dg.AssetSelection.checks_for_assets("out"))
     assert result.success
     assert verdicts(result) == expected
-    assert made(result) == {}
+    assert row_counts(result) == {}
     assert rows.bytes_of("out") == before
 
 
@@ -176,7 +176,7 @@ def transform(big):
 
 @pytest.fixture
 def remembering():
-    """An instance that remembers runs for those that come after them."""
+    """Yield an instance that stores runs, for later runs that refer to them."""
     with dg.instance_for_test() as found:
         yield found
 
@@ -185,7 +185,7 @@ def project_job() -> dg.JobDefinition:
     return load_definitions(os.environ["RIVET_TEST_PROJECT"]).resolve_job_def("all")
 
 
-def test_a_re_execution_from_failure_makes_what_failed_and_what_waited_for_it(
+def test_a_re_execution_from_failure_runs_failed_and_skipped_steps(
     project, remembering, tmp_path, monkeypatch, sql_executions
 ):
     flag = tmp_path / "flag"
@@ -204,7 +204,7 @@ def test_a_re_execution_from_failure_makes_what_failed_and_what_waited_for_it(
     with dg.execute_job(job, remembering) as first:
         assert not first.success
     assert {event.step_key for event in first.get_step_failure_events()} == {"made"}
-    kept = folder.bytes_of("report")
+    report_before = folder.bytes_of("report")
 
     flag.unlink()
     folder.write({"data/rows.csv": "id,side,qty\n9,l,90\n"})
@@ -213,10 +213,10 @@ def test_a_re_execution_from_failure_makes_what_failed_and_what_waited_for_it(
     with dg.execute_job(job, remembering, reexecution_options=how) as second:
         assert second.success
         assert started(second) == ["made", "latest"]
-        assert set(made(second)) == {"made", "later", "latest"}
+        assert set(row_counts(second)) == {"made", "later", "latest"}
     assert sql_executions.since() == 2
-    assert folder.bytes_of("report") == kept
-    # What the first run stored, not what the file holds by now.
+    assert folder.bytes_of("report") == report_before
+    # The rows that the first run stored, not the current ones of the file.
     assert folder.rows("latest") == in_order({"id": i, "qty": i * 10 + 1} for i in range(2, 6))
     published = folder.runtime.catalog("lake").current("latest")
     assert published.identity == f"{first.run_id}/latest"

@@ -1,4 +1,4 @@
-"""Sweeping from Dagster: after runs that ended badly, and by the clock."""
+"""Sweeping from Dagster: after failed and canceled runs, and on a schedule."""
 
 import os
 import time
@@ -25,11 +25,11 @@ def swept(folder) -> ProjectFolder:
 
 @dg.job
 def nightly_load() -> None:
-    """A job that is not the sweep."""
+    """A job other than the sweep."""
 
 
 def evaluated(sensor: dg.SensorDefinition, job: dg.JobDefinition, instance: dg.DagsterInstance):
-    """What a sensor asks for after a run of the job."""
+    """Return what a sensor requests after a run of the job."""
     result = job.execute_in_process(instance=instance, raise_on_error=False)
     context = dg.build_run_status_sensor_context(
         sensor_name=sensor.name,
@@ -62,7 +62,7 @@ def test_without_the_block_there_is_no_job(folder):
 
 
 @pytest.mark.parametrize("name", ["clean_up_failure", "clean_up_canceled"])
-def test_a_sensor_asks_for_one_sweep_a_run_and_never_after_a_sweep(swept, instance, name):
+def test_a_sensor_requests_one_sweep_for_each_run_and_none_after_a_sweep(swept, instance, name):
     definitions = load_definitions(swept.root)
     sensor = next(sensor for sensor in definitions.sensors if sensor.name == name)
     result, asked = evaluated(sensor, nightly_load, instance)
@@ -72,7 +72,7 @@ def test_a_sensor_asks_for_one_sweep_a_run_and_never_after_a_sweep(swept, instan
     assert isinstance(asked, dg.SkipReason)
 
 
-def test_the_job_waits_for_the_dead_and_spares_the_living(swept, instance, monkeypatch):
+def test_the_job_waits_until_runs_are_dead_and_spares_live_runs(swept, instance, monkeypatch):
     lake = swept.runtime.catalog("lake")
     died_long_ago, just_died, alive = (lake.begin("out") for _ in range(3))
     home = swept.root / "lake/.rivet/out"
@@ -100,13 +100,13 @@ def test_the_job_waits_for_the_dead_and_spares_the_living(swept, instance, monke
     ]
 
 
-def test_the_job_waits_for_nobody_where_nothing_is_built(swept, instance, monkeypatch):
+def test_the_job_does_not_wait_if_nothing_is_staged(swept, instance, monkeypatch):
     monkeypatch.setattr(sweeping, "time", SimpleNamespace(sleep=lambda _: pytest.fail("it waited")))
     assert load_definitions(swept.root).resolve_job_def("sweep").execute_in_process(instance=instance).success
 
 
 @pytest.mark.parametrize("wrong", [{"cron_schedule": "0 25 * * *"}, {"execution_timezone": "Mars/Olympus"}])
-def test_a_schedule_that_dagster_refuses_is_named(swept, wrong):
+def test_an_invalid_schedule_is_an_error_with_its_name(swept, wrong):
     nightly = {**BLOCK["schedules"]["nightly"], **wrong}
     swept.write({"rivet.yaml": {**MANIFEST, "dagster": {"schedules": {"nightly": nightly}}}})
     with pytest.raises(RivetError) as caught:

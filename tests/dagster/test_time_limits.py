@@ -1,4 +1,4 @@
-"""The options of a group's step: the time that a try may take, and the pool that it runs in."""
+"""The options `timeout` and `pool` of a group's step."""
 
 import time
 from collections import Counter
@@ -12,7 +12,7 @@ from rivet_dagster import load_definitions
 ENDLESS = f"SELECT id, {sleeping('200L + id')} AS slept FROM range(0, 4000, 1, 4)"
 QUICK = "SELECT 1 AS id"
 SECONDS = 60
-"""Long for what is over in two or three on a machine that is not busy; the query would take half an hour."""
+"""Seconds, generous for what takes two or three on an idle machine; the query would take half an hour."""
 
 
 def limited(timeout: str = "1s", **fields) -> dict:
@@ -39,7 +39,7 @@ def active_jobs(application):
 
 
 @pytest.mark.parametrize("mode", ["replace", "merge"])
-def test_a_query_that_takes_too_long_is_stopped_and_leaves_nothing(project, instance, active_jobs, mode):
+def test_a_query_beyond_the_timeout_is_stopped_and_leaves_nothing(project, instance, active_jobs, mode):
     strategy = {"mode": mode, "key_columns": ["id"]} if mode == "merge" else mode
     lake = project({"joints/n.sql": QUICK, "sinks/kept.yaml": limited("1h", write_strategy=strategy)})
     assert run(lake.root, instance).success
@@ -58,7 +58,7 @@ def test_a_query_that_takes_too_long_is_stopped_and_leaves_nothing(project, inst
 
 
 @pytest.mark.parametrize("severity", ["warn", "error"])
-def test_the_time_is_over_in_the_middle_of_a_check_too(project, instance, active_jobs, severity):
+def test_the_timeout_also_stops_a_check(project, instance, active_jobs, severity):
     query = f"SELECT slept FROM kept CROSS JOIN ({ENDLESS}) WHERE slept IS NOT NULL"
     slow = {"type": "custom", "sql": query, "severity": severity}
     lake = project({"joints/n.sql": QUICK, "sinks/kept.yaml": limited("3s", assertions=[slow])})
@@ -69,7 +69,7 @@ def test_the_time_is_over_in_the_middle_of_a_check_too(project, instance, active
     assert lake.versions("kept") == []
 
 
-def test_a_python_joint_is_stopped_where_it_asks_for_rows_and_publishes_nothing_afterwards(project, instance):
+def test_a_timeout_stops_a_python_joint_at_its_next_read_and_publishes_nothing(project, instance):
     waits = "import time\n\ndef transform(n):\n    time.sleep(1.5)\n    return n\n"
     lake = project({
         "joints/n.sql": f"-- rivet:eager: true\n{QUICK}",
@@ -85,7 +85,7 @@ def test_a_python_joint_is_stopped_where_it_asks_for_rows_and_publishes_nothing_
     assert lake.versions("made", WORKSPACE) == []
 
 
-def test_each_try_has_the_whole_time(project, instance):
+def test_each_try_has_the_full_timeout(project, instance):
     lake = project({"joints/n.sql": ENDLESS, "sinks/kept.yaml": limited(options={"retries": 1})})
     result = run(lake.root, instance)
     assert diagnostic(result)["code"] == "RVT-518"
@@ -93,13 +93,13 @@ def test_each_try_has_the_whole_time(project, instance):
     assert (kinds["STEP_START"], kinds["STEP_RESTARTED"]) == (1, 1)
 
 
-def test_what_is_done_in_time_is_published(project, instance):
+def test_rows_computed_within_the_timeout_are_published(project, instance):
     lake = project({"joints/n.sql": QUICK, "sinks/kept.yaml": limited("1h")})
     assert run(lake.root, instance).success
     assert lake.rows("kept") == [{"id": 1}]
 
 
-def test_a_pool_of_its_own_takes_the_place_of_the_engines(folder):
+def test_the_pool_of_a_joint_replaces_that_of_the_engine(folder):
     lake = folder({
         "joints/n.sql": f"-- rivet:options: {{pool: heavy/nightly}}\n-- rivet:eager: true\n{QUICK}",
         "sinks/kept.yaml": sink("kept", "n"),

@@ -1,4 +1,4 @@
-"""The example project, run once from beginning to end."""
+"""Fixtures: the example project, run once from beginning to end."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class ExampleRun:
 
 @pytest.fixture(scope="session")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example with its data, away from what a demo left in the repository."""
+    """Copy the example with its data, without the files of a demo in the repository."""
     return copy_of_the_example(tmp_path_factory.mktemp("example"))
 
 
 @pytest.fixture(scope="session")
 def example_run(example: Path, application: PySparkEngine) -> ExampleRun:
-    """Everything materialized through Dagster, in this process; only Spark's master is the tests' own."""
+    """Materialize everything through Dagster in this process, with the Spark master of the tests."""
     profiles = example / "profiles.yaml"
     text = profiles.read_text()
     assert "master: local[*]" in text

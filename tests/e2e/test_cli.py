@@ -1,4 +1,4 @@
-"""The command line: what it prints where, and the codes it ends with."""
+"""The command line: stdout, stderr and exit codes."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def _no_environment(monkeypatch):
 
 @pytest.fixture
 def cli(capfd):
-    """Run a command in this process; its exit code, stdout and stderr."""
+    """Return a function that runs a command in this process and returns its exit code, stdout and stderr."""
 
     def cli(*arguments: object) -> tuple[int, str, str]:
         capfd.readouterr()
@@ -44,12 +44,12 @@ def cli(capfd):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A project that is compiled and never run."""
+    """Return a function that writes a project that is compiled and never run."""
     return lambda files: ProjectFolder(tmp_path / "project", files)
 
 
 def run_json(cli, *arguments: object) -> tuple[int, dict]:
-    """The code and the report of a run; nothing but the report is on stdout."""
+    """Return the exit code and the report of a run; stdout contains only the report."""
     code, out, _ = cli(*arguments, "--format", "json")
     return code, json.loads(out)
 
@@ -73,7 +73,7 @@ def test_compile_shows_the_plan_and_nothing_else(cli, folder):
     assert "(declared eager)" in out
 
 
-def test_compile_for_a_program_prints_the_whole_plan(cli, folder):
+def test_compile_as_json_prints_the_whole_plan(cli, folder):
     sales = folder(SALES)
     code, out, err = cli("compile", "-p", sales.root, "--format=json")
     plan = json.loads(out)
@@ -95,14 +95,14 @@ def test_compile_for_a_program_prints_the_whole_plan(cli, folder):
     assert str(sales.root) not in out
 
 
-def test_compile_gives_the_same_bytes_wherever_the_project_lies(cli, tmp_path, monkeypatch):
+def test_compile_gives_the_same_bytes_in_any_folder(cli, tmp_path, monkeypatch):
     one = ProjectFolder(tmp_path / "one", SALES).root
     other = ProjectFolder(tmp_path / "deeper/other", SALES).root
     monkeypatch.chdir(other)
     assert cli("-p", one, "compile", "--format", "json")[1] == cli("compile", "--format", "json")[1]
 
 
-def test_compile_of_some_joints_shows_them_alone_and_plans_everything(cli, folder):
+def test_compile_of_some_joints_shows_only_them_and_plans_everything(cli, folder):
     sales = folder(SALES)
     _, out, _ = cli("-p", sales.root, "compile", "totals", "copies", "--format", "json")
     plan = json.loads(out)
@@ -114,7 +114,7 @@ def test_compile_of_some_joints_shows_them_alone_and_plans_everything(cli, folde
     assert "copies" not in out
 
 
-def test_compile_of_an_unknown_joint_says_which_is_near(cli, folder):
+def test_compile_of_an_unknown_joint_shows_the_nearest_name(cli, folder):
     sales = folder(SALES)
     code, out, err = cli("-p", sales.root, "compile", "totls")
     assert (code, out) == (1, "")
@@ -125,7 +125,7 @@ def test_compile_of_an_unknown_joint_says_which_is_near(cli, folder):
     assert [error["code"] for error in json.loads(out)["errors"]] == ["RVT-306"]
 
 
-def test_compile_tells_every_error_at_once(cli, folder):
+def test_compile_reports_all_errors_at_once(cli, folder):
     sales = folder({**SALES, **BROKEN})
     code, out, err = cli("-p", sales.root, "compile")
     assert (code, out) == (1, "")
@@ -180,7 +180,7 @@ def test_wrong_usage_ends_with_10(cli, folder, arguments):
     assert "RVT-110" in err
 
 
-def test_a_wrong_joint_file_is_no_configuration(cli, folder):
+def test_an_error_in_a_joint_file_is_no_configuration_error(cli, folder):
     sales = folder({**SALES, "sources/orders.yaml": "type: [source\n"})
     for command in ("compile", "run"):
         code, out, err = cli("-p", sales.root, command)
@@ -188,7 +188,7 @@ def test_a_wrong_joint_file_is_no_configuration(cli, folder):
         assert "RVT-202 sources/orders.yaml" in err
 
 
-def test_the_traceback_is_there_for_those_who_ask(cli, folder):
+def test_verbose_adds_the_traceback(cli, folder):
     sales = folder({**SALES, **BROKEN})
     assert "Traceback" in cli("-p", sales.root, "compile", "--verbose")[2]
     code, out, _ = cli("-p", sales.root, "--verbose", "compile", "--format", "json")
@@ -219,7 +219,7 @@ def test_a_run_reports_its_groups_its_rows_and_its_checks(cli, project):
     assert [check["passed"] for check in report["checks"]] == [True]
 
 
-def test_a_warning_stands_in_the_report_and_the_run_ends_with_0(cli, project):
+def test_a_warning_is_in_the_report_and_the_run_ends_with_0(cli, project):
     sales = project({**SALES, "joints/big.sql": "-- rivet:eager: true\nSELECT * FROM orders"})
     code, report = run_json(cli, "-p", sales.root, "run")
     assert (code, report["success"]) == (0, True)
@@ -253,7 +253,7 @@ def test_a_failed_assertion_ends_with_4_and_a_failed_audit_with_5(cli, project, 
     assert next(group for group in report["groups"] if group["name"] == "copies")["rows"] == {}
 
 
-def test_an_option_that_is_wrong_once_its_variable_is_known_is_told_as_what_it_is(cli, folder, monkeypatch):
+def test_an_option_with_a_wrong_variable_value_is_a_configuration_error(cli, folder, monkeypatch):
     monkeypatch.setenv("SERVER", "nowhere")
     engine = {"name": "spark", "type": "pyspark", "catalogs": ["raw", "lake"], "remote": "${SERVER}"}
     root = folder({**SALES, "profiles.yaml": {"default": PROFILES["default"] | {"engines": [engine]}}}).root
@@ -263,7 +263,7 @@ def test_an_option_that_is_wrong_once_its_variable_is_known_is_told_as_what_it_i
     assert "RVT-599" not in err
 
 
-def test_a_failed_query_ends_with_2_where_others_succeeded_and_else_with_1(cli, project):
+def test_a_failed_query_ends_with_2_if_other_groups_succeeded_else_with_1(cli, project):
     sales = project({**SALES, "joints/totals.sql": "SELECT customer,\n  nmae() AS total FROM big"})
     code, report = run_json(cli, "-p", sales.root, "run")
     assert (code, report["success"]) == (2, False)
@@ -283,7 +283,7 @@ def test_a_failed_query_ends_with_2_where_others_succeeded_and_else_with_1(cli, 
     assert "0 of 1 groups succeeded" in err
 
 
-def test_a_run_stops_at_the_first_failure_unless_told_to_go_on(cli, project):
+def test_a_run_stops_at_the_first_failure_without_no_fail_fast(cli, project):
     sales = project({**SALES, "joints/big.sql": "-- rivet:eager: true\nSELECT nmae() FROM orders"})
     code, report = run_json(cli, "-p", sales.root, "run")
     assert (code, statuses(report)) == (1, {"big": "failed", "copies": "skipped", "report": "skipped"})
@@ -293,7 +293,7 @@ def test_a_run_stops_at_the_first_failure_unless_told_to_go_on(cli, project):
     assert len(sales.rows("copies")) == 3
 
 
-def test_a_run_of_a_joint_runs_its_group_and_with_a_plus_what_it_needs_too(cli, project):
+def test_a_run_of_a_joint_runs_its_group_and_with_a_plus_its_upstream(cli, project):
     sales = project(SALES)
     code, report = run_json(cli, "-p", sales.root, "run", "totals")
     assert (code, statuses(report)) == (1, {"report": "failed"})
@@ -333,7 +333,7 @@ def test_a_run_of_nothing_is_an_error(cli, project, arguments, ended, error):
     assert [found["code"] for found in json.loads(out)["errors"]] == [error]
 
 
-def test_what_a_python_joint_prints_does_not_reach_stdout(cli, project):
+def test_output_of_a_python_joint_does_not_reach_stdout(cli, project):
     body = "print('a', 'b')\n    os.system('echo from a child')\n    return big\n"
     sales = project({**SALES, "joints/made.py": f"import os\n\ndef transform(big):\n    {body}"})
     code, out, err = cli("-p", sales.root, "run", "--format", "json")
@@ -343,7 +343,7 @@ def test_what_a_python_joint_prints_does_not_reach_stdout(cli, project):
     assert "from a child" in err
 
 
-def test_an_exception_of_a_python_joint_is_told_with_its_place(cli, project):
+def test_an_exception_of_a_python_joint_is_reported_with_its_location(cli, project):
     sales = project({**SALES, "joints/made.py": "def transform(big):\n    return big.nope\n"})
     code, report = run_json(cli, "-p", sales.root, "run")
     assert code == 2
@@ -354,7 +354,7 @@ def test_an_exception_of_a_python_joint_is_told_with_its_place(cli, project):
     assert (code, report["errors"][0]["code"]) == (2, "RVT-504")
 
 
-def test_a_gated_source_is_judged_and_reported(cli, project):
+def test_a_gated_source_is_checked_and_reported(cli, project):
     gated = {**SALES["sources/orders.yaml"], "quality": {"assertions": [HAS_CUSTOMER]}}
     sales = project({**SALES, "sources/orders.yaml": gated})
     for arguments in ([], ["copies"], ["--select", "key:copies"]):
@@ -368,14 +368,14 @@ def test_a_gated_source_is_judged_and_reported(cli, project):
     assert (code, len(report["checks"]), statuses(report)) == (0, 1, {"copies": "success"})
 
 
-def test_a_project_with_a_key_prefix_is_run_by_the_names_of_its_joints(cli, project):
+def test_joints_of_a_project_with_a_key_prefix_are_selected_by_name(cli, project):
     sales = project({**SALES, "rivet.yaml": MANIFEST | {"dagster": {"key_prefix": ["shop-2", "eu"]}}})
     code, report = run_json(cli, "-p", sales.root, "run", "+report")
     assert (code, statuses(report)) == (0, {"big": "success", "report": "success"})
 
 
 def test_a_defect_in_a_step_is_reported_with_the_groups(cli, project, monkeypatch):
-    """Whatever a step raises, the report says which group failed."""
+    """For any exception in a step the report names the failed group."""
     from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
 
     def full(*_):
@@ -390,7 +390,7 @@ def test_a_defect_in_a_step_is_reported_with_the_groups(cli, project, monkeypatc
     assert sales.versions("big", WORKSPACE) == []
 
 
-def test_a_defect_outside_of_every_step_is_told_too(cli, project, monkeypatch):
+def test_a_defect_outside_of_the_steps_is_reported_too(cli, project, monkeypatch):
     import dagster as dg
 
     def broken(_):
@@ -405,7 +405,7 @@ def test_a_defect_outside_of_every_step_is_told_too(cli, project, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [[], ["--no-fail-fast"]])
-def test_an_interrupted_run_ends_with_130_and_says_how_far_it_came(cli, project, monkeypatch, options):
+def test_an_interrupted_run_ends_with_130_and_reports_its_finished_groups(cli, project, monkeypatch, options):
     import dagster as dg
 
     from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
@@ -425,7 +425,7 @@ def test_an_interrupted_run_ends_with_130_and_says_how_far_it_came(cli, project,
     assert sales.versions("copies") == []
 
 
-def test_an_instance_of_dagster_remembers_the_run(cli, project, monkeypatch, tmp_path):
+def test_the_run_is_recorded_in_the_dagster_instance(cli, project, monkeypatch, tmp_path):
     import dagster as dg
 
     home = tmp_path / "home"
@@ -440,7 +440,7 @@ def test_an_instance_of_dagster_remembers_the_run(cli, project, monkeypatch, tmp
         assert instance.get_latest_materialization_event(dg.AssetKey("report")) is not None
 
 
-def test_the_project_is_the_current_folder_unless_named(cli, project, monkeypatch):
+def test_the_project_defaults_to_the_current_folder(cli, project, monkeypatch):
     sales = project(SALES)
     monkeypatch.chdir(sales.root)
     code, report = run_json(cli, "run", "copies")

@@ -1,4 +1,4 @@
-"""Partitions on the command line: what a run covers, and what it is told where it says that wrongly."""
+"""Partitions on the command line: what a run covers, and errors."""
 
 import json
 
@@ -22,7 +22,7 @@ EACH = {"2024-01-01": 1, "2024-01-02": 6, "2024-01-03": 8}
 
 @pytest.fixture
 def cli(capfd, monkeypatch):
-    """Run a command in this process; its exit code, stdout and stderr."""
+    """Return a function that runs a command in this process and returns its exit code, stdout and stderr."""
     for name in ("DAGSTER_HOME", "RIVET_PROFILE"):
         monkeypatch.delenv(name, raising=False)
 
@@ -38,12 +38,12 @@ def cli(capfd, monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A project that is compiled and never run."""
+    """Return a function that writes a project that is compiled and never run."""
     return lambda files: ProjectFolder(tmp_path / "project", files)
 
 
 def refused(cli, *arguments: object) -> dict:
-    """The one error of a run that does not begin."""
+    """Return the single error of a run that does not begin."""
     code, out, _ = cli("run", *arguments, "--format", "json")
     assert code == 10
     (error,) = json.loads(out)["errors"]
@@ -73,7 +73,7 @@ def test_a_range(project, cli):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ((), "totals, report: say which partition to make; the first is 2024-01-01, the last 2024-01-03"),
         (("--partition", "2024-01-04"), "there is no partition '2024-01-04'; the first is 2024-01-01, the last"),
@@ -83,16 +83,16 @@ def test_a_range(project, cli):
         (("names", "--partition", "2024-01-03"), "none of these joints has partitions"),
     ],
 )
-def test_what_cannot_be_covered_is_told(folder, cli, arguments, told):
+def test_partitions_that_cannot_be_run_are_an_error(folder, cli, arguments, message):
     error = refused(cli, "-p", folder(SALES).root, *arguments)
     assert error["code"] == "RVT-114"
-    assert told in error["message"].replace("report, totals", "totals, report")
+    assert message in error["message"].replace("report, totals", "totals, report")
 
 
 @pytest.mark.parametrize(
     "arguments", [("--partition-range", "2024-01-03"), ("--partition", "a", "--partition-range", "a...b")]
 )
-def test_options_that_cannot_be_read(folder, cli, arguments):
+def test_malformed_options_are_an_error(folder, cli, arguments):
     assert refused(cli, "-p", folder(SALES).root, *arguments)["code"] == "RVT-110"
 
 
@@ -104,7 +104,7 @@ def test_joints_with_several_kinds_of_partitions_run_one_after_the_other(folder,
     assert "report, totals: daily from 2024-01-01 to 2024-01-04 UTC" in error["message"]
 
 
-def test_partitions_that_have_not_begun(folder, cli):
+def test_partitions_in_the_future_are_an_error(folder, cli):
     late = {"type": "daily", "column": "day", "start": "2999-01-01"}
     root = folder({"sinks/out.yaml": sink("out", "a", partitions=late), "joints/a.sql": "SELECT '1' AS day"}).root
     assert "out: say which partition to make; there is none yet" in refused(cli, "-p", root, "out")["message"]

@@ -1,4 +1,4 @@
-"""The ``dg`` command on a Dagster project with a component of ours."""
+"""The ``dg`` command on a Dagster project with a rivet component."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def defs():
 
 
 class DagsterProject:
-    """A Dagster project in a folder, with a project of ours in ``sales``."""
+    """A Dagster project in a folder, with a rivet project in ``sales``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -49,7 +49,7 @@ class DagsterProject:
             (package / "__init__.py").touch()
 
     def call(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run one of Dagster's commands; the environment names no profile."""
+        """Run a Dagster command, without RIVET_PROFILE in the environment."""
         paths = [str(self.root / "src"), str(Path(__file__).parents[2])]
         known = {key: value for key, value in os.environ.items() if key not in ("RIVET_PROFILE", "DAGSTER_IS_DEV_CLI")}
         return subprocess.run(
@@ -61,7 +61,7 @@ class DagsterProject:
         )
 
     def dg(self, *words: str) -> str:
-        """What a ``dg`` command that succeeds prints."""
+        """Return the output of a ``dg`` command that succeeds."""
         done = self.call("dg", *words)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -86,22 +86,22 @@ def test_a_component_is_found_scaffolded_checked_and_launched(shop):
     }  # fmt: skip
     assert {one["name"] for one in found["jobs"]} == {"all"}
 
-    # The state is there: what is no `dg` and no `dagster dev` reads it, and never the files.
+    # With the state, processes other than `dg` and `dagster dev` read it and never the files.
     shop.sales.write({"joints/bad.sql": "SELECT FROM FROM", "sinks/bad.yaml": {"type": "sink", "upstrem": "large"}})
     loaded = shop.call("dagster", "definitions", "validate", "-m", "shop.definitions", "-d", str(shop.root))
     assert loaded.returncode == 0, loaded.stderr
 
     refused = shop.call("dg", "check", "defs")
-    told = (refused.stdout + refused.stderr).splitlines()
+    lines = (refused.stdout + refused.stderr).splitlines()
     assert refused.returncode == 1
-    errors = [line for line in told if line.startswith(("rivet_dagster.errors.RivetError: RVT-", "RVT-"))]
+    errors = [line for line in lines if line.startswith(("rivet_dagster.errors.RivetError: RVT-", "RVT-"))]
     assert [line.removeprefix("rivet_dagster.errors.RivetError: ").split(": ")[0] for line in errors] == [
         "RVT-315 joints/bad.sql:1",
         "RVT-205 sinks/bad.yaml:1",
         "RVT-205 sinks/bad.yaml:1",
         "RVT-203 sinks/bad.yaml:2",
     ]
-    assert told.index(errors[0]) < 30
+    assert lines.index(errors[0]) < 30
 
     for name in ("joints/bad.sql", "sinks/bad.yaml"):
         (shop.sales.root / name).unlink()

@@ -1,7 +1,7 @@
-"""Every table that the example publishes, answered a second time by DuckDB over the raw CSV files.
+"""Every published table of the example, computed a second time by DuckDB from the raw CSV files.
 
-The queries here are written from the questions, not from the joints: ratios are compared by cross multiplication,
-rounded in whole numbers, ranks are counted, runs of days are found by their gaps, distances by chords.
+The queries here follow from the questions, not from the joints: ratios are compared by cross multiplication,
+numbers rounded in integer arithmetic, ranks counted, runs of days found by gaps, distances computed by chords.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FROM flights;
 
 @pytest.fixture(scope="module")
 def raw(example_run) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The five CSV files as tables, and `legs`: flights with the facts that most questions start from."""
+    """Load the five CSV files as tables, and `legs`: flights with the facts that most questions need."""
     with duckdb.connect() as connection:
         for table in TABLES:
             path = example_run.project / "data" / f"{table}.csv"
@@ -48,7 +48,7 @@ def raw(example_run) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def assert_same(example_run, table: str, expected: pa.Table) -> None:
-    """The published table has these columns and, in any order, these rows."""
+    """Assert that the published table has these columns and, in any order, these rows."""
     published = pq.read_table(example_run.project / "warehouse" / table)
     assert published.column_names == expected.column_names
     actual_rows, expected_rows = _rows(published), _rows(expected)
@@ -63,7 +63,7 @@ def _rows(table: pa.Table) -> list[tuple]:
 
 
 def _plain(value: object) -> object:
-    """Numbers of every type as float; the largest here are far below 2**53."""
+    """Convert numbers of every type to float; the largest here are far below 2**53."""
     return float(value) if isinstance(value, int | Decimal) else value
 
 

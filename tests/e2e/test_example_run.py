@@ -28,7 +28,7 @@ SHARED_SOURCES = {name: (name,) for name in ("airlines", "airports", "planes")}
 WARNING = ("route_map", "destination_is_on_the_map")
 
 
-def test_the_plan_fuses_what_only_feeds_the_next_step(example):
+def test_the_plan_fuses_joints_with_a_single_reader(example):
     plan = compile_directory(example)
     assert plan.success
     assert {group.name: group.joints for group in plan.fused_groups} == GROUPS | SHARED_SOURCES
@@ -41,7 +41,7 @@ def test_the_plan_fuses_what_only_feeds_the_next_step(example):
     }
 
 
-def test_every_group_runs_and_tells_its_rows(example_run):
+def test_every_group_runs_and_reports_its_rows(example_run):
     assert example_run.result.success
     events = example_run.result.get_asset_materialization_events()
     made = {event.asset_key.to_user_string(): event.materialization.metadata for event in events}
@@ -54,7 +54,7 @@ def test_every_group_runs_and_tells_its_rows(example_run):
     assert made["flight_outcomes"]["dagster/row_count"].value == 336_776
 
 
-def test_all_checks_pass_but_the_one_warning(example_run):
+def test_all_checks_pass_except_the_one_warning(example_run):
     found = example_run.result.get_asset_check_evaluations()
     declared = Counter(joint.name for joint in example_run.assembly.joints for _ in joint.checks)
     assert Counter(check.asset_key.to_user_string() for check in found) == declared

@@ -1,4 +1,4 @@
-"""Runs in processes of their own, to be interrupted or killed."""
+"""Fixtures for runs in separate processes that are interrupted or killed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Start a Python process in a group of its own, as a terminal does; none of the group outlives the test."""
+    """Return a function that starts a Python process in a process group of its own, which ends with the test."""
     started: list[subprocess.Popen[str]] = []
     environ = {name: value for name, value in os.environ.items() if name not in ("DAGSTER_HOME", "RIVET_PROFILE")}
 
@@ -45,7 +45,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 def wait_until(
     condition: Callable[[], object], process: subprocess.Popen[str] | None = None, seconds: float = 300
 ) -> None:
-    """Wait for what the process is to bring about."""
+    """Wait until the condition holds; fail if the process ends before."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert process is None or process.poll() is None, f"it ended with {process.returncode} too early"

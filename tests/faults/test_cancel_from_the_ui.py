@@ -1,4 +1,4 @@
-"""Terminating a run from the UI stops Spark and takes back what was staged."""
+"""Terminating a run from the UI stops Spark and discards the staged version."""
 
 import socket
 import time
@@ -13,7 +13,7 @@ from .test_interrupted_runs import ENDLESS, OLD, assert_table, published, staged
 __all__ = ["published"]
 
 SECONDS = 30
-"""Long for what takes a few on a machine that is not busy; the query would take ten minutes."""
+"""Seconds, generous for what takes a few on an idle machine; the query would take ten minutes."""
 WEBSERVER = """
 import os, sys
 from dagster_webserver.cli import main
@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 @pytest.mark.filterwarnings("ignore:Using variable_values:DeprecationWarning")
-def test_a_run_that_is_terminated_is_canceled_within_seconds(published, start, tmp_path):
+def test_a_terminated_run_is_canceled_within_seconds(published, start, tmp_path):
     published.write({
         "joints/numbers.sql": ENDLESS,
         "defs.py": f"from rivet_dagster import load_definitions\ndefs = load_definitions({str(published.root)!r})\n",

@@ -1,4 +1,4 @@
-"""A disk that is full or read-only: the run says so, the table stays, and the next run succeeds when there is room."""
+"""Full or read-only disks: the run reports it, the table is unchanged, and the next run succeeds with free space."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ OLD, NEW, NEXT = [1, 2, 3], [4, 5, 6], [7, 8, 9]
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """An empty disk of two megabytes and a hundred files."""
+    """Mount an empty disk of two megabytes and a hundred files."""
     place = tmp_path / "disk"
     place.mkdir()
     try:
@@ -39,20 +39,20 @@ def mount(*arguments: object) -> None:
 
 @pytest.fixture
 def root(disk: Path) -> Path:
-    """A project on that disk whose table has the old rows."""
+    """Write a project on that disk and a table with the old rows."""
     run(disk, OLD)
     return disk
 
 
 def fill_blocks(disk: Path, but: int) -> None:
-    """Leave so many blocks free."""
+    """Fill the disk except for ``but`` blocks."""
     free = os.statvfs(disk)
     (disk / "ballast").write_bytes(b"\0" * ((free.f_bfree - but) * free.f_frsize))
     assert os.statvfs(disk).f_bfree == but
 
 
 def fill_inodes(disk: Path, but: int) -> None:
-    """Leave so many files to be made."""
+    """Fill the disk except for ``but`` inodes."""
     (disk / "ballast").mkdir()
     for number in range(os.statvfs(disk).f_ffree - but):
         (disk / f"ballast/{number}").touch()
@@ -70,8 +70,8 @@ def ids(root: Path) -> list[int]:
 @pytest.mark.parametrize(
     ("fill", "enough", "codes"), [(fill_blocks, 5, {"RVT-503"}), (fill_inodes, 9, {"RVT-404", "RVT-503"})]
 )
-def test_wherever_the_disk_is_full_the_old_table_stays(root, fill, enough, codes):
-    """With nothing left at all, with room for one more, and so on until the run fits."""
+def test_a_full_disk_at_any_write_leaves_the_old_table(root, fill, enough, codes):
+    """With no free space, with space for one more block or file, and so on until the run fits."""
     errors = []
     for but in range(30):
         before = tree(root / "lake")
@@ -92,7 +92,7 @@ def test_wherever_the_disk_is_full_the_old_table_stays(root, fill, enough, codes
     assert all("Free space" in str(error) for error in errors if error.code == "RVT-404")
 
 
-def test_a_disk_that_is_full_at_the_manifest(root, monkeypatch):
+def test_a_full_disk_at_the_manifest_leaves_the_old_table(root, monkeypatch):
     write = Manifest.write
 
     def write_on_a_full_disk(manifest: Manifest, path: Path) -> None:
@@ -111,20 +111,20 @@ def test_a_disk_that_is_full_at_the_manifest(root, monkeypatch):
     assert ids(root) == NEXT
 
 
-def test_what_a_dead_run_filled_the_disk_with_is_swept_before_anything_is_written(root):
+def test_files_of_a_dead_run_on_a_full_disk_are_swept_before_writing(root):
     home = root / "lake/.rivet/out"
     dead = home / "00000002-0badcafe"
     (home / f"{dead.name}.alive").touch()
     os.utime(home / f"{dead.name}.alive", (0, 0))
     dead.mkdir()
-    fill_inodes(root, 1)  # for the sweep's clock
+    fill_inodes(root, 1)  # so that the sweep takes it for dead
     os.rename(root / "ballast", dead / "_temporary")
     run(root, NEW)
     assert ids(root) == NEW
     assert not dead.exists()
 
 
-def test_a_disk_that_is_read_only(root):
+def test_a_read_only_disk_leaves_the_old_table(root):
     before = tree(root)
     mount("-o", "remount,ro", root)
     error = refused(run, root, NEW)
@@ -137,7 +137,7 @@ def test_a_disk_that_is_read_only(root):
     assert ids(root) == NEXT
 
 
-def test_a_disk_that_becomes_read_only_before_publishing(root):
+def test_a_disk_that_becomes_read_only_before_publishing_leaves_the_old_table(root):
     class ReadOnly(StandIn):
         def rows(self, *arguments):
             mount("-o", "remount,ro", root)
@@ -154,7 +154,7 @@ def test_a_disk_that_becomes_read_only_before_publishing(root):
     assert not [path for path in tree(root) if alive.stem in path]
 
 
-def test_what_spark_cannot_write_for_want_of_space(disk: Path, project: Callable, application: PySparkEngine):
+def test_a_full_disk_while_spark_writes_is_reported(disk: Path, project: Callable, application: PySparkEngine):
     numbers = project({"joints/numbers.sql": "SELECT id FROM range(3)", "sinks/out.yaml": sink("out", "numbers")})
     (numbers.root / "lake").symlink_to(disk)
     numbers.run("out")
@@ -167,7 +167,7 @@ def test_what_spark_cannot_write_for_want_of_space(disk: Path, project: Callable
     assert (numbers.bytes_of("out"), tree(disk)) == (before, files)
 
     def is_free() -> bool:
-        # Spark holds on to the removed files that it could not close, until its JVM collects its garbage or ends.
+        # Spark's JVM holds removed files that it could not close until garbage collection.
         application.session().spark._jvm.System.gc()
         return os.statvfs(disk).f_bfree > 100
 

@@ -1,4 +1,4 @@
-"""A run that is killed or interrupted at the worst moment leaves the table wholly old or wholly new."""
+"""A run that is killed or interrupted at the worst moment leaves either the old or the new table."""
 
 import json
 import os
@@ -14,9 +14,9 @@ from .conftest import wait_until
 
 CLI = ("-m", "rivet_dagster.cli.main", "-p")
 SECONDS = 30
-"""Long for what takes two or three on a machine that is not busy; the query would take ten minutes."""
+"""Seconds, generous for what takes two or three on an idle machine; the query would take ten minutes."""
 OLD, NEW = [{"id": n} for n in range(3)], [{"id": n} for n in range(10, 15)]
-# The first of two tasks is done at once, the other one sleeps: the write hangs with some of its files there.
+# The first of two tasks ends at once, the other one sleeps: the write hangs with some of its files on disk.
 ENDLESS = """
 SELECT id, java_method('java.lang.Thread', 'sleep', CAST(if(id = 0, 0, 600000) AS BIGINT)) AS slept
 FROM range(0, 2, 1, 2)
@@ -25,21 +25,21 @@ FROM range(0, 2, 1, 2)
 
 @pytest.fixture
 def published(project) -> ProjectFolder:
-    """A project whose table holds the old rows and whose next run is about to replace them."""
+    """Write a project whose table has the old rows, which the next run replaces."""
     numbers = project({"joints/numbers.sql": "SELECT id FROM range(3)", "sinks/out.yaml": sink("out", "numbers")})
     numbers.run("out")
     return numbers.write({"joints/numbers.sql": "SELECT id FROM range(10, 15)"})
 
 
 def staged(folder: ProjectFolder) -> list:
-    """Data files of versions that are not published."""
+    """Return the data files of versions that are not published."""
     home = folder.root / "lake/.rivet/out"
     current = (folder.root / "lake/out").resolve().name
     return [path for path in home.rglob("part-*") if current not in path.relative_to(home).parts]
 
 
 def assert_table(folder: ProjectFolder, rows: list[dict]) -> None:
-    """Every reader sees exactly these rows."""
+    """Assert that every reader sees exactly these rows."""
     assert folder.rows("out") == rows
     files = folder.root / "lake/out/*.parquet"
     assert duckdb.sql(f"SELECT id FROM '{files}' ORDER BY id").fetchall() == [(row["id"],) for row in rows]
@@ -61,16 +61,16 @@ def test_a_kill_in_the_middle_of_a_write_leaves_the_old_table_and_the_next_run_p
 
 
 @pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_stops_a_long_query_and_takes_back_what_it_staged(published, start, signal_):
+def test_an_interrupt_stops_a_long_query_and_discards_its_staged_version(published, start, signal_):
     published.write({"joints/numbers.sql": ENDLESS, "joints/other.sql": "SELECT 1 AS x"})
     before = published.bytes_of("out")
     process = start(*CLI, published.root, "run", "out", "other", "--format", "json")
     wait_until(lambda: staged(published), process)
     interrupted = time.monotonic()
     if signal_ == signal.SIGINT:
-        os.killpg(process.pid, signal_)  # as Ctrl-C does
+        os.killpg(process.pid, signal_)  # like Ctrl-C
     else:
-        process.terminate()  # as a service manager does
+        process.terminate()  # like a service manager
     out, _ = process.communicate(timeout=120)
     assert time.monotonic() - interrupted < SECONDS
     assert process.returncode == 130

@@ -1,4 +1,4 @@
-"""A plain asset's step killed between any two of its changes to the disk: what was kept is old or new, and whole."""
+"""Killing the step of a plain asset between two file system changes leaves the old or the new rows, complete."""
 
 import os
 import shutil
@@ -7,8 +7,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
-from support.external_assets import KEY, keep_ids, kept_ids, runtime
-from support.killing import PROCESSES, ended, keeping_killed_so, start
+from support.external_assets import KEY, runtime, store_ids, stored_ids
+from support.killing import PROCESSES, ended, start, store_killed_before_a_change
 
 from rivet_dagster.catalogs.filesystem.staging import StagedVersion
 from rivet_dagster.execution.clean_up.sweeping import sweep
@@ -20,7 +20,7 @@ DAYS = DAY, _ = Part("2024-01-01", "daily"), Part("2024-01-02", "daily")
 
 
 def received(connection: Connection) -> list[str]:
-    """All that comes until the other end is gone."""
+    """Receive messages until the other end is closed."""
     found = []
     while True:
         try:
@@ -30,7 +30,7 @@ def received(connection: Connection) -> list[str]:
 
 
 def leftovers(root: Path) -> list[str]:
-    """What lies beside the kept versions when it is long ago that any run gave a sign of life."""
+    """Return the staged files that remain after all heartbeats have expired and a sweep."""
     home = root / ".rivet/workspace/.rivet"
     for path in home.glob("*/*"):
         if path.suffix == ".alive" or path.name.startswith("."):
@@ -44,8 +44,8 @@ def leftovers(root: Path) -> list[str]:
     [((None,), None, 4), ((None,), DAY, 3), (DAYS, None, 3)],
     ids=["the whole again", "its first partition", "no partitions any more"],
 )
-def test_a_kill_before_a_change_of_the_disk(tmp_path, monkeypatch, before, part, step):
-    """Before every so manieth: test_killed_runs.py has publishing itself killed before each."""
+def test_a_kill_before_a_file_system_change(tmp_path, monkeypatch, before, part, step):
+    """Before every ``step``-th change; test_killed_runs.py covers each change of publishing itself."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     root = tmp_path / "root"
 
@@ -53,38 +53,38 @@ def test_a_kill_before_a_change_of_the_disk(tmp_path, monkeypatch, before, part,
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir()
         for ids, old in zip((OLD[:1], OLD[1:]) if len(before) == 2 else (OLD,), before, strict=True):
-            keep_ids(root, ids, old)
+            store_ids(root, ids, old)
         test, child = PROCESSES.Pipe(duplex=False)
-        process = start(keeping_killed_so, child, root, NEW, part, at)
+        process = start(store_killed_before_a_change, child, root, NEW, part, at)
         child.close()
         return received(test), ended(process)
 
     changes, code = killed(-1)
     assert code == 0
-    assert kept_ids(root) == NEW
+    assert stored_ids(root) == NEW
     seen = []
     for at in range(0, len(changes), step):
         done, code = killed(at)
         assert (code, len(done)) == (-signal.SIGKILL, at + 1)
-        seen.append(kept_ids(root))
+        seen.append(stored_ids(root))
         assert leftovers(root) == []
-        keep_ids(root, NEXT, part)
-        assert kept_ids(root) == NEXT
-    assert seen == sorted(seen, key=[OLD, NEW].index)  # one switch, and no way back
+        store_ids(root, NEXT, part)
+        assert stored_ids(root) == NEXT
+    assert seen == sorted(seen, key=[OLD, NEW].index)  # there is one switch from the old to the new rows
     assert {*map(tuple, seen)} == {tuple(OLD), tuple(NEW)}
 
 
-def test_processes_at_once_lose_nothing_of_each_other(tmp_path):
+def test_concurrent_processes_lose_no_rows_of_each_other(tmp_path):
     made = {0: DAYS[0], 1: DAYS[1], 2: DAYS[1], 3: Part("2024-01-03", "daily")}
-    processes = [start(keep_ids, tmp_path, [number], part) for number, part in made.items()]
+    processes = [start(store_ids, tmp_path, [number], part) for number, part in made.items()]
     assert [ended(process) for process in processes] == [0] * 4
-    assert kept_ids(tmp_path) in ([0, 1, 3], [0, 2, 3])
+    assert stored_ids(tmp_path) in ([0, 1, 3], [0, 2, 3])
     assert leftovers(tmp_path) == []
 
 
-def test_who_is_overtaken_publishes_upon_what_the_other_did(tmp_path, monkeypatch):
+def test_an_overtaken_process_publishes_on_top_of_the_other_version(tmp_path, monkeypatch):
     monkeypatch.setattr(external_assets.time, "sleep", lambda seconds: None)
-    keep_ids(tmp_path, OLD)
+    store_ids(tmp_path, OLD)
     audit, overtakers = StagedVersion.audit, [[7], [8]]
 
     def overtaken(staged):
@@ -92,12 +92,12 @@ def test_who_is_overtaken_publishes_upon_what_the_other_did(tmp_path, monkeypatc
             other = overtakers.pop()
             with monkeypatch.context() as patch:
                 patch.setattr(StagedVersion, "audit", audit)
-                keep_ids(tmp_path, other)
+                store_ids(tmp_path, other)
         return audit(staged)
 
     monkeypatch.setattr(StagedVersion, "audit", overtaken)
-    keep_ids(tmp_path, NEW)
-    assert kept_ids(tmp_path) == NEW
+    store_ids(tmp_path, NEW)
+    assert stored_ids(tmp_path) == NEW
     assert overtakers == []
     home = tmp_path / ".rivet/workspace/.rivet" / external_table(KEY)
     assert len([path for path in home.iterdir() if path.is_dir()]) == 2
@@ -105,8 +105,8 @@ def test_who_is_overtaken_publishes_upon_what_the_other_did(tmp_path, monkeypatc
 
 
 def test_the_same_run_publishes_once(tmp_path):
-    keep_ids(tmp_path, OLD, identity="run/step")
-    keep_ids(tmp_path, NEW, identity="run/step")
-    assert kept_ids(tmp_path) == OLD
-    keep_ids(tmp_path, NEW, identity="another run/step")
-    assert kept_ids(tmp_path) == NEW
+    store_ids(tmp_path, OLD, identity="run/step")
+    store_ids(tmp_path, NEW, identity="run/step")
+    assert stored_ids(tmp_path) == OLD
+    store_ids(tmp_path, NEW, identity="another run/step")
+    assert stored_ids(tmp_path) == NEW

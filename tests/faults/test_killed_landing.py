@@ -1,6 +1,6 @@
-"""A reader of a landing zone that is killed at any instant reads no file twice, loses none, and archives what was read.
+"""A reader of a landing zone that is killed at any instant reads no file twice, loses none, and archives read files.
 
-What matters happens between the first change of the manifest and the last file that is moved away.
+The relevant changes are those from the first one of the manifest to the last file that is archived.
 """
 
 import os
@@ -24,24 +24,24 @@ def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def landed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two tables have read what was there, and what came then only one of them has."""
+    """Let two tables read the old files, and only one of them the new files."""
     root = tmp_path_factory.mktemp("landed")
-    come(root, OLD)
+    put_files(root, OLD)
     read(root, "first")
     read(root, "second")
-    come(root, NEW)
+    put_files(root, NEW)
     read(root, "second")
     assert (archived(root), zone_files(root)) == (OLD, NEW)
     return root
 
 
-def come(root: Path, files: dict[str, str]) -> None:
+def put_files(root: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         put(root, name, *map(int, text.split()))
 
 
 def killed(root: Path, at: int) -> tuple[list[str], int | None]:
-    """What the first table's reader changed until it died, and how it ended."""
+    """Kill the first table's reader; return its file system changes until then, and its exit code."""
     test, child = PROCESSES.Pipe(duplex=False)
     process = start(read_killed_before_a_change, child, root, "first", "mine", at)
     child.close()
@@ -57,8 +57,8 @@ def received(connection: Connection) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("next_run", ["a retry", "another run"])
-def test_a_kill_before_each_change_of_the_disk(landed, tmp_path, next_run):
-    """For each change from there on, a reader that dies just before it, and what the next one makes of that."""
+def test_a_kill_before_each_file_system_change(landed, tmp_path, next_run):
+    """For each change from there on: kill the reader just before it, then run the next reader."""
 
     def fresh() -> Path:
         shutil.rmtree(tmp_path / "root", ignore_errors=True)
@@ -67,7 +67,7 @@ def test_a_kill_before_each_change_of_the_disk(landed, tmp_path, next_run):
     changes, code = killed(fresh(), -1)
     assert code == 0
     published, moved = [], []
-    # What comes before the manifest is written is no other than without a landing zone.
+    # Until the manifest is written the changes are those of a run without a landing zone.
     for at in range([change.endswith(".json") for change in changes].index(True), len(changes)):
         root = fresh()
         done, code = killed(root, at)
@@ -76,11 +76,11 @@ def test_a_kill_before_each_change_of_the_disk(landed, tmp_path, next_run):
         moved.append(len(archived(root)) - len(OLD))
         assert {**archived(root), **zone_files(root)} == {**OLD, **NEW}, done[-1]
         assert rows(root) in ([1, 2], [3, 4, 5, 6])
-        come(root, LATER)
+        put_files(root, LATER)
         read(root, "first", "mine" if next_run == "a retry" else "other")
         expected = NEW if next_run == "a retry" and published[-1] else {**NEW, **LATER}
         assert rows_ever(root) == sorted(int(n) for text in {**OLD, **expected}.values() for n in text.split())
-        # The later file waits for the second table.
+        # The later file is not archived before the second table has read it.
         assert (archived(root), zone_files(root)) == ({**OLD, **NEW}, LATER), done[-1]
     assert published == sorted(published)
     assert moved == sorted(moved)

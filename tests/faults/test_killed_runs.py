@@ -1,4 +1,4 @@
-"""A run killed between any two of its changes to the disk leaves the table old or new, and the next one cleans up."""
+"""A run killed between any two file system changes leaves the old or the new table, and the next run cleans up."""
 
 import itertools
 import json
@@ -35,13 +35,13 @@ GATE = {"passes": 0, "fails": 1}
 
 @pytest.fixture(autouse=True)
 def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kill loses nothing of what was written, only a loss of power does."""
+    """Skip fsync: a kill loses nothing that was written, only a power failure does."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A catalog with as many versions of the table as are kept."""
+    """Publish as many versions of the table as are retained."""
     root = tmp_path_factory.mktemp("published")
     run(root, OLDEST)
     run(root, OLD)
@@ -49,14 +49,14 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def copy_of(published: Path, place: Path) -> Path:
-    """The same in a place where nothing was before."""
+    """Copy the catalog to a new folder."""
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(published, place, symlinks=True)
     return place
 
 
 def ids(root: Path) -> list[int] | None:
-    """The table's rows as two readers see them, None where there is no table."""
+    """Return the rows as two readers see them, or None without a table."""
     table = root / "lake" / TABLE
     if not os.path.lexists(table):
         return None
@@ -66,40 +66,40 @@ def ids(root: Path) -> list[int] | None:
 
 
 def bytes_of(root: Path) -> dict[str, bytes]:
-    """All files of the published version."""
+    """Return all files of the published version."""
     table = (root / "lake" / TABLE).resolve()
     return {str(path.relative_to(root)): path.read_bytes() for path in table.rglob("*")}
 
 
-def age(root: Path) -> None:
-    """Make it long ago that any run gave a sign of life."""
+def expire_heartbeats(root: Path) -> None:
+    """Age all heartbeats, so that their runs count as dead."""
     for path in (root / "lake/.rivet" / TABLE).glob("*"):
         if path.suffix == ".alive" or path.name.startswith("."):
             os.utime(path, (0, 0), follow_symlinks=False)
 
 
 def assert_next_run_cleans_up(root: Path) -> None:
-    """A run that comes when the dead one is known to be dead publishes, and leaves nothing of it."""
+    """Assert that a run after the dead one's heartbeat has expired publishes and removes its staged files."""
     table = root / "lake" / TABLE
     before = [os.path.basename(os.readlink(table))] if table.is_symlink() else []
     identities = publishers(root)
-    age(root)
+    expire_heartbeats(root)
     published = run(root, NEXT).published
     assert publishers(root) == {*identities, published.identity}
     assert ids(root) == NEXT
-    kept = {
+    expected_files = {
         name
         for version in (*before, published.version)
         for name in (version, f"{version}.files.json", f"{version}.json")
     }
-    assert set(os.listdir(root / "lake/.rivet" / TABLE)) - {"publishers.jsonl"} == {*kept, "lock"}
+    assert set(os.listdir(root / "lake/.rivet" / TABLE)) - {"publishers.jsonl"} == {*expected_files, "lock"}
     assert sorted(os.listdir(root / "lake/.rivet")) == [".gitignore", TABLE]
     assert sorted(os.listdir(root / "lake")) == [".rivet", TABLE]
     assert os.listdir(root) == ["lake"]
 
 
 def publishers(root: Path) -> set[str]:
-    """Who published the versions of the table, expired ones too."""
+    """Return the publishers of the table's versions, including expired ones."""
     found, table = set(), root / "lake" / TABLE
     version = os.path.basename(os.readlink(table)) if table.is_symlink() else None
     while version is not None and (manifest := table.parent / f".rivet/{TABLE}/{version}.json").exists():
@@ -111,7 +111,7 @@ def publishers(root: Path) -> set[str]:
 
 
 def assert_next_runs_succeed(root: Path) -> None:
-    """So does one that comes at once."""
+    """Assert that the next run succeeds, at once and after the heartbeat has expired."""
     assert run(root, LAST).published is not None
     assert ids(root) == LAST
     assert_next_run_cleans_up(root)
@@ -119,7 +119,7 @@ def assert_next_runs_succeed(root: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("phase", [BRANCH, CONFIG, WRITE, QUALITY, PUBLISH, CLEAN_UP])
-def test_a_kill_around_a_phase_leaves_the_old_table_or_after_publishing_the_new_one(published, tmp_path, phase, moment):
+def test_a_kill_between_phases_leaves_the_old_table_or_after_publishing_the_new_one(published, tmp_path, phase, moment):
     root = copy_of(published, tmp_path / "root")
     before = bytes_of(root)
     violations = GATE["fails" if phase == CLEAN_UP else "passes"]
@@ -170,8 +170,8 @@ def test_a_kill_within_the_manifest_leaves_the_old_table(published, tmp_path):
     [(False, "passes", "out"), (True, "passes", "out"), (False, "fails", "_SUCCESS")],
     ids=["again", "first", "gated"],
 )
-def test_a_kill_before_each_change_of_the_disk(published, tmp_path, first, gate, begin):
-    """Exhaustive: for each change, from the first that names ``begin`` on, a run that dies just before it."""
+def test_a_kill_before_each_file_system_change(published, tmp_path, first, gate, begin):
+    """Exhaustive: for each change, from the first whose path ends with ``begin``, kill a run just before it."""
 
     def killed(at: int) -> tuple[list[str], int | None]:
         copy_of(published, root)
@@ -195,12 +195,12 @@ def test_a_kill_before_each_change_of_the_disk(published, tmp_path, first, gate,
         assert_next_run_cleans_up(root)
     assert len(seen) > 10
     assert seen[0] == before
-    assert seen == sorted(seen, key=[before, NEW].index)  # one switch, and no way back
+    assert seen == sorted(seen, key=[before, NEW].index)  # there is one switch from the old to the new rows
     assert (seen[-1] == NEW) == (gate == "passes")
 
 
 def received(connection: Connection) -> Iterator[str]:
-    """All that comes until the other end is gone."""
+    """Receive messages until the other end is closed."""
     while True:
         try:
             yield connection.recv()
@@ -208,8 +208,8 @@ def received(connection: Connection) -> Iterator[str]:
             return
 
 
-def test_kills_at_random_instants_one_after_another(published, tmp_path):
-    """Each run begins on what the killed ones before it have left; kills count that came before its end."""
+def test_repeated_kills_at_random_instants(published, tmp_path):
+    """Each run begins on the files of the killed ones before it; only kills before the end of a run count."""
     chance = random.Random(20)
     root = copy_of(published, tmp_path / "root")
     _, length = run_and_kill(root, [0], 0, None)
@@ -230,12 +230,12 @@ def test_kills_at_random_instants_one_after_another(published, tmp_path):
         assert found == rows or bytes_of(root) == before
         table = found
         if chance.random() < 0.3:
-            age(root)
+            expire_heartbeats(root)
     assert_next_run_cleans_up(root)
 
 
 def run_and_kill(root: Path, rows: list[int], violations: int, delay: float | None) -> tuple[int | None, float]:
-    """A run that is killed so long after its beginning; how it ended, and how long it took."""
+    """Kill a run after ``delay`` seconds; return its exit code and how long it took."""
     test, child = PROCESSES.Pipe(duplex=False)
     process = start(announced_run, child, root, rows, violations)
     child.close()
@@ -245,6 +245,6 @@ def run_and_kill(root: Path, rows: list[int], violations: int, delay: float | No
         assert test.recv() == "ended"
     else:
         test.poll(delay)
-        with suppress(ProcessLookupError):  # it has ended just now
+        with suppress(ProcessLookupError):  # it has just ended
             os.killpg(process.pid, signal.SIGKILL)
     return ended(process), time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""Many at once on one table: readers see one whole version, and of writers that meet one publishes."""
+"""Concurrent readers and writers of one table: readers see one complete version, one of the writers publishes."""
 
 import multiprocessing.connection
 import os
@@ -12,23 +12,23 @@ from support.readers import (
     ROWS,
     TABLE,
     our_reader,
-    read_again_and_again,
+    read_repeatedly,
     staged,
     warehouse,
-    write_again_and_again,
+    write_repeatedly,
 )
 
 PUBLISHES, ROUNDS, MOST_ROUNDS = 20, 25, 1000
 
 
-@pytest.mark.parametrize("kept", [2, 100])
-def test_readers_see_one_whole_version_while_others_are_published(tmp_path: Path, kept: int):
-    lake = warehouse(tmp_path, kept)
+@pytest.mark.parametrize("retained", [2, 100])
+def test_readers_see_one_whole_version_while_others_are_published(tmp_path: Path, retained: int):
+    lake = warehouse(tmp_path, retained)
     staged(lake, 0).commit("run")
     stop = PROCESSES.Event()
     pipes = [PROCESSES.Pipe(duplex=False) for _ in READERS]
     processes = [
-        start(read_again_and_again, there, stop, read, tmp_path, kept)
+        start(read_repeatedly, there, stop, read, tmp_path, retained)
         for read, (_, there) in zip(READERS, pipes, strict=True)
     ]
     here = [connection for connection, there in pipes if not there.close()]
@@ -47,25 +47,25 @@ def test_readers_see_one_whole_version_while_others_are_published(tmp_path: Path
         assert ended(process) == 0
         assert other == [], read.__name__
         assert set(whole) <= set(range(number + 1))
-        assert missed == 0 or read is not our_reader or kept < number
+        assert missed == 0 or read is not our_reader or retained < number
 
 
 def last(connection: multiprocessing.connection.Connection) -> tuple:
-    """The last message; the others are progress."""
+    """Return the last message; the others are progress."""
     message = connection.recv()
     while not isinstance(message, tuple):
         message = connection.recv()
     return message
 
 
-def test_of_two_processes_that_publish_at_once_one_wins_and_the_other_is_told(tmp_path: Path):
+def test_of_two_processes_that_publish_at_once_one_succeeds_and_the_other_gets_an_error(tmp_path: Path):
     lake = warehouse(tmp_path, 2)
     staged(lake, -1).commit("run")
     writers, everybody, stop = PROCESSES.Barrier(2), PROCESSES.Barrier(3), PROCESSES.Event()
     numbers = [list(range(me, 2 * MOST_ROUNDS, 2)) for me in range(2)]
     pipes = [PROCESSES.Pipe(duplex=False) for _ in numbers]
     processes = [
-        start(write_again_and_again, there, writers, everybody, stop, tmp_path, mine)
+        start(write_repeatedly, there, writers, everybody, stop, tmp_path, mine)
         for mine, (_, there) in zip(numbers, pipes, strict=True)
     ]
     here = [connection for connection, there in pipes if not there.close()]
@@ -76,7 +76,7 @@ def test_of_two_processes_that_publish_at_once_one_wins_and_the_other_is_told(tm
         assert sorted(outcome for _, outcome, _ in outcomes) == sorted(["RVT-405", version])
         assert [table for _, _, table in outcomes] == [{winner: ROWS}, {winner: ROWS}]
         winners.add(winner % 2)
-        if number >= ROUNDS and winners == {0, 1}:  # each, on a busy machine after some more
+        if number >= ROUNDS and winners == {0, 1}:  # each of them, on a busy machine after some more
             stop.set()
         everybody.wait(300)
         if stop.is_set():
@@ -84,4 +84,4 @@ def test_of_two_processes_that_publish_at_once_one_wins_and_the_other_is_told(tm
     assert [ended(process) for process in processes] == [0, 0]
     assert winners == {0, 1}
     left = set(os.listdir(tmp_path / "warehouse/.rivet" / TABLE)) - {"lock", "publishers.jsonl"}
-    assert len(left) == 6  # two versions, their manifests and what their files tell
+    assert len(left) == 6  # two versions, their manifests and file statistics

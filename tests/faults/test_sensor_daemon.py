@@ -1,4 +1,4 @@
-"""Sensors under Dagster's own daemon: a file that lands is taken once, and a daemon that is killed goes on."""
+"""Sensors in Dagster's own daemon: a landed file is read once, also if the daemon is killed and restarted."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def landing(tmp_path: Path) -> ProjectFolder:
     return folder.write({"defs.py": loading})
 
 
-def test_a_file_that_lands_leads_to_one_run_whatever_becomes_of_the_daemon(landing, start, tmp_path, monkeypatch):
+def test_a_landed_file_leads_to_one_run_even_if_the_daemon_is_killed(landing, start, tmp_path, monkeypatch):
     home = tmp_path / "home"
     home.mkdir()
     (home / "dagster.yaml").write_text(

@@ -1,4 +1,4 @@
-"""A session, and catalogs to read from and publish to, for each test."""
+"""Fixtures: a session, and catalogs to read from and publish to, for each test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from rivet_dagster.model.profile import CatalogSpec
 
 @pytest.fixture
 def session(engine: PySparkEngine) -> Iterator[PySparkSession]:
-    """A session of its own for each test."""
+    """Yield a session for each test."""
     session = engine.session()
     yield session
     session.close()
@@ -21,11 +21,11 @@ def session(engine: PySparkEngine) -> Iterator[PySparkSession]:
 
 @pytest.fixture
 def warehouse(tmp_path: Path) -> FilesystemCatalog:
-    """A catalog in the test's own folder."""
+    """Return a catalog in the test's own folder."""
     return FilesystemCatalog(CatalogSpec("warehouse", "filesystem", {"path": "warehouse"}), tmp_path)
 
 
 @pytest.fixture
 def raw(tmp_path: Path) -> FilesystemCatalog:
-    """A catalog over the files that a test puts into its own folder."""
+    """Return a catalog on the files in the test's own folder."""
     return FilesystemCatalog(CatalogSpec("raw", "filesystem", {"path": "."}), tmp_path)

@@ -1,4 +1,4 @@
-"""Rows that pass through this process take little of its memory, however many they are."""
+"""Rows that pass through this process use little of its memory, for any number of rows."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from rivet_dagster.model.relations import ArrowRows
 MEGABYTES = 2**20
 BATCHES, ROWS = 200, 32_768
 SIZE = BATCHES * ROWS * 100
-"""Some 650 MB in all, 3 MB a batch."""
+"""About 650 MB in total, 3 MB in each batch."""
 
 PADDING = "-" * 85
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
@@ -23,7 +23,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
 @pytest.fixture
 def peak():
-    """The most that Arrow held since it was last asked, in this process."""
+    """Return the peak of Arrow's memory in this process since the last call."""
     pool = pa.default_memory_pool()
     before = pool.bytes_allocated()
     highest = [before]
@@ -58,7 +58,7 @@ def test_many_batches_are_read_with_little_memory(session, peak):
     assert peak.peak() < 200 * MEGABYTES < SIZE / 3
 
 
-def test_many_rows_come_in_batches_with_little_memory(session, peak):
+def test_many_rows_are_returned_in_batches_with_little_memory(session, peak):
     frame = session.query(f"SELECT id, concat('{PADDING}', id) AS text FROM range(0, {BATCHES * ROWS}, 1, 16)")
     rows = 0
     for batch in session.batches(frame):

@@ -1,4 +1,4 @@
-"""Stopping what Spark runs: timeouts, interrupts of the process, the end of a session."""
+"""Stopping Spark's work: timeouts, interrupts of the process, the end of a session."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from rivet_dagster.errors import RivetError
 
 ENDLESS = "SELECT count(*) AS n FROM range(1000000000000)"
 SECONDS = 60.0
-"""Long for what must happen at once, however busy the machine is; the query would take ten times that."""
+"""Seconds, generous for what happens at once on an idle machine; the query would take ten times as long."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def interrupt_when(condition) -> threading.Thread:
     return thread
 
 
-def test_spark_leaves_the_processs_own_handler_of_interrupts_alone(session):
+def test_spark_does_not_replace_the_interrupt_handler_of_the_process(session):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -55,7 +55,7 @@ def test_a_timeout_stops_the_query(session, active_jobs):
 @pytest.mark.parametrize("action", ["write", "rows", "to_arrow"])
 def test_an_interrupt_stops_the_query(session, warehouse, active_jobs, action, tmp_path):
     staged = warehouse.begin("t")
-    # Not a bare range: written row by row, Spark never looks whether its tasks are to stop.
+    # Not a bare range: writing it row by row, Spark does not check whether its tasks are to stop.
     frame = session.query(ENDLESS)
     calls = {
         "write": lambda: session.write(frame, staged.target),
@@ -73,7 +73,7 @@ def test_an_interrupt_stops_the_query(session, warehouse, active_jobs, action, t
     assert not Path(staged.target.paths[0]).exists()
 
 
-def test_only_what_timed_out_is_stopped_and_the_end_of_a_session_stops_the_rest(engine, session, active_jobs):
+def test_a_timeout_stops_one_query_and_closing_the_session_stops_the_others(engine, session, active_jobs):
     errors: list[Exception] = []
 
     def run() -> None:
@@ -97,7 +97,7 @@ def test_only_what_timed_out_is_stopped_and_the_end_of_a_session_stops_the_rest(
     assert "cancelled" in str(errors[0])
 
 
-def test_what_cannot_be_cancelled_at_once_is_cancelled_again_until_it_ends():
+def test_cancelling_is_repeated_until_the_query_ends():
     cancelled: list[float] = []
     ended = threading.Event()
 
@@ -111,6 +111,6 @@ def test_what_cannot_be_cancelled_at_once_is_cancelled_again_until_it_ends():
     assert ended.is_set()
 
 
-def test_errors_of_the_work_come_out_as_they_are():
+def test_errors_of_the_work_are_raised_unchanged():
     with pytest.raises(ZeroDivisionError):
         wait_for(lambda: 1 // 0, lambda: None)

@@ -1,4 +1,4 @@
-"""Our own catalogs, and the one that has no files, keep what the suite for catalogs promises."""
+"""The conformance suite for catalogs on the catalogs of this package and the one in memory."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ from rivet_dagster.testing.memory import MemoryCatalog
 
 
 class TestFilesystem(CatalogConformance):
-    """Folders of files, shared between versions where that is safe."""
+    """The filesystem catalog, whose versions share files."""
 
     def new_catalog(self, folder: Path) -> FilesystemCatalog:
         return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake"}), folder)
 
 
 class TestMemory(CatalogConformance):
-    """No file at all."""
+    """The catalog in memory."""
 
     def new_catalog(self, folder: Path) -> MemoryCatalog:
         return MemoryCatalog(CatalogSpec(str(folder), "memory"), folder)
@@ -33,7 +33,7 @@ def test_a_capability_that_a_catalog_lacks_is_an_error_with_a_remedy(tmp_path):
     assert "RVT-413 the catalog 'mine', of the type memory, is none that has landing zones" in str(caught.value)
 
 
-def test_a_verb_that_is_missing_is_an_error_when_the_catalog_is_made(tmp_path):
+def test_a_missing_method_is_an_error_when_the_catalog_is_constructed(tmp_path):
     class Half(MemoryCatalog):
         begin = HasLandingZones.landing_zone
 

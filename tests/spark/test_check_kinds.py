@@ -1,4 +1,4 @@
-"""Checks of kinds that look at more than one row at a time: custom queries, schemas, freshness."""
+"""Checks that need more than single rows: custom queries, schemas, freshness."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from rivet_dagster.execution.quality.judging import check_source
 from rivet_dagster.execution.results import CheckResult
 
 
-def judged(project: Any, query: str, *checks: dict[str, Any], **files: str) -> tuple[CheckResult, ...]:
-    """The verdicts on a query's rows; nothing but a warning, so that all are seen."""
+def check_results(project: Any, query: str, *checks: dict[str, Any], **files: str) -> tuple[CheckResult, ...]:
+    """Return the check results on a query's rows; all are warnings, so that all of them are evaluated."""
     warnings = [{"severity": "warn", **check} for check in checks]
     folder: ProjectFolder = project(
         {"joints/rows.sql": query, "sinks/out.yaml": sink("out", "rows", assertions=warnings)}
@@ -22,7 +22,7 @@ def judged(project: Any, query: str, *checks: dict[str, Any], **files: str) -> t
 
 def test_a_custom_check_counts_and_shows_the_rows_of_its_query(project):
     query = "SELECT id, id % 3 AS k FROM range(30)"
-    few, none = judged(
+    few, none = check_results(
         project, query,
         {"type": "custom", "name": "crowded", "samples": 2, "sql": "SELECT k, count(*) AS n FROM out GROUP BY k"},
         {"type": "custom", "sql": "SELECT k FROM {{ this }} GROUP BY k HAVING count(*) <> 10"},
@@ -34,7 +34,7 @@ def test_a_custom_check_counts_and_shows_the_rows_of_its_query(project):
 
 
 def test_a_query_that_fails_is_a_failed_check(project):
-    wrong, right = judged(
+    wrong, right = check_results(
         project, "SELECT 1 AS id",
         {"type": "custom", "sql": "SELECT nope(id) FROM out"},
         {"type": "custom", "sql": "SELECT * FROM out WHERE id > 1"},
@@ -60,7 +60,7 @@ SCHEMA = "SELECT 1L AS id, 'a' AS Name, array(DATE '2026-01-01') AS days, 1.5BD 
     ],
 )
 def test_a_schema_check_names_each_column_that_differs(project, columns, differing):
-    (found,) = judged(project, SCHEMA, {"type": "schema", "columns": columns})
+    (found,) = check_results(project, SCHEMA, {"type": "schema", "columns": columns})
     assert [(row["column"], row["expected"], row["found"]) for row in found.samples] == differing
     assert (found.violations, found.passed) == (len(differing), not differing)
 
@@ -90,15 +90,15 @@ def test_a_schema_check_reads_no_row(project, sql_executions):
         ("SELECT now() AS at WHERE false", False),
     ],
 )
-def test_freshness_looks_at_the_newest_row(project, query, fresh):
-    (found,) = judged(project, query, {"type": "freshness", "column": "at", "max_age": "3h"})
+def test_freshness_uses_the_newest_row(project, query, fresh):
+    (found,) = check_results(project, query, {"type": "freshness", "column": "at", "max_age": "3h"})
     assert found.error is None
     assert (found.passed, found.violations) == (fresh, int(not fresh))
     assert len(found.samples) == int(not fresh)
 
 
 def executions(project: Any, sql_executions: Any, query: str, *checks: dict[str, Any]) -> int:
-    """How many queries a run takes, all of whose checks pass."""
+    """Return the number of queries of a run whose checks pass."""
     folder = project({"joints/rows.sql": query, "sinks/out.yaml": sink("out", "rows", assertions=[*checks])})
     sql_executions.since()
     assert folder.run("out").published is not None
@@ -108,14 +108,14 @@ def executions(project: Any, sql_executions: Any, query: str, *checks: dict[str,
 FRESH = {"type": "freshness", "column": "at", "max_age": "1d"}
 
 
-def test_freshness_takes_the_pass_of_the_others(project, sql_executions):
+def test_freshness_shares_the_pass_of_other_checks(project, sql_executions):
     in_summer = {"type": "expression", "sql": "year(at) > 2000"}
-    # Of a time without a zone storage cannot tell how old it is.
+    # The statistics of storage do not give the age of a timestamp without time zone.
     query = "SELECT localtimestamp() AS at"
     assert executions(project, sql_executions, query, FRESH, in_summer) == 2  # the write and one pass
 
 
-def test_what_statistics_prove_is_not_read(project, sql_executions):
+def test_checks_proven_by_statistics_read_no_rows(project, sql_executions):
     query = """
     SELECT id, now() AS at, current_date() AS day, CAST(id AS DECIMAL(9, 2)) AS price, 'open' AS status,
            named_struct('city', 'Bonn') AS place, id % 3 AS kind
@@ -174,7 +174,7 @@ def _subclasses(kind: type) -> list[type]:
     return [one for direct in kind.__subclasses__() for one in (direct, *_subclasses(direct))]
 
 
-def test_sql_files_are_gates(project):
+def test_sql_files_in_quality_are_checks(project):
     folder = project({
         "joints/rows.sql": "SELECT id FROM range(3)",
         "sinks/out.yaml": sink("out", "rows"),
@@ -223,7 +223,7 @@ def test_a_relationship_counts_the_rows_without_a_counterpart(project):
     assert "customers" in missing.sql
 
 
-def test_a_check_without_its_reference_fails_and_hides_no_other(project):
+def test_a_check_with_a_missing_reference_fails_and_others_still_run(project):
     checks = [
         {"type": "relationship", "column": "customer", "to": "customers.id"},
         {"type": "relationship", "column": "customer.nope", "to": "out.id"},
@@ -248,7 +248,7 @@ def test_a_check_without_its_reference_fails_and_hides_no_other(project):
     assert (nulls.violations, unique.passed) == (3, True)
 
 
-def test_a_source_is_judged_with_a_stored_joint(project):
+def test_a_check_of_a_source_reads_a_stored_joint(project):
     folder = project({
         "data/orders.csv": "id,customer\n1,1\n2,7\n",
         "sources/orders.yaml": {

@@ -1,4 +1,4 @@
-"""What an engine's declaration becomes, before anything starts."""
+"""The settings that follow from an engine's declaration, before anything starts."""
 
 from pathlib import Path
 
@@ -60,14 +60,14 @@ def test_wrong_options(options, message):
         assert not PySparkEngine.embedded(EngineSpec("spark", "pyspark", options=options))
 
 
-def test_what_is_not_known_yet_is_not_judged():
+def test_values_that_are_not_known_yet_are_not_checked():
     assert PySparkEngine.check({"master": "${MASTER}", "app_name": "${NAME}"}) == {}
     assert PySparkEngine.embedded(EngineSpec("s", "pyspark", options={"master": "local[2]"}))
     for options in ({"master": "${MASTER}"}, {"master": "yarn"}, {"remote": "sc://x"}):
         assert not PySparkEngine.embedded(EngineSpec("s", "pyspark", options=options))
 
 
-def test_the_launchers_environment_keeps_what_the_user_has_set(monkeypatch, tmp_path):
+def test_the_launcher_does_not_override_environment_variables_of_the_user(monkeypatch, tmp_path):
     java = "rivet_dagster.engines.pyspark.launch."
     monkeypatch.setattr(java + "find_java", lambda environ: "java")
     monkeypatch.setattr(java + "prepare_java", lambda found, environ: environ.update(JAVA_HOME=found))
@@ -94,7 +94,7 @@ def test_the_launchers_environment_keeps_what_the_user_has_set(monkeypatch, tmp_
     assert prepared(local, LOG4J_CONFIGURATION_FILE="mine")["LOG4J_CONFIGURATION_FILE"] == "mine"
 
 
-def test_a_server_that_is_not_there_is_missed_at_once(monkeypatch):
+def test_an_unreachable_server_is_reported_at_once(monkeypatch):
     for name in ("http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.delenv(name, raising=False)
     engine = PySparkEngine(EngineSpec("far", "pyspark", options={"remote": "sc://localhost:1"}))

@@ -1,4 +1,4 @@
-"""The catalogs of docs/catalogs.md: the code of the page itself keeps what the suite promises, and runs a project."""
+"""The catalogs of docs/catalogs.md: the code of the page passes the conformance suite and runs a project."""
 
 import re
 import sys
@@ -24,7 +24,7 @@ NAMED = {block.split("\n")[0].removeprefix("# "): block for block in BLOCKS if b
 
 
 def module(path: str) -> ModuleType:
-    """The module of a block that begins with its path."""
+    """Make the module of a code block that begins with its path."""
     name = path.removesuffix(".py").replace("/", ".")
     package = sys.modules.setdefault(name.rpartition(".")[0], ModuleType(name.rpartition(".")[0]))
     package.__path__ = []
@@ -34,8 +34,8 @@ def module(path: str) -> ModuleType:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def forgotten():
-    """No other test meets the page's package."""
+def removed_afterwards():
+    """Remove the page's package afterwards, so that no other test imports it."""
     yield
     for name in [name for name in sys.modules if name.partition(".")[0] == "our_catalogs"]:
         del sys.modules[name]
@@ -73,7 +73,7 @@ def files(**sink) -> dict:
     }
 
 
-def test_a_project_reads_one_and_publishes_to_the_other(installed, project, tmp_path):
+def test_a_project_reads_one_catalog_and_publishes_to_the_other(installed, project, tmp_path):
     merge = {"mode": "merge", "key_columns": ["id"]}
     folder = project(files(write_strategy=merge))
     for names in (["one", "two", "three"], ["one", "zwei", "three"]):
@@ -88,13 +88,13 @@ def test_a_project_reads_one_and_publishes_to_the_other(installed, project, tmp_
     assert [path.name for path in (folder.root / "lake/.building").iterdir()] == []
 
 
-def test_what_a_project_says_wrongly_is_told(installed, project):
+def test_errors_of_a_project_are_reported(installed, project):
     folder = project({**files(table="../big", options={"colour": "red"})})
     errors = compile_directory(folder.root).errors
     assert [error.code for error in errors] == ["RVT-204", "RVT-203"]
 
 
-def test_the_types_are_those_of_the_entry_points(installed):
+def test_the_types_equal_those_of_the_entry_points(installed):
     points = tomllib.loads(NAMED["pyproject.toml"])["project"]["entry-points"]["rivet_dagster.catalogs"]
     assert {name: catalog_class(name).type for name in points} == {name: name for name in points}
     assert catalog_class("arrow_folder").check({}) == {"path": "is missing"}

@@ -1,4 +1,4 @@
-"""Rows of a batch that share a key: which one counts, and when none does."""
+"""Rows of a batch with the same key: which one wins, and which keys are ambiguous."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rivet_dagster.sql.write_strategies.duplicates import conflicts, latest
 from rivet_dagster.sql.write_strategies.trees import column, text
 
 COLUMNS = ("id", "place", "row")
-"""A key, an order and a value, called as the queries call things of their own."""
+"""A key, an order and a value, with names that the queries also use internally."""
 
 CASES: list[tuple[str, tuple[str, ...], list[tuple[Any, Any]], Any]] = [
     ("a row alone counts", (), [(1, "a")], "a"),
@@ -35,7 +35,7 @@ CASES: list[tuple[str, tuple[str, ...], list[tuple[Any, Any]], Any]] = [
 
 @pytest.fixture
 def batch(session: PySparkSession):
-    """A batch of rows."""
+    """Return a function that registers a batch of rows."""
 
     def register(rows: list[tuple[Any, ...]]) -> None:
         session.register("batch", session.spark.createDataFrame(rows, "id STRING, place INT, row STRING"))
@@ -44,7 +44,9 @@ def batch(session: PySparkSession):
 
 
 @pytest.mark.parametrize("order_by", [(), ("place",), ("place", "row")], ids=" ".join)
-def test_one_row_counts_or_the_key_is_shown(session: PySparkSession, batch, order_by: tuple[str, ...]) -> None:
+def test_duplicates_are_resolved_or_their_keys_are_shown(
+    session: PySparkSession, batch, order_by: tuple[str, ...]
+) -> None:
     cases = {name: (rows, winner) for name, order, rows, winner in CASES if order == order_by}
     null_key: list[tuple[Any, ...]] = [(None, 7, "n"), (None, 7, "n")]
     batch([*null_key, *[(name, *row) for name, (rows, _) in cases.items() for row in rows]])
@@ -56,7 +58,7 @@ def test_one_row_counts_or_the_key_is_shown(session: PySparkSession, batch, orde
     assert decided == {None: "n"} | {name: winner for name, (_, winner) in cases.items() if winner is not ...}
 
 
-def test_null_keys_conflict_and_ten_are_shown(session: PySparkSession, batch) -> None:
+def test_ambiguous_null_keys_conflict_and_ten_keys_are_shown(session: PySparkSession, batch) -> None:
     batch([(None, 1, "a"), (None, 1, "b")])
     assert session.rows(text(conflicts("batch", [column("id")], (), COLUMNS))) == [{"id": None}]
     batch([(str(n), 1, value) for n in range(12) for value in "ab"])
@@ -65,13 +67,13 @@ def test_null_keys_conflict_and_ten_are_shown(session: PySparkSession, batch) ->
 
 
 def order_of(**options: Any) -> tuple[str, ...]:
-    """The order that a merge's write plan has."""
+    """Return the order in the write plan of a merge."""
     plan = write_plan(WriteStrategy("merge", options={"key_columns": ("id",), **options}))
     assert isinstance(plan, Upsert)
     return plan.order_by
 
 
-def test_the_watermark_is_the_order_where_none_is_given():
+def test_the_watermark_is_the_default_order():
     assert order_of(watermark_column="at") == ("at",)
     assert order_of(watermark_column="at", order_by=("seq", "at")) == ("seq", "at")
     assert order_of() == ()

@@ -35,7 +35,7 @@ def store(session, warehouse, sql: str, table: str = "t"):
     return staged.commit("test")
 
 
-def test_a_written_table_is_read_alike_by_everybody(session, warehouse, tmp_path):
+def test_a_written_table_has_the_same_rows_for_every_reader(session, warehouse, tmp_path):
     published = store(session, warehouse, EVERYTHING)
     expected = session.to_arrow(session.query(EVERYTHING + " ORDER BY id"))
     again = session.to_arrow(session.load(warehouse.read(published), Projection(filter="id >= 0")))
@@ -56,7 +56,7 @@ def test_a_written_table_is_read_alike_by_everybody(session, warehouse, tmp_path
     assert columns["nested"] == "struct<a:bigint,b:map<string,bigint>>"
 
 
-def test_a_schema_names_all_columns_of_a_source_those_of_folders_too(session, tmp_path):
+def test_a_schema_names_all_columns_of_a_source_including_partition_folders(session, tmp_path):
     for day in (1, 2):
         (tmp_path / f"events/day={day}").mkdir(parents=True)
         pq.write_table(pa.table({"id": [day * 10], "note": ["x"]}), tmp_path / f"events/day={day}/part.parquet")
@@ -71,8 +71,8 @@ def test_a_schema_names_all_columns_of_a_source_those_of_folders_too(session, tm
     assert [list(row.items()) for row in read("day INT, id BIGINT", filter="day = 2")] == [[("day", 2), ("id", 20)]]
 
 
-def test_a_limit_takes_the_first_rows_whatever_stands_above_it(session, tmp_path):
-    """As it does joint by joint; by its own settings Spark 4.1 takes any rows here."""
+def test_a_limit_takes_the_first_rows_under_any_query(session, tmp_path):
+    """As with joints run one by one; with its default settings Spark 4.1 returns any rows here."""
     pq.write_table(pa.table({"k": [2, 3, 1], "v": [1, 1, 1]}), tmp_path / "t.parquet")
     session.register("t", session.load(Files("parquet", (str(tmp_path / "t.parquet"),), {})))
     first = "first AS (SELECT * FROM t ORDER BY k LIMIT 1)"
@@ -95,7 +95,7 @@ def test_an_empty_result_is_one_file_with_columns(session, warehouse):
     assert session.to_arrow(session.load(warehouse.read(published))).num_rows == 0
 
 
-def test_a_query_planned_on_a_version_outlives_the_next(session, warehouse):
+def test_a_query_planned_on_a_version_still_runs_after_the_next_publish(session, warehouse):
     first = store(session, warehouse, "SELECT 1 AS v")
     frame = session.load(warehouse.relation("t", {}))
     store(session, warehouse, "SELECT 2 AS v")
@@ -104,7 +104,7 @@ def test_a_query_planned_on_a_version_outlives_the_next(session, warehouse):
     assert first.version < warehouse.current("t").version
 
 
-def test_inline_transforms_filter_then_name_then_limit(session, raw, tmp_path):
+def test_inline_transforms_filter_then_project_then_limit(session, raw, tmp_path):
     (tmp_path / "in.csv").write_text("id,unit price,x.y\n1,10,a\n2,20,b\n3,30,c\n")
     source = raw.relation("in.csv", {"schema": "id INT, `unit price` INT, `x.y` STRING"})
     columns = (("x.y", None), ("id", "CAST(id AS STRING) -- as text"), ("twice`d", "`unit price` * 2"))
@@ -113,7 +113,7 @@ def test_inline_transforms_filter_then_name_then_limit(session, raw, tmp_path):
     assert refused(session.load, source, Projection(columns=(("idd", None),))).code == "RVT-503"
 
 
-def test_csv_columns_are_texts_by_default(session, raw, tmp_path):
+def test_csv_columns_are_strings_by_default(session, raw, tmp_path):
     (tmp_path / "in.csv").write_text("id,on\n1,true\n")
     assert session.columns(session.load(raw.relation("in.csv", {}))) == (("id", "string"), ("on", "string"))
     inferred = raw.relation("in.csv", {"inferSchema": True})
@@ -136,7 +136,7 @@ def test_no_column_of_a_csv_file_ever_gets_the_values_of_another(session, raw, t
         source = raw.relation("in.csv", {"schema": schema})
         for column, value in (("a", 1), ("c", 3)):
             frame = session.load(source, Projection(((column, None),)))
-            # Spark checks only the columns it reads, so that a query which reads the others passes.
+            # Spark checks only the columns that a query reads, so a query on the others passes.
             with suppress(RivetError):
                 assert session.to_arrow(frame).to_pylist() == [{column: value}]
 
@@ -149,7 +149,7 @@ def test_files_of_one_csv_source_must_have_one_header(session, raw, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["plain", "a[1]", "{b}", "c*d?", "per%20cent é", "#x"])
-def test_places_with_any_characters(session, tmp_path, name):
+def test_paths_with_any_characters(session, tmp_path, name):
     target = tmp_path / name
     target.mkdir()
     session.write(session.query("SELECT 1 AS v"), Files("parquet", (str(target),), {"compression": "zstd"}))
@@ -165,7 +165,7 @@ def test_parameters_bind_as_values(session):
     assert session.rows("SELECT ':name' AS text") == [{"text": ":name"}]
 
 
-def test_rows_keep_their_instants(session):
+def test_timestamps_of_rows_keep_their_instants(session):
     (row,) = session.rows("SELECT TIMESTAMP '2024-07-01 12:00:00' AS at, DATE '2024-07-01' AS day")
     assert row["at"] == dt.datetime(2024, 7, 1, 10, tzinfo=dt.UTC)
     assert row["day"] == dt.date(2024, 7, 1)
@@ -184,7 +184,7 @@ def test_views_and_settings_belong_to_one_session(engine, session):
     assert refused(session.query, "SELECT * FROM mine").code == "RVT-503"
 
 
-def test_unions_go_by_name(session):
+def test_unions_match_columns_by_name(session):
     frames = [session.query("SELECT 1 AS a, 'x' AS b"), session.query("SELECT 'y' AS b, 2L AS a")]
     union = session.union_by_name(frames)
     assert session.columns(union) == (("a", "bigint"), ("b", "string"))
@@ -192,7 +192,7 @@ def test_unions_go_by_name(session):
     assert refused(session.union_by_name, [*frames, session.query("SELECT 1 AS a")]).code == "RVT-503"
 
 
-def test_columns_of_one_name_or_without_type_are_not_stored(session, warehouse):
+def test_columns_with_duplicate_names_or_without_type_are_not_stored(session, warehouse):
     target = warehouse.begin("t").target
     error = refused(session.write, session.query("SELECT 1 AS a, 2 AS A, 3 AS b"), target)
     assert error.code == "RVT-316"
@@ -202,7 +202,7 @@ def test_columns_of_one_name_or_without_type_are_not_stored(session, warehouse):
     assert list(Path(target.paths[0]).iterdir()) == []
 
 
-def test_another_application_in_this_process_is_refused(session):
+def test_another_spark_application_in_this_process_is_an_error(session):
     lacking = {"master": "local[2]", "packages": ["a:b:1"]}
     for options in ({"master": "local[3]"}, {"remote": "sc://localhost:1/;token=SECRET"}, lacking):
         error = refused(PySparkEngine(EngineSpec("other", "pyspark", options=options)).session)
@@ -210,7 +210,7 @@ def test_another_application_in_this_process_is_refused(session):
         assert "SECRET" not in str(error)
 
 
-def test_another_engine_on_the_same_application_keeps_its_own_settings(engine, session):
+def test_another_engine_on_the_same_application_has_its_own_settings(engine, session):
     options = {"master": "local[2]", "config": {"spark.sql.shuffle.partitions": 3}}
     other = PySparkEngine(EngineSpec("other", "pyspark", options=options)).session()
     assert other.spark.conf.get("spark.sql.shuffle.partitions") == "3"
@@ -223,7 +223,7 @@ def test_the_users_own_session_is_used(session):
     assert given.session().rows("SELECT 1 AS v") == [{"v": 1}]
 
 
-def test_a_failing_connection_says_why():
+def test_a_failed_connection_has_the_reason():
     def connect():
         raise RuntimeError("no route to host")
 

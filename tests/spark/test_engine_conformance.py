@@ -1,4 +1,4 @@
-"""The conformance suite on Spark in this process, and what each kind of relation is there."""
+"""The conformance suite on Spark in this process, with each kind of relation."""
 
 import uuid
 
@@ -18,7 +18,7 @@ class TestClassicSpark(EngineConformance):
 
     @pytest.fixture(autouse=True)
     def running(self, application):
-        """The one Spark; tables of it and of Derby last as long as a test."""
+        """Yield the one Spark; its tables and those of Derby are dropped after each test."""
         self.spark = application.session().spark
 
     def new_engine(self, check_interrupt=None):
@@ -43,7 +43,7 @@ class TestClassicSpark(EngineConformance):
 
 
 class TestSpooledRows(TestClassicSpark):
-    """More rows than a chunk take the way over the disk."""
+    """More rows than one chunk are passed through files."""
 
     @pytest.fixture(autouse=True)
     def small_chunks(self, monkeypatch):
@@ -51,7 +51,7 @@ class TestSpooledRows(TestClassicSpark):
 
 
 class TestChunksInMemory(TestSpooledRows):
-    """Where Spark does not see this machine's files, each chunk is a frame."""
+    """Without access of Spark to this machine's files each chunk is a frame."""
 
     @pytest.fixture(autouse=True)
     def far_away(self, monkeypatch):

@@ -1,4 +1,4 @@
-"""What a failing query tells, and that it tells it once."""
+"""Errors of failing queries, each reported once."""
 
 import pytest
 from pyspark.errors import PySparkException
@@ -18,7 +18,7 @@ from rivet_dagster.errors import RivetError
         ("SELECT :v", "[UNBOUND_SQL_PARAMETER] Found the unbound parameter: v.", None),
     ],
 )
-def test_a_query_that_is_wrong_says_where(session, sql, message, line, capfd):
+def test_an_error_in_a_query_has_its_location(session, sql, message, line, capfd):
     error = refused(session.query, sql)
     assert (error.code, error.diagnostics[0].line) == ("RVT-503", line)
     assert message in str(error)
@@ -36,7 +36,7 @@ def test_a_query_that_is_wrong_says_where(session, sql, message, line, capfd):
         ("[TABLE_OR_VIEW_NOT_FOUND] The table `retries` cannot be found.", "RVT-503"),
     ],
 )
-def test_what_was_away_for_a_while_is_told_from_a_mistake(application, message, code):
+def test_transient_errors_are_distinguished_from_mistakes(application, message, code):
     error = spark_error(PySparkException(message))
     assert (error.code, error.is_transient) == (code, code == "RVT-510")
     assert message.rpartition(": ")[2] in str(error)
@@ -50,7 +50,7 @@ def test_what_was_away_for_a_while_is_told_from_a_mistake(application, message, 
         ("SELECT if(id = 0, raise_error('mine ' || id), 1) AS v FROM range(1)", "[USER_RAISED_EXCEPTION] mine 0", None),
     ],
 )
-def test_a_query_that_fails_while_it_runs_says_why(session, warehouse, sql, message, line, capfd):
+def test_a_query_that_fails_at_run_time_has_the_reason(session, warehouse, sql, message, line, capfd):
     target = warehouse.begin("t").target
     for error in (refused(session.write, session.query(sql), target), refused(session.rows, sql)):
         assert (error.code, error.diagnostics[0].line) == ("RVT-503", line)

@@ -1,4 +1,4 @@
-"""Each construct of SQL that fusing could change, by name: fused, joint by joint, and as known."""
+"""Each SQL construct that fusing could change: fused and joint by joint, compared with the expected rows."""
 
 import datetime
 
@@ -216,8 +216,8 @@ def test_a_construct_means_the_same_in_one_query(both: Both, case: str) -> None:
     assert (plan.joint(names[0]).group == names[1]) == reads_it
 
 
-def test_two_joints_keep_their_own_ctes_and_the_engines_table(both: Both) -> None:
-    """A joint's name inside another's WITH, and the engine's table of a joint that names itself."""
+def test_a_cte_may_have_the_name_of_a_joint_or_of_a_table(both: Both) -> None:
+    """A CTE with the name of a joint, and a joint that reads an engine's table with its own name."""
     joints = [
         sql("orders", "SELECT k, upper(s) AS s FROM orders"),
         sql("b", "WITH orders AS (SELECT 1 AS k, 'cte' AS s), x AS (SELECT * FROM orders) SELECT * FROM x"),
@@ -230,7 +230,7 @@ def test_two_joints_keep_their_own_ctes_and_the_engines_table(both: Both) -> Non
     assert result.same_as(both.one_by_one(joints, {})["c"])
 
 
-def test_a_sink_is_the_union_by_name_of_what_it_reads(both: Both) -> None:
+def test_a_sink_is_the_union_by_name_of_its_upstreams(both: Both) -> None:
     joints = [
         source("raw", engine="spark"),
         sql("a", "SELECT k, s FROM raw WHERE k = 1"),
@@ -245,8 +245,8 @@ def test_a_sink_is_the_union_by_name_of_what_it_reads(both: Both) -> None:
     assert result.same_as(both.one_by_one(joints, {"raw": raw})["out"])
 
 
-def test_parameters_keep_their_names_and_places(both: Both) -> None:
-    """A value is bound to the fused query as to each joint's own."""
+def test_parameters_have_unchanged_names_and_positions(both: Both) -> None:
+    """A value is bound to the fused query in the same way as to the query of each joint."""
     joints = [
         source("raw", engine="spark"),
         sql("a", "SELECT k, v, :day AS day FROM raw WHERE k >= :least -- :least"),
@@ -281,7 +281,7 @@ READERS = {
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("chance", CHANCE)
-def test_chance_that_is_read_twice_is_taken_once(both: Both, chance: str, reader: str) -> None:
+def test_a_non_deterministic_joint_read_twice_is_evaluated_once(both: Both, chance: str, reader: str) -> None:
     joints = [sql("chance", CHANCE[chance]), sql("pairs", READERS[reader])]
     plan = compiled(joints)
     assert reasons(plan) == {"chance": "non_deterministic"}
@@ -291,7 +291,7 @@ def test_chance_that_is_read_twice_is_taken_once(both: Both, chance: str, reader
     assert all(x == y for x, y in pairs)
 
 
-def test_chance_read_by_two_joints_is_taken_once(both: Both) -> None:
+def test_a_non_deterministic_joint_with_two_readers_is_evaluated_once(both: Both) -> None:
     joints = [
         sql("chance", CHANCE["rand"]),
         sql("low", "SELECT id, x FROM chance"),
@@ -303,8 +303,8 @@ def test_chance_read_by_two_joints_is_taken_once(both: Both) -> None:
     assert all(x == y for x, y in both.values(both.fused(plan, {})["pairs"]))
 
 
-def test_spark_reads_every_word_of_its_own_as_a_joints_name(both: Both) -> None:
-    """The names of CTEs are quoted where Spark would not take them bare."""
+def test_spark_accepts_every_keyword_as_the_name_of_a_joint(both: Both) -> None:
+    """Names of CTEs are quoted if Spark does not accept them unquoted."""
     spark = both.spark
     words = [row.getString(0).lower() for row in spark.sql("SELECT * FROM sql_keywords()")._jdf.collectAsList()]
     from rivet_dagster.model.joint import RESERVED

@@ -1,4 +1,4 @@
-"""Random projects mean the same fused as joint by joint; ``--examples`` says how many are tried."""
+"""Random projects give the same rows fused and joint by joint; ``--examples`` is the number of projects."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -24,7 +24,7 @@ def both(engine) -> Both:
     session.close()
 
 
-def test_fused_means_what_the_joints_mean_one_by_one(both: Both, pytestconfig: pytest.Config) -> None:
+def test_a_fused_group_gives_the_rows_of_its_joints_one_by_one(both: Both, pytestconfig: pytest.Config) -> None:
     examples = pytestconfig.getoption("--examples")
     kinds: set[str] = set()
     alike = refused = 0
@@ -67,7 +67,7 @@ def test_fused_means_what_the_joints_mean_one_by_one(both: Both, pytestconfig: p
         with ThreadPoolExecutor(1) as beside:
             check()
     finally:
-        # Shown by -s, and where a project fails.
+        # Shown with -s, and if a project fails.
         print(f"{alike} random projects mean the same fused as joint by joint; on {refused} Spark itself fails")
     assert refused <= alike / 100
     if (examples or SUITE) >= SUITE:
@@ -75,12 +75,12 @@ def test_fused_means_what_the_joints_mean_one_by_one(both: Both, pytestconfig: p
 
 
 def is_a_defect_of_spark(error: BaseException | None) -> bool:
-    """Whether Spark has failed on a joint's own query, not with a message of its own but inside its optimizer."""
+    """Return whether Spark has failed on a joint's own query with an internal error of its optimizer."""
     return isinstance(error, Py4JJavaError) and "java.util.NoSuchElementException: key not found" in str(error)
 
 
 def table_of(both: Both, project: RandomProject, name: str) -> Table:
-    """A source's rows."""
+    """Return the rows of a source as a table."""
     k, v, s = map(quote, project.columns[name])
     rows = ", ".join(f"({', '.join(map(literal, row))})" for row in project.sources[name])
     typed = f"CAST(a AS INT) AS {k}, CAST(b AS INT) AS {v}, CAST(c AS STRING) AS {s}"

@@ -1,6 +1,6 @@
-"""TPC-H as joints: the rows that DuckDB gives for the hand-written query, by the plan that Spark makes of it."""
+"""TPC-H as joints: DuckDB's rows of the hand-written query, and Spark's plan of it."""
 
-# Types of DuckDB's as annotations would outlive the interpreter beside Hypothesis, and DuckDB reports them as leaks.
+# With DuckDB's types as annotations, Hypothesis would hold them at exit, which DuckDB reports as leaks.
 from __future__ import annotations
 
 import math
@@ -31,12 +31,12 @@ OTHER_PLANS = {
     14: "the joint computes the net price once, the hand-written query once for each sum",
     17: "the joint joins the averages, the hand-written query asks for them in a correlated subquery",
 }
-"""Where Spark plans the joints and the hand-written query differently: why."""
+"""The queries for which Spark's plans of the joints and of the hand-written query differ, with the reason."""
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tables at scale 0.01, as Parquet."""
+    """Write the tables at scale 0.01 as Parquet."""
     folder = tmp_path_factory.mktemp("tpch")
     program = Path(sys.executable).with_name("tpchgen-cli")
     subprocess.run([program, "parquet", "-q", "-s", "0.01", "--output-dir", folder], check=True)
@@ -59,7 +59,7 @@ def answers(data: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def plan_of(number: int) -> CompiledAssembly:
-    """The plan of a query's joints over the sources that they read."""
+    """Return the plan of a query's joints and the sources that they read."""
     query = QUERIES[number]
     joints = [sql(name, text) for name, text in query.joints.items()]
     sources = [source(table, options={"schema": ddl}) for table, ddl in SCHEMAS.items()]
@@ -88,7 +88,7 @@ def test_the_joints_are_one_query_with_the_rows_and_the_plan_of_the_hand_written
     same = optimized(fused).sameResult(optimized(plain))
     assert same == (number not in OTHER_PLANS), f"{optimized(fused)}\n{optimized(plain)}"
     if not same:
-        # It comes from how the query was split, not from fusing: Spark's own views over the same texts give that plan.
+        # The cause is how the query is split, not fusing: Spark's own views on the same texts give that plan.
         for name, text in query.joints.items():
             session.spark.sql(f"CREATE TEMPORARY VIEW {name} AS {text.rstrip().rstrip(';')}")
         views = optimized(session.query(f"TABLE {query.result}"))
@@ -97,17 +97,17 @@ def test_the_joints_are_one_query_with_the_rows_and_the_plan_of_the_hand_written
 
 
 def handle(table: str, data: Path) -> MaterializedRef:
-    """A source read in place."""
+    """Return a handle on a source that is read in place."""
     return MaterializedRef(table, lambda: None, lambda session: session.spark.read.parquet(f"{data}/{table}.parquet"))
 
 
 def optimized(frame: Any) -> Any:
-    """The plan that Spark has optimized."""
+    """Return Spark's optimized plan."""
     return frame._jdf.queryExecution().optimizedPlan()
 
 
 def assert_alike(rows: list[Any], expected: list[Any]) -> None:
-    """The same rows, numbers within what the two engines' types allow (DuckDB's average is a double)."""
+    """Assert equal rows, with numbers as equal as the engines' types allow (DuckDB's average is a double)."""
     assert len(rows) == len(expected)
     for one, other in zip(in_order(rows), in_order(expected), strict=True):
         assert len(one) == len(other)
@@ -119,6 +119,6 @@ def assert_alike(rows: list[Any], expected: list[Any]) -> None:
 
 
 def in_order(rows: list[Any]) -> list[list[Any]]:
-    """Rows with floats for decimals, by their texts and rounded numbers."""
+    """Return rows with floats for decimals, in the order of their texts and rounded numbers."""
     plain = [[float(v) if isinstance(v, Decimal | int) else v for v in row] for row in rows]
     return sorted(plain, key=lambda row: [f"{v:.2f}" if isinstance(v, float) else str(v) for v in row])

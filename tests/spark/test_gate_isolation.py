@@ -1,4 +1,4 @@
-"""A gate judges the staged batch and never the published table, whatever the kind and the phase of the check."""
+"""A gate reads the staged batch and never the published table, for every kind and phase of checks."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ SETS = {kind: [kind] for kind in CHECKS} | {"together": list(CHECKS)}
 
 
 def gated(kinds: list[str], phase: str, severity: str = "error") -> dict[str, Any]:
-    """A sink that copies the rows behind these checks; a name tells the checks of one kind apart."""
+    """Return a sink that copies rows, with these checks; their names distinguish checks of one kind."""
     checks = [{**CHECKS[kind], "name": kind, "severity": severity} for kind in kinds]
     return sink("out", "rows", quality={phase: checks})
 
@@ -38,7 +38,7 @@ def expected(text: str) -> list[tuple]:
 
 @pytest.mark.parametrize("phase", ["assertions", "audits"])
 @pytest.mark.parametrize("kinds", SETS.values(), ids=SETS)
-def test_the_batch_is_judged_and_not_what_is_published(project, kinds, phase):
+def test_the_gate_reads_the_batch_and_not_the_published_rows(project, kinds, phase):
     folder = project({
         "data/rows.csv": CLEAN,
         "sources/rows.yaml": source("rows", "id INT, code STRING, net DECIMAL(5, 2)"),
@@ -47,7 +47,7 @@ def test_the_batch_is_judged_and_not_what_is_published(project, kinds, phase):
     assert all(check.passed for check in folder.run("out").checks)
     before, files = folder.bytes_of("out"), tree(folder.root / "lake")
 
-    # Clean rows are published, the batch is dirty: it stays out, without a trace.
+    # Valid rows are published, the batch is invalid: it is discarded without a trace.
     folder.write({"data/rows.csv": DIRTY})
     result = folder.run("out")
     assert {check.check.name: check.passed for check in result.checks} == dict.fromkeys(kinds, False)
@@ -56,7 +56,7 @@ def test_the_batch_is_judged_and_not_what_is_published(project, kinds, phase):
     assert (folder.bytes_of("out"), tree(folder.root / "lake")) == (before, files)
     assert rows(folder) == expected(CLEAN)
 
-    # The dirty rows are published after all, by a sink that only warns, and the batch is clean: it is published.
+    # Invalid rows are published by a sink that only warns, the batch is valid: it is published.
     folder.write({"sinks/out.yaml": gated(kinds, phase, "warn")})
     assert folder.run("out").published is not None
     assert rows(folder) == expected(DIRTY)

@@ -1,4 +1,4 @@
-"""The run of one group on a real Spark: what is written, in how many queries, and what a failure leaves behind."""
+"""The run of one group on a real Spark: written rows, number of queries, and the state after failures."""
 
 import builtins
 import time
@@ -59,8 +59,8 @@ def place(error: RivetError) -> tuple[str, str | None, str | None]:
     return found.code, found.joint, found.file
 
 
-def judged(*checks: dict[str, Any], data: str = DIRT) -> dict[str, Any]:
-    """A project that copies a file to the table `out` behind these checks."""
+def checked_files(*checks: dict[str, Any], data: str = DIRT) -> dict[str, Any]:
+    """Write a project that copies a file to the table `out`, with these checks."""
     return {
         "data/rows.csv": data,
         "sources/rows.yaml": source("rows", "id INT, code STRING, qty INT, name STRING"),
@@ -69,7 +69,7 @@ def judged(*checks: dict[str, Any], data: str = DIRT) -> dict[str, Any]:
 
 
 def assert_unchanged(folder: ProjectFolder, table: str, before: dict[str, bytes]) -> None:
-    """The table is byte for byte what it was, and nothing that was never published lies beside it."""
+    """Assert that the table is unchanged byte for byte, with no staged version beside it."""
     assert before
     assert folder.bytes_of(table) == before
     published = {path.split("/")[2] for path in before}
@@ -91,7 +91,7 @@ def test_a_fused_group_is_one_execution_however_many_joints_it_has(project, sql_
     assert min(result.phases["branch"], result.phases["config"], result.phases["write"], result.phases["publish"]) > 0
 
 
-def test_a_fused_group_gives_what_its_joints_give_one_by_one(project, sql_executions):
+def test_a_fused_group_gives_the_rows_of_its_joints_run_one_by_one(project, sql_executions):
     sales = project(SALES)
     sales.run_all()
     fused = sales.rows("report")
@@ -109,7 +109,7 @@ def test_a_fused_group_gives_what_its_joints_give_one_by_one(project, sql_execut
     assert [row["id"] for row in sales.rows("paid", WORKSPACE)] == [1, 2, 4, 5, 6]
 
 
-def test_running_again_replaces_the_rows_by_the_same(project):
+def test_running_again_replaces_the_rows_with_equal_ones(project):
     sales = project(SALES)
     first = sales.run("report")
     rows = sales.rows("report")
@@ -148,7 +148,7 @@ def test_a_union_whose_columns_differ_fails_at_the_sink(project, other):
     assert union.versions("both") == []
 
 
-def test_columns_of_one_name_are_refused_by_name(project):
+def test_duplicate_column_names_are_rejected_by_name(project):
     twice = project({"joints/a.sql": "SELECT 1 AS id, 2 AS x, 3 AS ID", "sinks/out.yaml": sink("out", "a")})
     error = failure(twice.run, "out")
     assert place(error) == ("RVT-316", "a", "joints/a.sql")
@@ -160,7 +160,7 @@ def test_columns_of_one_name_are_refused_by_name(project):
 
 
 def test_a_failing_gate_publishes_nothing_and_leaves_the_table_byte_for_byte(project):
-    gate = project(judged({"type": "not_null", "columns": ["id"]}, data="id,code,qty,name\n1,a,1,x\n"))
+    gate = project(checked_files({"type": "not_null", "columns": ["id"]}, data="id,code,qty,name\n1,a,1,x\n"))
     assert gate.run("out").published is not None
     before = gate.bytes_of("out")
     gate.write({"data/rows.csv": DIRT})
@@ -171,18 +171,18 @@ def test_a_failing_gate_publishes_nothing_and_leaves_the_table_byte_for_byte(pro
 
 
 def test_a_gate_that_fails_at_the_first_run_leaves_no_table(project):
-    gate = project(judged({"type": "not_null", "columns": ["id"]}))
+    gate = project(checked_files({"type": "not_null", "columns": ["id"]}))
     assert gate.run("out").gate_failed
     assert not (gate.root / "lake/out").is_symlink()
     assert gate.versions("out") == []
 
 
-def test_the_gate_judges_the_staged_rows_not_the_published_ones(project):
+def test_the_gate_reads_the_staged_rows_not_the_published_ones(project):
     good, bad = "id,code,qty,name\n1,a,1,x\n", "id,code,qty,name\n,a,1,x\n"
     check = {"type": "not_null", "columns": ["id"]}
-    gate = project(judged({**check, "severity": "warn"}, data=bad))
+    gate = project(checked_files({**check, "severity": "warn"}, data=bad))
     assert gate.run("out").published is not None
-    gate.write({**judged(check), "data/rows.csv": good})
+    gate.write({**checked_files(check), "data/rows.csv": good})
     assert gate.run("out").checks[0].passed
     assert gate.rows("out")[0]["id"] == 1
     gate.write({"data/rows.csv": bad})
@@ -191,7 +191,7 @@ def test_the_gate_judges_the_staged_rows_not_the_published_ones(project):
 
 
 def test_a_warning_publishes(project):
-    gate = project(judged({"type": "not_null", "columns": ["id"], "severity": "warn"}))
+    gate = project(checked_files({"type": "not_null", "columns": ["id"], "severity": "warn"}))
     result = gate.run("out")
     assert [(check.passed, check.blocks, check.violations) for check in result.checks] == [(False, False, 1)]
     assert result.rows.total == len(gate.rows("out")) == 7
@@ -220,9 +220,9 @@ CHECKS: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-def test_every_kind_of_check_counts_its_violations_with_nulls_among_the_rows(project):
+def test_every_kind_of_check_counts_its_violations_in_rows_with_nulls(project):
     checks = [{"severity": "warn", **check} for check, _ in CHECKS]
-    gate = project(judged(*checks))
+    gate = project(checked_files(*checks))
     found = gate.run("out").checks
     counts = ", ".join(count for _, count in CHECKS)
     expected = duckdb.sql(f"SELECT {counts} FROM read_csv('{gate.root}/data/rows.csv', header = true)").fetchall()[0]
@@ -245,13 +245,13 @@ def test_every_kind_of_check_counts_its_violations_with_nulls_among_the_rows(pro
 def test_samples_are_ten_at_most_and_as_many_as_asked_for(project):
     rows = "id,code,qty,name\n" + "".join(f"{n},a,{n},x\n" for n in range(25))
     expression = {"type": "expression", "sql": "qty < 0", "severity": "warn"}
-    gate = project(judged(expression, {**expression, "samples": 2}, {**expression, "samples": 0}, data=rows))
+    gate = project(checked_files(expression, {**expression, "samples": 2}, {**expression, "samples": 0}, data=rows))
     found = gate.run("out").checks
     assert [check.violations for check in found] == [25, 25, 25]
     assert [len({sample["qty"] for sample in check.samples}) for check in found] == [10, 2, 0]
 
 
-def test_a_check_that_cannot_run_fails_with_its_own_error_and_hides_no_other(project):
+def test_a_check_that_cannot_run_fails_with_its_own_error_and_others_still_run(project):
     broken = [
         ({"type": "expression", "sql": "quantity(id) > 0"}, "quantity"),
         ({"type": "not_null", "columns": ["qty.nope"]}, "qty"),
@@ -261,7 +261,7 @@ def test_a_check_that_cannot_run_fails_with_its_own_error_and_hides_no_other(pro
         ({"type": "expression", "sql": "no_such_function(qty)"}, "no_such_function"),
     ]
     good = [{"type": "not_null", "columns": ["id"]}, {"type": "expression", "sql": "qty < 100"}]
-    gate = project(judged(good[0], *[check for check, _ in broken], good[1]))
+    gate = project(checked_files(good[0], *[check for check, _ in broken], good[1]))
     result = gate.run("out")
     assert result.published is None
     first, *failed, last = result.checks
@@ -275,20 +275,20 @@ def test_a_check_that_cannot_run_fails_with_its_own_error_and_hides_no_other(pro
 
 def test_a_check_that_takes_too_long_fails_and_stops(project):
     endless = "id > (SELECT max(id % 7) FROM range(0, 1000000000000, 1, 2))"
-    gate = project(judged(
+    gate = project(checked_files(
         {"type": "expression", "sql": endless, "timeout": "1s"},
         {"type": "unique", "columns": ["name"], "timeout": "60s"},
         {"type": "not_null", "columns": ["id"]},
     ))  # fmt: skip
     started = time.monotonic()
     late, unique, not_null = gate.run("out").checks
-    assert time.monotonic() - started < 60  # long for that, on a busy machine; the query would take hours
+    assert time.monotonic() - started < 60  # generous for a busy machine; the query would take hours
     assert (late.passed, late.violations) == (False, None)
     assert "1 s" in late.error
     assert (unique.violations, not_null.violations) == (3, 1)
 
 
-def test_row_level_checks_take_one_query_together_and_a_row_count_none(project, sql_executions):
+def test_row_level_checks_share_one_query_and_a_row_count_needs_none(project, sql_executions):
     row_level = [
         {"type": "not_null", "columns": ["code"], "severity": "warn"},
         {"type": "expression", "sql": "qty IS NULL OR qty > -10"},
@@ -300,19 +300,19 @@ def test_row_level_checks_take_one_query_together_and_a_row_count_none(project, 
         ([count], 0),
         (row_level[1:], 1),
         ([*row_level[1:], count, unique], 2),
-        (row_level, 2),  # the violations of one of them are sampled
+        (row_level, 2),  # one query for the samples of one of them
         ([{**row_level[0], "samples": 0}, *row_level[1:]], 1),
         ([{"type": "row_count", "min": 100}], 0),
     ):
-        gate = project(judged(*checks))
+        gate = project(checked_files(*checks))
         gate.assembly  # noqa: B018
         sql_executions.since()
         assert len(gate.run("out").checks) == len(checks)
         assert sql_executions.since() == 1 + queries
 
 
-def test_a_gated_source_is_judged_in_place_before_its_reader_reads(project, sql_executions):
-    files = judged()
+def test_a_gated_source_is_checked_in_place_before_its_reader_reads(project, sql_executions):
+    files = checked_files()
     files["sources/rows.yaml"] = source(
         "rows", "id INT, code STRING, qty INT, name STRING",
         quality={"assertions": [{"type": "not_null", "columns": ["id"]}, {"type": "row_count", "min": 1}]},
@@ -324,11 +324,13 @@ def test_a_gated_source_is_judged_in_place_before_its_reader_reads(project, sql_
     assert place(error) == ("RVT-507", "rows", "sources/rows.yaml")
     assert "not_null_id" in str(error)
     assert gate.versions("out") == []
-    assert gate.run("out").rows.total == 7  # somebody else has judged it
+    assert gate.run("out").rows.total == 7  # another step has checked it
 
 
-def test_what_is_published_can_be_judged_again_and_stays(project):
-    gate = project(judged({"type": "not_null", "columns": ["id"], "severity": "warn"}, {"type": "row_count", "min": 1}))
+def test_published_rows_can_be_checked_again_and_are_not_changed(project):
+    gate = project(
+        checked_files({"type": "not_null", "columns": ["id"], "severity": "warn"}, {"type": "row_count", "min": 1})
+    )
     assert place(failure(check_published, gate.runtime, "out"))[0] == "RVT-401"
     gate.run("out")
     before = gate.bytes_of("out")
@@ -352,7 +354,7 @@ def test_what_is_published_can_be_judged_again_and_stays(project):
     ],
 )
 def test_a_query_that_fails_leaves_the_previous_table(project, text, word):
-    files = {**judged(), "joints/made.sql": "SELECT * FROM rows", "sinks/out.yaml": sink("out", "made")}
+    files = {**checked_files(), "joints/made.sql": "SELECT * FROM rows", "sinks/out.yaml": sink("out", "made")}
     broken = project(files)
     broken.run("out")
     before = broken.bytes_of("out")
@@ -363,8 +365,8 @@ def test_a_query_that_fails_leaves_the_previous_table(project, text, word):
     assert_unchanged(broken, "out", before)
 
 
-def test_a_missing_file_is_missed_at_the_source_and_leaves_the_previous_table(project):
-    gone = project(judged())
+def test_a_missing_file_is_an_error_of_the_source_and_leaves_the_previous_table(project):
+    gone = project(checked_files())
     gone.run("out")
     before = gone.bytes_of("out")
     (gone.root / "data/rows.csv").unlink()
@@ -388,7 +390,7 @@ def test_an_error_inside_a_fused_group_names_the_joint_and_the_line_at_fault(pro
     assert error.diagnostics[0].line == 5
 
 
-def test_an_error_in_a_yaml_file_is_told_with_its_line(project):
+def test_an_error_in_a_yaml_file_has_its_line(project):
     broken = project({
         **SALES, "joints/totals.sql": "SELECT customer, total FROM middle",
         "joints/middle.yaml": "type: sql\nsql: |\n  SELECT customer,\n    nmae(customer) AS total\n  FROM paid\n",
@@ -417,7 +419,7 @@ EXPECTED = [{"id": 1, "name": "n1"}, {"id": 2, "name": "n2"}, {"id": 3, "name": 
 
 
 def python(body: str, parameters: str = "base", head: str = "") -> dict[str, str]:
-    """A project whose joint `made` is a Python function over the SQL joint `base`."""
+    """Write a project whose joint `made` is a Python function of the SQL joint `base`."""
     return {**BASE, "joints/made.py": f"{head}\n\ndef transform({parameters}):\n    {body}\n"}
 
 
@@ -435,7 +437,7 @@ def python(body: str, parameters: str = "base", head: str = "") -> dict[str, str
         "return base.to_spark().where('id > 0').selectExpr('id', 'name')",
     ],
 )
-def test_a_python_joint_may_return_rows_of_every_kind(project, body):
+def test_a_python_joint_may_return_rows_of_every_supported_type(project, body):
     made = project(python(body))
     results = made.run_all()
     assert made.rows("made", WORKSPACE) == EXPECTED
@@ -446,7 +448,7 @@ def test_a_python_joint_may_return_rows_of_every_kind(project, body):
     ("body", "what"),
     [("return [1, 2]", "a builtins.list"), ("base.to_arrow()", "nothing"), ("return {'id': [1]}", "a builtins.dict")],
 )
-def test_a_python_joint_that_returns_something_else_is_refused(project, body, what):
+def test_a_python_joint_that_returns_something_else_is_an_error(project, body, what):
     made = project(python(body))
     made.run("base")
     error = failure(made.run, "made")
@@ -455,12 +457,12 @@ def test_a_python_joint_that_returns_something_else_is_refused(project, body, wh
     assert made.versions("made", WORKSPACE) == []
 
 
-def test_a_handle_that_was_kept_ends_with_the_call(project, monkeypatch):
+def test_a_handle_cannot_be_used_after_the_call(project, monkeypatch):
     monkeypatch.setattr(builtins, "kept_handles", [], raising=False)
     made = project(python("kept_handles.append(base); return base.to_arrow()"))
     made.run_all()
-    (kept,) = builtins.kept_handles
-    for use in (kept.to_arrow, kept.to_spark, lambda: kept.schema, lambda: kept.row_count):
+    (handle,) = builtins.kept_handles
+    for use in (handle.to_arrow, handle.to_spark, lambda: handle.schema, lambda: handle.row_count):
         error = failure(use)
         assert error.code == "RVT-401"
         assert error.diagnostics[0].joint == "base"
@@ -476,7 +478,7 @@ def test_a_handle_that_was_kept_ends_with_the_call(project, monkeypatch):
         ("", "raise SystemExit(3)", 4, "SystemExit: 3"),
     ],
 )
-def test_an_exception_of_a_python_joint_is_told_with_its_file_and_line(project, head, body, line, words):
+def test_an_exception_of_a_python_joint_has_its_file_and_line(project, head, body, line, words):
     made = project(python(body, head=head))
     made.run("base")
     error = failure(made.run, "made")
@@ -486,7 +488,7 @@ def test_an_exception_of_a_python_joint_is_told_with_its_file_and_line(project, 
     assert made.versions("made", WORKSPACE) == []
 
 
-def test_a_lazy_frame_that_fails_while_it_is_written_is_the_python_joints_fault(project):
+def test_a_lazy_frame_that_fails_during_the_write_is_an_error_of_the_python_joint(project):
     made = project(python("return base.to_spark().selectExpr('1 / (id - id) AS x')"))
     made.run("base")
     error = failure(made.run, "made")
@@ -525,7 +527,7 @@ def test_a_python_joint_reads_several_upstreams_and_modules_of_its_project(proje
     ]
 
 
-def test_a_python_joint_may_be_declared_apart_from_its_function(project):
+def test_a_python_joint_may_be_declared_separately_from_its_function(project):
     made = project({
         **BASE,
         "shared/makers.py": "def double(rows):\n    return rows.to_spark().selectExpr('id * 2 AS id')\n",
@@ -552,7 +554,7 @@ def test_an_upstream_that_was_never_materialized_is_named(project):
     assert sales.versions("report") == []
 
 
-def test_of_two_runs_that_overlap_the_one_that_publishes_last_computes_anew(project, monkeypatch):
+def test_of_two_overlapping_runs_the_one_that_publishes_last_computes_again(project, monkeypatch):
     made = project(python("meanwhile(); return base"))
     made.run("base")
     others = []
@@ -578,7 +580,7 @@ def empty(on_empty: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("on_empty", ["write", "skip", "fail"])
-def test_an_empty_batch_is_written_skipped_or_refused(project, on_empty):
+def test_an_empty_batch_is_written_skipped_or_an_error(project, on_empty):
     batch = project(empty(on_empty))
     batch.run("out")
     before = batch.bytes_of("out")
@@ -597,7 +599,7 @@ def test_an_empty_batch_is_written_skipped_or_refused(project, on_empty):
         assert_unchanged(batch, "out", before)
 
 
-def test_a_batch_that_is_not_empty_is_neither_skipped_nor_refused(project):
+def test_a_batch_with_rows_is_neither_skipped_nor_an_error(project):
     for on_empty in ("skip", "fail"):
         assert project(empty(on_empty)).run("out").rows.total == 2
 
@@ -614,7 +616,7 @@ BRANCHES = {
 }
 
 
-def test_an_inner_joint_selected_alone_is_computed_counted_and_not_kept(project, sql_executions):
+def test_an_inner_joint_selected_alone_is_computed_and_counted_but_not_stored(project, sql_executions):
     branches = project(BRANCHES)
     assert branches.assembly.group("out").joints[-1] == "out"
     result = branches.run("out", ["left_side"])
@@ -644,15 +646,15 @@ def test_the_exit_selected_alone_is_the_whole_query(project, sql_executions):
     )
 
 
-def test_an_exit_covers_the_branches_that_it_reads(project):
-    """A selected joint that a selected one is made from is no exit of its own."""
+def test_an_exit_includes_the_branches_that_it_reads(project):
+    """A selected joint upstream of another selected one is not an exit."""
     branches = project(BRANCHES)
     result = branches.run("out", ["left_side", "out"])
     assert result.counted == {}
     assert result.rows.total == 5
 
 
-def test_a_part_that_fails_leaves_nothing(project):
+def test_a_subset_that_fails_leaves_nothing(project):
     branches = project({**BRANCHES, "joints/left_side.sql": "SELECT CAST(name AS INT) AS id, qty FROM rows"})
     error = failure(branches.run, "out", ["left_side"])
     assert error.code == "RVT-503"
@@ -662,14 +664,14 @@ def test_a_part_that_fails_leaves_nothing(project):
 # MaterializedRef
 
 
-def test_a_handle_on_a_stored_joint_reads_the_version_it_was_made_on(project, sql_executions):
+def test_a_handle_on_a_stored_joint_reads_the_version_at_its_creation(project, sql_executions):
     sales = project({**SALES, "joints/paid.sql": "-- rivet:eager: true\nSELECT * FROM orders"})
     sales.run("paid")
     ref = reference(sales.runtime, "paid")
     sql_executions.since()
     assert (ref.row_count, ref.schema.names) == (6, ["id", "customer", "amount", "status"])
     first = ref.to_arrow()
-    assert sql_executions.since() == 0  # storage knows it all
+    assert sql_executions.since() == 0  # storage has all of it
     sales.write({"data/orders.csv": "id,customer,amount,status\n9,zoe,1,paid\n"})
     sales.run("paid")
     assert ref.to_arrow().equals(first)
@@ -680,7 +682,7 @@ def test_a_handle_on_a_stored_joint_reads_the_version_it_was_made_on(project, sq
     assert (error.code, error.diagnostics[0].joint) == ("RVT-401", "paid")
 
 
-def test_a_handle_on_a_source_reads_the_file_as_it_is_with_its_transforms(project):
+def test_a_handle_on_a_source_reads_the_current_file_with_its_transforms(project):
     files = dict(SALES)
     files["sources/orders.yaml"] = source(
         "orders", "id INT, customer STRING, amount DECIMAL(10, 2), status STRING",
@@ -696,7 +698,7 @@ def test_a_handle_on_a_source_reads_the_file_as_it_is_with_its_transforms(projec
     assert ref.to_arrow().equals(ref.to_arrow())
 
 
-def test_a_handle_on_a_fused_joint_is_a_view_over_todays_sources(project):
+def test_a_handle_on_a_fused_joint_is_a_view_on_the_current_sources(project):
     sales = project(SALES)
     ref = reference(sales.runtime, "totals")  # nothing has run
     assert ref.schema.names == ["customer", "total", "n"]
@@ -709,7 +711,7 @@ def test_a_handle_on_a_fused_joint_is_a_view_over_todays_sources(project):
     assert sales.versions("totals", WORKSPACE) == []
 
 
-def test_a_handle_reads_nothing_before_it_is_used(project, sql_executions):
+def test_a_handle_reads_nothing_until_it_is_used(project, sql_executions):
     sales = project({**SALES, "joints/made.py": "def transform(orders):\n    return orders\n"})
     (sales.root / "data/orders.csv").unlink()
     for name, code in (("orders", "RVT-403"), ("totals", "RVT-403"), ("report", "RVT-401"), ("made", "RVT-401")):

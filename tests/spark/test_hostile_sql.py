@@ -1,4 +1,4 @@
-"""What Spark itself makes of texts that try to leave their place."""
+"""How Spark itself parses texts that try to affect the query around them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KINDS = {
 Found = list[tuple[str, int]]
 
 
-def test_the_lexer_is_that_of_spark(session: Any) -> None:
+def test_the_lexer_agrees_with_that_of_spark(session: Any) -> None:
     chance = random.Random(4)
     texts = [*UNBALANCED, *BALANCED, "2*/* c */3", "/* a /*/ b */ c */ d", "/* a /*+ b */ c", "a1e-5r'\\' x"]
     texts += ["".join(chance.choices(PIECES, k=chance.randint(1, 10))) for _ in range(400)]
@@ -34,14 +34,14 @@ def test_the_lexer_is_that_of_spark(session: Any) -> None:
         try:
             ours = [(piece.kind, piece.start) for piece in pieces(text) if piece.text not in ("{", "}")]
         except SqlError:
-            assert unread < len(text), text  # an open quote is no token of Spark's, an open comment marks the text
+            assert unread < len(text), text  # an open quote is no token in Spark, an open comment marks the text
             continue
-        # What stands behind something that Spark never reads cannot mean anything.
+        # Text after characters that Spark never accepts has no meaning.
         assert [one for one in ours if one[1] < unread] == [one for one in spark if one[1] < unread], text
 
 
 def _of_spark(jvm: Any, text: str) -> tuple[Found, int]:
-    """The pieces that Spark's lexer finds, and where the first character stands that no query can hold."""
+    """Return the tokens of Spark's lexer, and the position of the first character that no query can contain."""
     characters = jvm.org.antlr.v4.runtime.CharStreams.fromString(text)
     parser = jvm.org.apache.spark.sql.catalyst.parser
     lexer = parser.SqlBaseLexer(parser.UpperCaseCharStream(characters))
@@ -74,7 +74,7 @@ def test_a_joint_that_compiles_stays_within_its_parentheses(session: Any) -> Non
     assert read >= len(BALANCED)
 
 
-def test_a_backslash_at_the_end_of_a_comment_swallows_nothing(project: Any) -> None:
+def test_a_backslash_at_the_end_of_a_comment_hides_nothing(project: Any) -> None:
     check = {"type": "expression", "sql": "id > 1 -- not the first \\", "severity": "warn"}
     custom = {"type": "custom", "sql": "SELECT * FROM {{ this }} WHERE id > 1 -- \\", "severity": "warn"}
     transforms = {"columns": {"id": "id * 1 -- as it is \\"}, "filter": "id < 3 -- \\"}

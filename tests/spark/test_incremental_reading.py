@@ -1,4 +1,4 @@
-"""What a template reads on a first run and on later ones, against the same filter in plain Python."""
+"""Rows that a template reads in the first and in later runs, compared with the same filter in Python."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[list[Any], Callable[[str], Any]]] = {
     "timestamp_ntz": (["2026-03-29T02:30:00", "2026-03-29T01:30:00.123456", "2026-10-25T02:30:00"], str),
     "string": (["b", "it's", "ä"], str),
 }
-"""Values of each type as CSV has them, in no order, and what makes them comparable."""
+"""Values of each type as in CSV, unordered, and the function that makes them comparable."""
 
 
 def csv(values: list[str]) -> str:
@@ -38,7 +38,7 @@ def csv(values: list[str]) -> str:
 
 
 def reading(type_: str, values: list[str], rows: str = NEW, **strategy: Any) -> Files:
-    """A source, a template that is stored, and the sink that it follows."""
+    """Return a source, a stored template, and the sink that the template refers to."""
     strategy = {"mode": "merge", "key_columns": ["id"], "watermark_column": "at", **strategy}
     return {
         "data/raw.csv": csv(values),
@@ -49,7 +49,7 @@ def reading(type_: str, values: list[str], rows: str = NEW, **strategy: Any) -> 
 
 
 def batch(folder: ProjectFolder) -> list[int]:
-    """The ids that the template gives now."""
+    """Return the ids that the template gives now."""
     folder.run("rows")
     return sorted(row["id"] for row in folder.rows("rows", WORKSPACE))
 
@@ -75,7 +75,7 @@ def test_the_watermark_has_its_columns_type(project, type_):
     greatest = max(values, key=key)
     newer = {"date": "2027-01-01", "string": "ö", "tinyint": "101"}.get(type_)
     newer = newer or greatest.replace("2026", "2027") if "-" in greatest else newer or str(key(greatest) * 2)
-    if type_ == "int":  # no greater one is left
+    if type_ == "int":  # there is no greater one
         folder.write({"data/raw.csv": csv(values)})
         assert main(["-p", str(folder.root), "watermark", "set", "out", "1"]) == 0
         assert batch(folder) == [number for number, value in enumerate(values) if int(value) > 1]
@@ -83,16 +83,16 @@ def test_the_watermark_has_its_columns_type(project, type_):
         folder.write({"data/raw.csv": csv([*values, newer])})
         assert batch(folder) == [3]
     (found,) = {row["kind"] for row in folder.rows("rows", WORKSPACE)}
-    expected = {"float": "double"}.get(type_, type_)  # the same number, and exact
+    expected = {"float": "double"}.get(type_, type_)  # the same number, exactly
     assert found.partition("(")[0] == expected.partition("(")[0]
 
 
-def test_everything_until_there_is_a_target_and_a_watermark(project):
+def test_everything_is_read_without_a_target_or_a_watermark(project):
     folder = project(reading("INT", ["", ""]))
     assert batch(folder) == [0, 1]
     folder.run("out")
     folder.write({"data/raw.csv": csv(["", "", "1", "2"])})
-    assert batch(folder) == [0, 1, 2, 3]  # the target holds NULLs alone
+    assert batch(folder) == [0, 1, 2, 3]  # the target has only NULLs
     folder.run("out")
     folder.write({"data/raw.csv": csv(["", "", "1", "2", "3"])})
     assert batch(folder) == [4]
@@ -109,12 +109,12 @@ def test_everything_until_there_is_a_target_and_a_watermark(project):
         ("DOUBLE", ["97.4", "97.6", "100.0"], 2.5, [1, 2]),
     ],
 )
-def test_lookback_goes_back_from_the_targets_watermark(project, capsys, type_, values, lookback, expected):
+def test_lookback_is_subtracted_from_the_targets_watermark(project, capsys, type_, values, lookback, expected):
     folder = project(reading(type_, values, lookback=lookback))
     batch(folder)
     folder.run("out")
     assert batch(folder) == expected
-    # What a person sets counts as it is.
+    # A value set by hand is used without lookback.
     last = values[-1].replace("Z", "+00:00")
     assert main(["-p", str(folder.root), "watermark", "set", "out", last]) == 0
     assert batch(folder) == []
@@ -135,7 +135,7 @@ def test_lookback_goes_back_from_the_targets_watermark(project, capsys, type_, v
         ("BOOLEAN", {}, "the column 'at' is of type boolean, which no watermark can have"),
     ],
 )
-def test_what_is_no_watermark_publishes_nothing(project, type_, strategy, words):
+def test_an_invalid_watermark_publishes_nothing(project, type_, strategy, words):
     values = {"INT": "1", "DATE": "2026-01-01", "BOOLEAN": "true"}
     folder = project(reading(type_, [values.get(type_, "x")], **strategy))
     batch(folder)
@@ -148,7 +148,7 @@ def test_what_is_no_watermark_publishes_nothing(project, type_, strategy, words)
     assert len(folder.versions("rows", WORKSPACE)) == 3
 
 
-def test_a_target_that_lacks_the_column(project):
+def test_a_target_without_the_watermark_column(project):
     folder = project(reading("INT", ["1"], "SELECT id FROM raw", watermark_column="id"))
     batch(folder)
     folder.run("out")
@@ -165,7 +165,7 @@ def test_nan_is_no_watermark(project):
     assert "is NaN" in str(failure(folder.run, "rows"))
 
 
-def test_what_is_set_by_hand_holds_until_the_next_publish(project, capsys):
+def test_a_watermark_set_by_hand_applies_until_the_next_publish(project, capsys):
     folder = project(reading("INT", ["1", "2", "3"]))
     batch(folder)
     folder.run("out")
@@ -184,7 +184,7 @@ def test_what_is_set_by_hand_holds_until_the_next_publish(project, capsys):
     assert capsys.readouterr().out == "out: at int, in the target 3, set for the next run NULL\n"
 
 
-def test_a_value_set_for_a_column_that_has_another_type_now(project):
+def test_a_watermark_set_for_a_column_of_another_type_is_an_error(project):
     folder = project(reading("STRING", ["a"]))
     batch(folder)
     folder.run("out")
@@ -203,7 +203,7 @@ def test_a_value_set_for_a_column_that_has_another_type_now(project):
     )
 
 
-def test_this_is_what_readers_of_the_target_see(project):
+def test_this_means_the_published_rows_of_the_target(project):
     unseen = "SELECT * FROM raw{% if is_incremental() %} WHERE id NOT IN (SELECT id FROM {{ this }}){% endif %}"
     folder = project(reading("INT", ["1", "2"], unseen))
     assert batch(folder) == [0, 1]
@@ -212,7 +212,7 @@ def test_this_is_what_readers_of_the_target_see(project):
     assert batch(folder) == [2]
 
 
-def test_a_fused_template_is_incremental_alone_and_whole(project, sql_executions):
+def test_a_fused_template_is_incremental_in_partial_and_full_runs(project, sql_executions):
     files = dict(reading("INT", ["1", "2", "3"]))
     files["joints/rows.sql"] = NEW
     folder = project(files)
@@ -222,15 +222,15 @@ def test_a_fused_template_is_incremental_alone_and_whole(project, sql_executions
     folder.write({"data/raw.csv": csv(["1", "2", "3", "4"])})
     sql_executions.since()
     assert folder.run("out", ["rows"]).counted == {"rows": 1}
-    assert sql_executions.since() == 1  # the footers tell the watermark
-    # A view is no run: it has no sink to follow.
+    assert sql_executions.since() == 1  # the watermark comes from the footers
+    # A view is not part of a run of the sink.
     assert reference(folder.runtime, "rows").to_arrow().num_rows == 4
     assert vars(folder.run("out").rows) == {"inserted": 1, "updated": 0, "deleted": 0, "total": 4}
     assert folder.rows("out") == [{"id": number, "at": number + 1} for number in range(4)]
     assert folder.run("out", ["rows"]).counted == {"rows": 0}
 
 
-def test_what_footers_do_not_tell_is_asked_of_the_engine(project, sql_executions):
+def test_a_watermark_that_footers_do_not_have_is_queried(project, sql_executions):
     folder = project(reading("DOUBLE", ["1.0", "2.0"]))
     batch(folder)
     folder.run("out")
@@ -239,7 +239,7 @@ def test_what_footers_do_not_tell_is_asked_of_the_engine(project, sql_executions
     assert sql_executions.since() == 2
 
 
-def test_every_joint_of_a_run_began_at_the_same_time(project):
+def test_all_joints_of_a_run_have_the_same_start_time(project):
     files = dict(reading("INT", ["1"], "SELECT id, {{ run_started_at }} AS at FROM raw"))
     files["joints/rows.sql"] = (
         "SELECT id, {{ run_started_at }} AS first, '{{ ref('raw') }}' AS source FROM {{ ref('raw') }}"
@@ -256,7 +256,7 @@ def test_every_joint_of_a_run_began_at_the_same_time(project):
     assert row["first"] < view < datetime.now(UTC) + timedelta(seconds=1)
 
 
-def test_the_strategy_and_the_query_know_one_start(project):
+def test_the_strategy_and_the_query_have_the_same_start_time(project):
     files = dict(reading("INT", ["1"], "SELECT id, {{ run_started_at }} AS seen FROM raw"))
     files["joints/rows.sql"] = files["joints/rows.sql"].removeprefix(EAGER)
     files["sinks/out.yaml"] = sink("out", "rows", write_strategy={"mode": "scd2", "key_columns": ["id"]})
@@ -270,7 +270,7 @@ def test_the_strategy_and_the_query_know_one_start(project):
     ("values", "line"),
     [(["x"], 10), (["x", "y"], 6)],
 )
-def test_an_error_of_the_engine_stands_at_its_line(project, values, line):
+def test_an_error_of_the_engine_has_its_line(project, values, line):
     text = """SELECT id, at,
 {% if not is_incremental() %}
   1 AS one,
@@ -291,7 +291,7 @@ FROM {{ ref('raw') }}"""
     assert (found.code, found.joint, found.file, found.line) == ("RVT-503", "rows", "joints/rows.sql", line + 1)
 
 
-def test_one_sink_of_several_is_followed(project):
+def test_the_named_one_of_several_sinks_is_used(project):
     files = dict(reading("INT", ["1", "2"], NEW.replace("()", "('out')").replace("_value", "_value('out')")))
     files["sinks/all.yaml"] = sink("all", "rows")
     folder = project(files)

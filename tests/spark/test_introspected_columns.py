@@ -1,4 +1,4 @@
-"""The columns that the filesystem catalog tells without an engine are those that Spark finds."""
+"""The columns that the filesystem catalog returns without an engine equal those of Spark."""
 
 import datetime
 import decimal
@@ -39,12 +39,12 @@ HEADERS = {
 }
 
 
-def told(root: Path, table: str, **options: object) -> list[tuple[str, str | None]] | None:
+def introspected(root: Path, table: str, **options: object) -> list[tuple[str, str | None]] | None:
     found = catalog(root).columns(table, options)
     return None if found is None else [(field.name, field.type) for field in found]
 
 
-def seen(engine: PySparkEngine, root: Path, table: str, **options: object) -> list[tuple[str, str]]:
+def spark_columns(engine: PySparkEngine, root: Path, table: str, **options: object) -> list[tuple[str, str]]:
     session = engine.session()
     try:
         return session.load(catalog(root).relation(table, options)).dtypes
@@ -59,7 +59,7 @@ def catalog(root: Path) -> FilesystemCatalog:
 def test_parquet_of_another_writer(engine, tmp_path):
     schema = pa.schema({**COLUMNS, **PARQUET_ALONE})
     pq.write_table(schema.empty_table(), tmp_path / "t.parquet")
-    assert told(tmp_path, "t.parquet") == seen(engine, tmp_path, "t.parquet")
+    assert introspected(tmp_path, "t.parquet") == spark_columns(engine, tmp_path, "t.parquet")
 
 
 def test_orc(engine, tmp_path):
@@ -67,13 +67,13 @@ def test_orc(engine, tmp_path):
     orc.write_table(pa.schema(kinds).empty_table(), tmp_path / "t.orc")
     expected = [
         (name, None if " int" in f" {kind}".replace(":", " ").replace("<", " ") or kind == "bigint" else kind)
-        for name, kind in seen(engine, tmp_path, "t.orc")
+        for name, kind in spark_columns(engine, tmp_path, "t.orc")
     ]
-    assert told(tmp_path, "t.orc") == expected
+    assert introspected(tmp_path, "t.orc") == expected
 
 
 @pytest.mark.parametrize("format", ["parquet", "orc"])
-def test_what_spark_wrote(engine, tmp_path, format):
+def test_files_written_by_spark(engine, tmp_path, format):
     session = engine.session()
     query = (
         "SELECT 1 AS id, 'a' AS Name, DATE '2020-01-01' AS day, 1.5BD AS price, 2Y AS tiny, CAST('a' AS BINARY) AS raw,"
@@ -81,42 +81,42 @@ def test_what_spark_wrote(engine, tmp_path, format):
     )
     session.query(query).write.format(format).save(f"file://{tmp_path}/t.{format}")
     session.close()
-    found = dict(told(tmp_path, f"t.{format}") or [])
-    expected = dict(seen(engine, tmp_path, f"t.{format}"))
-    if format == "orc":  # which keeps Spark's own types under others
+    found = dict(introspected(tmp_path, f"t.{format}") or [])
+    expected = dict(spark_columns(engine, tmp_path, f"t.{format}"))
+    if format == "orc":  # in which types of Spark are stored as other types
         expected |= {"local": None, "at": None, "id": None}
     assert found == expected
 
 
-def test_types_that_spark_refuses_or_only_spark_can_tell(tmp_path):
+def test_types_that_spark_rejects_or_only_spark_knows(tmp_path):
     schema = pa.schema({"id": pa.int32(), "nanos": pa.timestamp("ns"), "time": pa.time64("us"), "gone": pa.null()})
     pq.write_table(schema.empty_table(), tmp_path / "t.parquet")
-    assert told(tmp_path, "t.parquet") == [("id", "int"), ("nanos", None), ("time", None), ("gone", None)]
+    assert introspected(tmp_path, "t.parquet") == [("id", "int"), ("nanos", None), ("time", None), ("gone", None)]
 
 
 @pytest.mark.parametrize("header", ['id,"say ""hi"""', 'id,"a\\"b"', ""])
-def test_a_header_that_is_read_otherwise_tells_nothing(tmp_path, header):
+def test_a_header_with_escaped_quotes_gives_no_columns(tmp_path, header):
     (tmp_path / "t.csv").write_text(f"{header}\n")
-    assert told(tmp_path, "t.csv") is None
+    assert introspected(tmp_path, "t.csv") is None
 
 
 @pytest.mark.parametrize("options", [{"header": False}, {"quote": "'"}, {"comment": "#"}, {"encoding": "utf-16"}])
-def test_options_that_change_the_header_leave_it_to_spark(tmp_path, options):
+def test_options_that_change_the_header_leave_columns_to_spark(tmp_path, options):
     (tmp_path / "t.csv").write_text("id,name\n")
-    assert told(tmp_path, "t.csv", **options) is None
+    assert introspected(tmp_path, "t.csv", **options) is None
 
 
-def test_folders_that_may_be_partitions_are_left_to_spark(tmp_path):
+def test_possible_partition_folders_are_left_to_spark(tmp_path):
     (tmp_path / "t/day=1").mkdir(parents=True)
     (tmp_path / "t/day=1/a.csv").write_text("id,name\n")
-    assert told(tmp_path, "t") is None
+    assert introspected(tmp_path, "t") is None
 
 
 @pytest.mark.parametrize("case", HEADERS)
 def test_csv(engine, tmp_path, case):
     text, options = HEADERS[case]
     (tmp_path / "t.csv").write_bytes(text.encode())
-    found, expected = told(tmp_path, "t.csv", **options), seen(engine, tmp_path, "t.csv", **options)
+    found, expected = introspected(tmp_path, "t.csv", **options), spark_columns(engine, tmp_path, "t.csv", **options)
     assert found is not None
     assert [name for name, _ in found] == [name for name, _ in expected]
     assert [kind for _, kind in found] == [None if options.get("inferSchema") else kind for _, kind in expected]
@@ -129,18 +129,18 @@ def test_compressed_csv(engine, tmp_path):
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"id,x\n1,2\n"))
     (tmp_path / "b.csv.bz2").write_bytes(bz2.compress(b"id,y\n1,2\n"))
     for table in ("a.csv.gz", "b.csv.bz2"):
-        assert told(tmp_path, table) == seen(engine, tmp_path, table)
+        assert introspected(tmp_path, table) == spark_columns(engine, tmp_path, table)
 
 
-def test_of_several_files_the_first_one_counts(engine, tmp_path):
+def test_the_first_of_several_files_counts(engine, tmp_path):
     folder = tmp_path / "t"
     folder.mkdir()
     pq.write_table(pa.table({"id": pa.array([], pa.int64()), "b": pa.array([], pa.string())}), folder / "1.parquet")
     pq.write_table(pa.table({"id": pa.array([], pa.int64()), "a": pa.array([], pa.string())}), folder / "0.parquet")
-    assert told(tmp_path, "t") == seen(engine, tmp_path, "t") == [("id", "bigint"), ("a", "string")]
+    assert introspected(tmp_path, "t") == spark_columns(engine, tmp_path, "t") == [("id", "bigint"), ("a", "string")]
 
 
-def test_rows_count_for_nothing(engine, tmp_path):
+def test_rows_have_no_influence_on_columns(engine, tmp_path):
     rows = {"day": [datetime.date(2020, 1, 1)], "price": [decimal.Decimal("1.50")], "xs": [[1, None]]}
     pq.write_table(pa.table(rows), tmp_path / "t.parquet")
-    assert told(tmp_path, "t.parquet") == seen(engine, tmp_path, "t.parquet")
+    assert introspected(tmp_path, "t.parquet") == spark_columns(engine, tmp_path, "t.parquet")

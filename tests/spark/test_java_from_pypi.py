@@ -1,4 +1,4 @@
-"""On a machine without any Java, the one from PyPI (extra `java`) carries a real Spark session."""
+"""Without any Java on the machine, Spark runs on the one from PyPI (extra `java`)."""
 
 import json
 import os
@@ -34,7 +34,7 @@ spark.stop()
 
 
 def folder_without_java(folder: Path) -> Path:
-    """One folder with a link to every program of PATH but Java's, as Spark's scripts need the shell's tools."""
+    """Make a folder with links to all programs on PATH except Java's; Spark's scripts need the shell's tools."""
     folder.mkdir()
     for entry in os.environ["PATH"].split(os.pathsep):
         for program in Path(entry).iterdir() if entry and Path(entry).is_dir() else ():

@@ -1,4 +1,4 @@
-"""Landing zones read by Spark: exactly the new files, their columns, and what is archived when they are published."""
+"""Landing zones read by Spark: exactly the new files, their columns, and archiving after publishing."""
 
 import os
 import random
@@ -31,7 +31,7 @@ def zone(table: str = "incoming", archive: bool = False, **fields: Any) -> dict[
 
 
 def landing(project, source: dict[str, Any], **files: Any) -> ProjectFolder:
-    """A project that writes what is new in a zone to the table `out`."""
+    """Write a project that writes the new files of a zone to the table `out`."""
     folder = project({
         "sources/incoming.yaml": source, "joints/orders.sql": ORDERS, "sinks/out.yaml": sink("out", "orders"), **files,
     })  # fmt: skip
@@ -40,7 +40,7 @@ def landing(project, source: dict[str, Any], **files: Any) -> ProjectFolder:
 
 
 def put(folder: ProjectFolder, name: str, text: str | bytes) -> Path:
-    """A file that comes as it should: by being renamed."""
+    """Add a file by renaming it."""
     path = folder.root / "data/incoming" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     coming = path.with_name(f".{path.name}")
@@ -64,7 +64,7 @@ def failure(call, *arguments) -> RivetError:
     return caught.value
 
 
-def test_each_run_reads_the_new_files_alone_in_one_query(project, sql_executions):
+def test_each_run_reads_only_the_new_files_in_one_query(project, sql_executions):
     drop = landing(project, zone(options={"schema": "id INT, name STRING"}))
     put(drop, "a.csv", "id,name\n1,x\n2,y\n")
     put(drop, "b.csv", "id,name\n3,z\n")
@@ -84,9 +84,9 @@ NAMES = ("a b.csv", "[x].csv", "{1,2}.csv", "50%.csv", "%41.csv", "a+b&c.csv", "
          "deep/er/x.csv", "back\\slash.csv", "quo'te\".csv")  # fmt: skip
 
 
-def test_any_name_in_any_folder(project):
+def test_files_of_any_name_in_any_folder_are_read(project):
     drop = landing(project, zone(options={"schema": "id INT"}))
-    # What some of the others would match, were they globs, and nobody must read again.
+    # Files that some of the other names would match as globs, and that must not be read again.
     put(drop, "1.csv", "id\n-1\n")
     put(drop, "x.csv", "id\n-2\n")
     drop.run("out")
@@ -99,8 +99,8 @@ def test_any_name_in_any_folder(project):
 
 
 @pytest.mark.parametrize("table", ["incoming", "incoming/*.csv", "incoming/{a,b,c}*"])
-def test_a_file_that_comes_while_the_run_lasts_is_left_for_the_next(project, table):
-    """A Python joint puts it there, long after the files were listed and before they are published."""
+def test_a_file_that_arrives_during_a_run_is_read_by_the_next(project, table):
+    """A Python joint adds it after the files were listed and before they are published."""
     drop = landing(
         project,
         zone(table, archive=True),
@@ -111,8 +111,8 @@ from pathlib import Path
 
 def transform(incoming):
     rows = incoming.to_arrow()
-    came = Path(__file__).parents[1] / "data/incoming" / f"c{len(rows)}.csv"
-    came.write_text("id\\n9\\n")
+    incoming = Path(__file__).parents[1] / "data/incoming" / f"c{len(rows)}.csv"
+    incoming.write_text("id\\n9\\n")
     assert incoming.row_count == len(rows) == incoming.to_spark().count()
     return rows
 """,
@@ -151,7 +151,7 @@ def write_file(path: Path, n: int, format: str) -> None:
     [("parquet", {}), ("orc", {}), ("json", {}), ("csv", {}), ("csv", {"inferSchema": True})],
     ids=["parquet", "orc", "json", "csv", "csv-inferred"],
 )
-def test_without_a_new_file_the_columns_are_those_of_the_last_ones(project, format, options, archive):
+def test_without_new_files_the_columns_are_those_of_the_last_files(project, format, options, archive):
     drop = landing(project, zone(archive=archive, options={**options, "format": format}))
     write_file(drop.root / f"data/incoming/a.{format}", 1, format)
     drop.run("out")
@@ -165,7 +165,7 @@ def test_without_a_new_file_the_columns_are_those_of_the_last_ones(project, form
     assert drop.table("out")["id"].cast("string").to_pylist() == ["3", "4"]
 
 
-def test_partition_folders_give_their_columns_in_every_run(project):
+def test_partition_folders_add_their_columns_in_every_run(project):
     drop = landing(project, zone(archive=True))
     put(drop, "day=2026-01-01/a.csv", "id\n1\n")
     put(drop, "day=2026-01-02/a.csv", "id\n2\n")
@@ -179,7 +179,7 @@ def test_partition_folders_give_their_columns_in_every_run(project):
     assert drop.table("out").schema == before
 
 
-def test_folders_that_are_no_partitions_are_read_too(project):
+def test_other_folders_than_partitions_are_read_too(project):
     drop = landing(project, zone())
     put(drop, "a.csv", "id\n1\n")
     put(drop, "2026/01/b.csv", "id\n2\n")
@@ -197,7 +197,7 @@ def test_columns_and_a_filter_of_the_source(project):
     assert drop.table("out").column_names == ["id", "twice"]
 
 
-def test_new_columns_of_new_files_arrive(project):
+def test_new_columns_of_new_files_are_read(project):
     drop = landing(project, zone())
     put(drop, "a.csv", "id\n1\n")
     drop.run("out")
@@ -206,7 +206,7 @@ def test_new_columns_of_new_files_arrive(project):
     assert drop.rows("out") == [{"id": "2", "more": "x"}]
 
 
-def test_a_declared_schema_tells_the_columns_before_any_file_has_come(project):
+def test_a_declared_schema_has_the_columns_before_the_first_file(project):
     drop = landing(project, zone(options={"schema": "id BIGINT, at DATE"}))
     assert drop.run("out").rows.total == 0
     assert [str(field.type) for field in drop.table("out").schema] == ["int64", "date32[day]"]
@@ -215,7 +215,7 @@ def test_a_declared_schema_tells_the_columns_before_any_file_has_come(project):
     assert drop.table("out").num_rows == 1
 
 
-def test_without_a_file_and_a_schema_the_run_fails(project):
+def test_without_files_and_a_schema_the_run_fails(project):
     drop = landing(project, zone())
     error = failure(drop.run, "out")
     assert (error.code, error.diagnostics[0].joint) == ("RVT-403", "incoming")
@@ -223,7 +223,7 @@ def test_without_a_file_and_a_schema_the_run_fails(project):
     assert drop.versions("out") == []
 
 
-def test_files_without_a_byte_have_the_columns_of_those_before(project):
+def test_empty_files_have_the_columns_of_earlier_files(project):
     drop = landing(project, zone(archive=True))
     put(drop, "a.csv", "id\n1\n")
     drop.run("out")
@@ -232,7 +232,7 @@ def test_files_without_a_byte_have_the_columns_of_those_before(project):
     assert (drop.table("out").column_names, zone_files(drop)) == (["id"], [])
 
 
-def test_a_damaged_file_fails_the_run_until_it_is_mended(project):
+def test_a_damaged_file_fails_the_run_until_it_is_repaired(project):
     drop = landing(project, zone(options={"format": "parquet", "schema": "id BIGINT"}, archive=True))
     pq.write_table(pa.table({"id": [1]}), drop.root / "data/incoming/a.parquet")
     put(drop, "b.parquet", b"PAR1 no such thing PAR1")
@@ -243,7 +243,7 @@ def test_a_damaged_file_fails_the_run_until_it_is_mended(project):
     assert (rows(drop), zone_files(drop)) == ([(1,), (2,)], [])
 
 
-def test_a_gate_that_fails_has_read_nothing(project):
+def test_a_failed_gate_consumes_nothing(project):
     gate = sink("out", "orders", assertions=[{"type": "expression", "sql": "id > 0", "name": "positive"}])
     drop = landing(project, zone(archive=True, options={"schema": "id INT"}), **{"sinks/out.yaml": gate})
     put(drop, "a.csv", "id\n1\n")
@@ -275,12 +275,12 @@ def test_two_readers_each_read_all_files_and_the_last_archives(project):
 
 
 def writing(strategy: dict[str, Any], **source: Any) -> dict[str, Any]:
-    """A zone, and a sink that adds its new rows by a strategy."""
+    """Return a zone, and a sink that writes its new rows by a strategy."""
     return {"source": zone(**source), "sinks/out.yaml": sink("out", "orders", write_strategy=strategy)}
 
 
-def test_what_comes_is_appended_once_whatever_happens_in_between(project):
-    """Twenty runs by chance, some of which fail at the gate or after publishing, against a plain count."""
+def test_new_files_are_appended_once_despite_failures_in_between(project):
+    """Twenty random runs, some of which fail at the gate or after publishing, compared with a count."""
     gate = [{"type": "expression", "sql": "id >= 0", "name": "positive"}]
     out = sink("out", "orders", assertions=gate, write_strategy={"mode": "append", "on_empty": "skip"})
     drop = landing(project, zone(archive=True, options={"schema": "id INT"}), **{"sinks/out.yaml": out})
@@ -316,7 +316,7 @@ def test_changed_files_are_merged(project):
     assert vars(result.rows) == {"inserted": 0, "updated": 0, "deleted": 0, "total": 3}
 
 
-def test_a_run_that_was_overtaken_appends_nothing_twice(project, monkeypatch):
+def test_an_overtaken_run_appends_nothing_twice(project, monkeypatch):
     monkeypatch.setattr(transaction, "PAUSES", (0.0, 0.0, 0.0))
     files = writing({"mode": "append"}, options={"schema": "id INT"})
     drop = landing(project, files.pop("source"), **files)
@@ -336,7 +336,7 @@ def test_a_run_that_was_overtaken_appends_nothing_twice(project, monkeypatch):
     assert rows(drop) == [(1,), (5,), (6,)]
 
 
-def test_outside_of_a_run_all_files_that_are_there_are_read(project):
+def test_outside_of_a_run_all_existing_files_are_read(project):
     gated = zone(quality={"assertions": [{"type": "row_count", "min": 1}, {"type": "not_null", "columns": ["id"]}]})
     drop = landing(project, gated)
     put(drop, "a.csv", "id\n1\n")
@@ -367,7 +367,7 @@ def test_the_data_version_follows_the_files_without_spark(project):
     assert data_version(drop.runtime, source) == empty
 
 
-def test_introspection_tells_the_columns_of_a_zone(project):
+def test_introspection_returns_the_columns_of_a_zone(project):
     drop = landing(project, zone())
     put(drop, "a.csv", "id,name\n1,x\n")
     schema = compile_directory(drop.root, introspect=True).joint("out").schema

@@ -1,4 +1,4 @@
-"""While a group runs no SQL is parsed: what Spark is asked stands in the plan, or is built from trees."""
+"""No SQL is parsed while a group runs: Spark's queries come from the plan, or are built from trees."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ FILES = {
 }
 
 
-def test_the_look_sees_each_way_of_parsing():
+def test_the_detector_notices_every_way_of_parsing():
     with nothing_parsed():
         for parse in (read_query, parse_expression):
             with pytest.raises(Parsed):

@@ -1,4 +1,4 @@
-"""What a run of some partitions does to a table: exactly those are replaced, or written to by the strategy."""
+"""Partitioned runs: exactly their partitions are replaced, or written by the strategy."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -28,7 +28,7 @@ class Partitioned(Table):
         return self.folder.run("out", window=window(parse_partitions(self.partitions), keys))
 
     def cover(self, keys, batch):
-        """Write a batch for these partitions; rows inserted, updated, deleted and in all."""
+        """Write a batch for these partitions; return the rows inserted, updated, deleted and in total."""
         self.last = self.run(batch, keys=keys)
         rows = self.last.rows
         return rows.inserted, rows.updated, rows.deleted, rows.total
@@ -39,7 +39,7 @@ def make(project):
     return lambda **fields: Partitioned(project({}), **fields)
 
 
-def test_the_partition_of_the_run_is_replaced_and_no_other(make):
+def test_only_the_partition_of_the_run_is_replaced(make):
     out = make()
     assert out.cover(["2024-01-01"], [(FIRST, 1), (FIRST, 2)]) == (2, 0, 0, 2)
     assert out.cover(["2024-01-02"], [(SECOND, 3)]) == (1, 0, 0, 3)
@@ -47,7 +47,7 @@ def test_the_partition_of_the_run_is_replaced_and_no_other(make):
     assert out.rows == [(FIRST, 9), (SECOND, 3)]
 
 
-def test_files_of_other_partitions_are_not_written_again(make):
+def test_files_of_other_partitions_are_not_rewritten(make):
     out = make()
     out.cover(["2024-01-01"], [(FIRST, 1)])
     out.cover(["2024-01-02"], [(SECOND, 1)])
@@ -65,7 +65,7 @@ def test_an_empty_window_empties_its_partitions(make):
     assert out.rows == [(SECOND, 1)]
 
 
-def test_a_range_is_laid_out_by_partitions_and_each_tells_its_rows(make):
+def test_a_range_is_written_by_partitions_and_each_reports_its_rows(make):
     out = make()
     keys = ["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"]
     out.cover(keys, [(FIRST, 1), (FIRST, 2), (THIRD, 3), (FOURTH, 4)])
@@ -77,14 +77,14 @@ def test_a_range_is_laid_out_by_partitions_and_each_tells_its_rows(make):
     assert out.rows == [(FIRST, 1), (FIRST, 2), (THIRD, 9), (FOURTH, 4)]
 
 
-def test_an_empty_range_of_a_table_that_is_new(make):
+def test_an_empty_range_of_a_new_table(make):
     out = make()
     assert out.cover(["2024-01-01", "2024-01-02"], []) == (0, 0, 0, 0)
     assert out.types == {"day": "date32[day]", "n": "int32"}
 
 
 @pytest.mark.parametrize("stray", [FIRST, THIRD, None])
-def test_a_row_outside_of_the_window_is_refused(make, stray):
+def test_a_row_outside_of_the_window_is_an_error(make, stray):
     out = make()
     out.cover(["2024-01-01"], [(FIRST, 1)])
     error = out.refuse([(SECOND, 2), (stray, 3)])
@@ -94,8 +94,8 @@ def test_a_row_outside_of_the_window_is_refused(make, stray):
     )
 
 
-def test_a_table_that_was_not_laid_out_by_partitions(make):
-    """All days in one file, one row without a day."""
+def test_a_table_that_was_not_written_by_partitions(make):
+    """All days are in one file, and one row has no day."""
     out = make()
     out.folder.write({"sinks/out.yaml": sink("out", "batch")})
     out.folder.write({"joints/batch.sql": query([(FIRST, 1), (SECOND, 2), (THIRD, 3), (None, 4)], COLUMNS)})
@@ -105,21 +105,21 @@ def test_a_table_that_was_not_laid_out_by_partitions(make):
     assert out.rows == [(None, 4), (FIRST, 1), (SECOND, 8), (SECOND, 9), (THIRD, 3)]
 
 
-def test_a_column_may_come_where_the_strategy_allows_it(make):
+def test_a_column_may_be_added_if_the_strategy_allows_it(make):
     out = make(strategy={"mode": "truncate_insert", "on_schema_change": "add"})
     out.cover(["2024-01-01"], [(FIRST, 1)])
     out.run([(SECOND, 2, "x")], "day DATE, n INT, more STRING")
     assert out.rows == [(FIRST, 1, None), (SECOND, 2, "x")]
 
 
-def test_replace_keeps_the_columns_of_the_table(make):
+def test_replace_preserves_the_columns_of_the_table(make):
     out = make()
     out.cover(["2024-01-01"], [(FIRST, 1)])
     assert out.refuse([(SECOND, 2, "x")], "day DATE, n INT, more STRING").code == "RVT-514"
 
 
 def test_a_merge_works_inside_the_window(make):
-    """The key 1 of another day is another row."""
+    """Key 1 on another day is another row."""
     out = make(strategy={"mode": "merge", "key_columns": ["n"]}, columns="day DATE, n INT, v STRING")
     out.cover(["2024-01-01"], [(FIRST, 1, "a"), (FIRST, 2, "b")])
     assert out.cover(["2024-01-02"], [(SECOND, 1, "c")]) == (1, 0, 0, 3)
@@ -150,7 +150,7 @@ def test_scd2_has_no_partitions(make):
 
 @pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMP_NTZ", "STRING"])
 def test_days_of_another_time_zone(make, kind):
-    """The session's zone is Berlin; the days are New York's."""
+    """The session's time zone is Berlin; the days are in New York's."""
     partitions = {**DAILY, "column": "at", "timezone": "America/New_York"}
     out = make(columns=f"at {kind}, n INT", partitions=partitions)
     forms = {
@@ -184,9 +184,9 @@ def test_static_partitions_of_each_type(make, kind, keys):
     assert out.last.partition_rows == {other: 1}
 
 
-def test_a_stored_joint_before_the_sink_keeps_its_other_partitions(make):
+def test_a_stored_joint_before_the_sink_retains_its_other_partitions(make):
     out = make()
-    out.folder.write({"sinks/copy.yaml": sink("copy", "batch", partitions=DAILY)})  # read twice, so stored
+    out.folder.write({"sinks/copy.yaml": sink("copy", "batch", partitions=DAILY)})  # read twice, so it is stored
     for day, key in ((FIRST, "2024-01-01"), (SECOND, "2024-01-02")):
         text = query([(day, 1)], COLUMNS)
         out.folder.write({"joints/batch.sql": f"-- rivet:partitions: {DAILY}\n{text}"})
@@ -198,7 +198,7 @@ def test_a_stored_joint_before_the_sink_keeps_its_other_partitions(make):
 
 
 def test_hundreds_of_partitions_in_one_run(make):
-    """More than are told apart by files."""
+    """More partitions than are written to separate files at once."""
     hours = 500
     partitions = {"type": "hourly", "column": "at", "start": "2024-01-01"}
     out = make(columns="at TIMESTAMP, n INT", partitions=partitions)

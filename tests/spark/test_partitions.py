@@ -1,4 +1,4 @@
-"""What a run of some partitions reads, by columns of every type, and what its SQL knows of them."""
+"""Rows that a partitioned run reads, by columns of every type, and its SQL parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rivet_dagster.model.partitions import Window, parse_partitions
 from rivet_dagster.sql.partition_counts import rows_by_key, rows_by_moment
 
 ZONE = ZoneInfo("America/New_York")
-"""Neither the session's zone nor the process's."""
+"""Neither the session's time zone nor that of the process."""
 
 
 def partitions(type_: str, column: str, start: str = "2024-01-01", **more) -> dict:
@@ -31,7 +31,7 @@ def covering(declared: dict, *keys: str) -> Window:
 
 
 def events(begin: datetime, hours: int) -> tuple[bytes, pd.DataFrame]:
-    """An event each half hour, with its time in every form that a column may have; and one without a time."""
+    """Return an event for each half hour, with its time in every supported column type, and one without a time."""
     moments = [begin + timedelta(minutes=30 * n) for n in range(2 * hours)]
     local = [moment.astimezone(ZONE) for moment in moments]
     columns = {
@@ -65,7 +65,7 @@ def ids(table: pa.Table) -> list[int]:
 
 
 def counted(engine, folder, declared: dict, kind: str, chosen: Window) -> dict[str, int]:
-    """The rows of the source's partitions, by key."""
+    """Return the row counts of the source's partitions by key."""
     session = engine.session()
     session.register("counted", reference(folder.runtime, "events").frame_in(session))
     query = rows_by_moment("counted", parse_partitions(declared), kind, chosen)
@@ -74,7 +74,7 @@ def counted(engine, folder, declared: dict, kind: str, chosen: Window) -> dict[s
     return found
 
 
-# Summer time begins on the tenth of March, and ends on the third of November.
+# Daylight saving time begins on the tenth of March and ends on the third of November.
 @pytest.mark.parametrize("begin", [datetime(2024, 3, 8, tzinfo=UTC), datetime(2024, 11, 1, tzinfo=UTC)])
 @pytest.mark.parametrize("column", ["at", "clock", "day", "text", "iso"])
 def test_a_range_of_days_reads_its_own_rows_by_a_column_of_any_type(project, application, begin, column):
@@ -96,7 +96,7 @@ def test_a_range_of_days_reads_its_own_rows_by_a_column_of_any_type(project, app
 
 
 @pytest.mark.parametrize(("key", "first_id"), [("2024-11-03-01:00", 2), ("2024-11-03-01:00-0500", 4)])
-def test_the_hour_that_comes_twice_is_two_partitions(project, key, first_id):
+def test_the_repeated_hour_of_a_clock_change_is_two_partitions(project, key, first_id):
     content, _ = events(datetime(2024, 11, 3, 4, tzinfo=UTC), 6)
     declared = partitions("hourly", "at")
     folder = project(files(declared, content))
@@ -104,7 +104,7 @@ def test_the_hour_that_comes_twice_is_two_partitions(project, key, first_id):
     assert ids(found) == [first_id, first_id + 1]
 
 
-def test_each_clock_time_lies_in_one_hour(project, application):
+def test_each_clock_time_belongs_to_one_hour(project, application):
     content, frame = events(datetime(2024, 11, 3, 4, tzinfo=UTC), 6)
     declared = partitions("hourly", "clock")
     folder = project(files(declared, content))
@@ -133,7 +133,7 @@ def test_weeks_and_months(project, application, type_, key, first, beyond):
     assert counted(application, folder, declared, "timestamp", chosen) == {key: len(expected)}
 
 
-def test_a_python_joint_is_given_the_rows_of_its_window(project):
+def test_a_python_joint_gets_the_rows_of_its_window(project):
     content, frame = events(datetime(2024, 3, 8, tzinfo=UTC), 24 * 3)
     declared = partitions("daily", "day")
     folder = project(files(declared, content))
@@ -144,7 +144,7 @@ def test_a_python_joint_is_given_the_rows_of_its_window(project):
     assert ids(folder.table("out")) == sorted(frame[frame["day"] == date(2024, 3, 9)]["id"])
 
 
-def test_who_has_no_partitions_reads_everything_and_is_read_as_a_whole(project):
+def test_a_joint_without_partitions_reads_everything_and_is_read_completely(project):
     content, frame = events(datetime(2024, 3, 8, tzinfo=UTC), 24 * 3)
     declared = partitions("daily", "day")
     names = "SELECT * FROM VALUES (0, 'zero'), (60, 'sixty') AS t(id, name)"
@@ -161,7 +161,7 @@ def test_who_has_no_partitions_reads_everything_and_is_read_as_a_whole(project):
     assert ids(folder.table("kept", ".rivet/workspace")) == sorted(frame["id"])
 
 
-def test_hours_of_a_daily_upstream_and_days_of_an_hourly_one(project):
+def test_hourly_joints_read_daily_upstreams_and_daily_joints_hourly_ones(project):
     content, frame = events(datetime(2024, 3, 8, tzinfo=UTC), 24 * 3)
     hours, days = partitions("hourly", "at"), partitions("daily", "day")
     folder = project(files(days, content))
@@ -172,7 +172,7 @@ def test_hours_of_a_daily_upstream_and_days_of_an_hourly_one(project):
     assert ids(by_hour) == ids(by_day)
 
 
-def test_the_query_knows_its_window(project):
+def test_the_query_can_use_the_bounds_of_its_window(project):
     content, _ = events(datetime(2024, 3, 8, tzinfo=UTC), 1)
     declared = partitions("daily", "started")
     query = f"""-- rivet:partitions: {declared}
@@ -190,7 +190,7 @@ FROM bounds"""
     }]  # fmt: skip
 
 
-def test_an_error_in_a_query_with_parameters_stands_at_its_line(project):
+def test_an_error_in_a_query_with_parameters_has_its_line(project):
     content, _ = events(datetime(2024, 3, 8, tzinfo=UTC), 1)
     declared = partitions("daily", "day")
     columns = "SELECT day,\n  :partition_start AS s,\n  no_such_function(day) AS f"
@@ -200,7 +200,7 @@ def test_an_error_in_a_query_with_parameters_stands_at_its_line(project):
         folder.run("kept", window=covering(declared, "2024-03-09"))
 
 
-def test_keys_choose_texts_and_numbers(project):
+def test_static_keys_select_strings_and_numbers(project):
     orders = "region,n\neu,1\nus,2\nap,3\n,4\n"
     for column, values, chosen, rows in (
         ("region", ["eu", "us", "ap"], ["us", "ap"], [2, 3]), ("n", ["1", "2", "3", "04"], ["3", "04"], [3]),
@@ -217,7 +217,7 @@ def test_keys_choose_texts_and_numbers(project):
         )
 
 
-def test_other_keys_of_an_upstream_say_nothing_of_the_window(project):
+def test_an_upstream_with_other_keys_is_read_completely(project):
     letters = {"type": "static", "column": "region", "values": ["eu", "us"]}
     folder = project({
         "data/orders.csv": "region,n\neu,1\nus,2\n",
@@ -230,7 +230,7 @@ def test_other_keys_of_an_upstream_say_nothing_of_the_window(project):
     assert reference(runtime, "orders", covering(letters, "eu")).row_count == 1
 
 
-def test_a_column_that_tells_no_partition_is_told(project):
+def test_a_column_that_cannot_give_partitions_is_an_error(project):
     declared = partitions("daily", "day")
     folder = project({
         "joints/made.py": f"# rivet:partitions: {declared}\nimport pandas as pd\n\ndef transform():\n"
@@ -247,7 +247,7 @@ def test_a_column_that_tells_no_partition_is_told(project):
         reference(folder.runtime, "other", chosen).to_arrow()
 
 
-def test_a_joint_that_is_not_stored_is_read_in_a_window_alone_where_it_asks_for_one(project):
+def test_an_unstored_joint_with_window_parameters_is_read_only_in_a_window(project):
     content, frame = events(datetime(2024, 3, 8, tzinfo=UTC), 24 * 3)
     declared = partitions("daily", "day")
     folder = project({
@@ -271,5 +271,5 @@ def test_a_range_is_one_query(project, sql_executions):
     assert folder.assembly.group("out").joints == ("kept", "out")
     sql_executions.since()
     folder.run("out", window=covering(declared, "2024-03-08", "2024-03-09"))
-    assert sql_executions.since() == 2  # the query, and how many rows of each partition it gave
+    assert sql_executions.since() == 2  # the query, and its row count for each partition
     assert ids(folder.table("out")) == sorted(frame[frame["day"].isin([date(2024, 3, 8), date(2024, 3, 9)])]["id"])

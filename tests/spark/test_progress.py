@@ -1,4 +1,4 @@
-"""How far a write is, told while it goes on."""
+"""Progress of a write while it runs."""
 
 import os
 import signal
@@ -8,50 +8,50 @@ from dataclasses import astuple
 from itertools import pairwise
 
 import pytest
-from support.slow import TICK, TWO_STAGES, ask_often, sleeping
+from support.slow import TICK, TWO_STAGES, poll_often, sleeping
 
 from rivet_dagster.engines.contract import Progress
 
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch):
-    ask_often(monkeypatch)
+    poll_often(monkeypatch)
 
 
 @pytest.fixture
 def write(session, warehouse):
-    """Write a query's rows, and what was told meanwhile, in the thread of the caller."""
+    """Write a query's rows; return the progress that the listener got in the caller's thread."""
     here = threading.current_thread()
 
     def write(sql: str) -> list[Progress]:
-        told: list[Progress] = []
+        reported: list[Progress] = []
 
         def listen(progress: Progress) -> None:
             assert threading.current_thread() is here
-            told.append(progress)
+            reported.append(progress)
 
         session.write(session.query(sql), warehouse.begin("t").target, listen)
-        return told
+        return reported
 
     return write
 
 
 @pytest.mark.parametrize("adaptive", [True, False])
-def test_a_write_tells_numbers_that_grow_and_end_at_the_totals(session, write, adaptive):
+def test_progress_of_a_write_grows_and_ends_at_the_totals(session, write, adaptive):
     session.spark.conf.set("spark.sql.adaptive.enabled", adaptive)
     session.spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", False)
-    told = write(TWO_STAGES)
-    assert len(told) > 4
-    assert (told[0].stages, told[0].tasks) == (1, 8)
-    assert told[0].tasks_done < 8
-    assert any(0 < progress.tasks_done < 8 for progress in told)
-    assert any((progress.stages_done, progress.stages) == (1, 2) for progress in told)
-    for before, after in pairwise(told):
+    reported = write(TWO_STAGES)
+    assert len(reported) > 4
+    assert (reported[0].stages, reported[0].tasks) == (1, 8)
+    assert reported[0].tasks_done < 8
+    assert any(0 < progress.tasks_done < 8 for progress in reported)
+    assert any((progress.stages_done, progress.stages) == (1, 2) for progress in reported)
+    for before, after in pairwise(reported):
         assert all(a <= b for a, b in zip(astuple(before), astuple(after), strict=True))
-    assert all(after.seconds - before.seconds >= TICK for before, after in pairwise(told[:-1]))
-    assert all(progress.stages_done <= progress.stages for progress in told)
-    assert all(progress.tasks_done <= progress.tasks for progress in told)
-    assert astuple(told[-1])[:4] == (2, 2, 10, 10)
+    assert all(after.seconds - before.seconds >= TICK for before, after in pairwise(reported[:-1]))
+    assert all(progress.stages_done <= progress.stages for progress in reported)
+    assert all(progress.tasks_done <= progress.tasks for progress in reported)
+    assert astuple(reported[-1])[:4] == (2, 2, 10, 10)
 
 
 def test_the_work_of_another_session_is_not_counted(engine, session, write):
@@ -59,15 +59,15 @@ def test_the_work_of_another_session_is_not_counted(engine, session, write):
     query = f"SELECT count(slept) AS n FROM (SELECT {sleeping('10L + id')} AS slept FROM range(0, 50, 1, 50))"
     thread = threading.Thread(target=lambda: other.rows(query))
     thread.start()
-    told = write(TWO_STAGES)
+    reported = write(TWO_STAGES)
     thread.join()
     other.close()
-    assert {progress.stages for progress in told} == {1, 2}
-    assert {progress.tasks for progress in told} <= {8, 9, 10}
+    assert {progress.stages for progress in reported} == {1, 2}
+    assert {progress.tasks for progress in reported} <= {8, 9, 10}
 
 
-def test_a_quick_write_tells_nothing(monkeypatch, write):
-    ask_often(monkeypatch, 3600.0)
+def test_a_quick_write_reports_no_progress(monkeypatch, write):
+    poll_often(monkeypatch, 3600.0)
     assert write("SELECT 1 AS v") == []
 
 
@@ -80,7 +80,7 @@ def interrupt(_: Progress) -> None:
 
 
 @pytest.mark.parametrize(("listener", "error"), [(tire, ValueError), (interrupt, KeyboardInterrupt)])
-def test_what_is_raised_while_progress_is_told_stops_the_write(session, warehouse, listener, error):
+def test_an_exception_of_the_progress_listener_stops_the_write(session, warehouse, listener, error):
     """The query would take five minutes."""
     frame = session.query(f"SELECT {sleeping('1000L + id')} AS slept FROM range(0, 600, 1, 600)")
     target = warehouse.begin("t").target
@@ -91,6 +91,6 @@ def test_what_is_raised_while_progress_is_told_stops_the_write(session, warehous
     assert list(session.spark.sparkContext.statusTracker().getActiveJobsIds()) == []
 
 
-def test_a_stage_is_told_of_before_its_first_task_has_ended(write):
-    told = write(f"SELECT {sleeping('1500L + id')} AS slept FROM range(0, 2, 1, 2)")
-    assert astuple(told[0])[:4] == (0, 1, 0, 2)
+def test_a_stage_is_reported_before_its_first_task_has_ended(write):
+    reported = write(f"SELECT {sleeping('1500L + id')} AS slept FROM range(0, 2, 1, 2)")
+    assert astuple(reported[0])[:4] == (0, 1, 0, 2)

@@ -1,4 +1,4 @@
-"""scd2 row by row: what each batch leaves of a history."""
+"""scd2 row by row: the history after each batch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from support.scd2_cases import (
     CASES_CLOSING,
-    CASES_KEPT,
+    CASES_OPEN,
     CLOSING,
     COLUMNS,
-    KEPT,
+    OPEN,
     TYPES,
     Case,
     hour,
@@ -32,27 +32,27 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.write_strategy import WriteStrategy
 from rivet_dagster.sql.write_strategies import scd2
 
-CASES = [(KEPT, case) for case in CASES_KEPT] + [(CLOSING, case) for case in CASES_CLOSING]
+CASES = [(OPEN, case) for case in CASES_OPEN] + [(CLOSING, case) for case in CASES_CLOSING]
 
 
 @pytest.fixture(scope="module")
 def outcomes(engine: PySparkEngine) -> Iterator[dict[Scd2, list[Outcome]]]:
-    """All cases of a strategy are keys of the same runs."""
+    """Run all cases of a strategy as keys of the same runs."""
     session = engine.session()
-    groups = ((KEPT, CASES_KEPT), (CLOSING, CASES_CLOSING))
+    groups = ((OPEN, CASES_OPEN), (CLOSING, CASES_CLOSING))
     yield {strategy: played(Runs(Spark(session), strategy, TYPES), cases) for strategy, cases in groups}
     session.close()
 
 
 @pytest.mark.parametrize(("strategy", "case"), CASES, ids=[case.name for _, case in CASES])
-def test_case(outcomes: dict[Scd2, list[Outcome]], strategy: Scd2, case: Case) -> None:
+def test_scd2_case(outcomes: dict[Scd2, list[Outcome]], strategy: Scd2, case: Case) -> None:
     outcome = of_case(case, outcomes[strategy])
     assert outcome.rows == case.expected()
     assert outcome.counts == case.changed
 
 
 def runs(session: PySparkSession, types: dict[str, str], **options: Any) -> Runs:
-    """Runs over columns of Spark's types; the key is ``id`` unless said otherwise."""
+    """Return runs with columns of Spark's types; the key defaults to ``id``."""
     return Runs(Spark(session), Scd2(tuple(types), **{"keys": ("id",), **options}), types)
 
 
@@ -60,13 +60,13 @@ def spans(rows: list[Row]) -> list[tuple[Any, ...]]:
     return sorted((row["id"], row["valid_from"], row["valid_to"]) for row in rows)
 
 
-def test_without_a_time_of_effect_it_is_the_start_of_the_run(session: PySparkSession) -> None:
+def test_effective_at_defaults_to_the_start_of_the_run(session: PySparkSession) -> None:
     prices = runs(session, {"id": "INT", "price": "INT"})
     first = prices.run([], [{"id": 1, "price": 1}, {"id": 2, "price": 1}], hour(100))
     second = prices.run(first.rows, [{"id": 1, "price": 2}, {"id": 2, "price": 1}], hour(200))
     assert spans(second.rows) == [(1, hour(100), hour(200)), (1, hour(200), None), (2, hour(100), None)]
     assert second.counts == (1, 1)
-    # A run of the same moment has the last word on it.
+    # A run at the same time overrides it.
     third = prices.run(second.rows, [{"id": 1, "price": 3}], hour(200))
     assert [row["price"] for row in third.rows if row["is_current"] and row["id"] == 1] == [3]
     assert third.counts == (0, 1)
@@ -87,7 +87,7 @@ def test_keys_are_null_safe_and_closed_alike(session: PySparkSession) -> None:
 @pytest.mark.parametrize(
     ("type_", "at"), [("DATE", date(2026, 7, 1)), ("TIMESTAMP_NTZ", datetime(2026, 7, 1))]
 )  # fmt: skip
-def test_dates_and_times_without_a_zone_are_the_sessions(session: PySparkSession, type_: str, at: Any) -> None:
+def test_dates_and_naive_times_are_in_the_session_time_zone(session: PySparkSession, type_: str, at: Any) -> None:
     prices = runs(session, {"id": "INT", "at": type_, "price": "INT"}, effective_at="at")
     (row,) = prices.run([], [{"id": 1, "at": at, "price": 1}], hour(100)).rows
     assert (row["at"], row["valid_from"]) == (at, datetime(2026, 6, 30, 22, tzinfo=UTC))
@@ -96,7 +96,7 @@ def test_dates_and_times_without_a_zone_are_the_sessions(session: PySparkSession
     assert spans(later.updated) == [(1, row["valid_from"], row["valid_from"] + timedelta(days=1))]
 
 
-def test_columns_may_be_called_as_ours_are_and_written_in_any_case(session: PySparkSession) -> None:
+def test_columns_may_have_internal_names_and_any_letter_case(session: PySparkSession) -> None:
     taken = ("ROW", "at", "is_new", "until", "bound", "begin", "end", "number", "first", "key_0", "found", "target")
     types = {"place": "INT", **dict.fromkeys(taken, "INT"), "present": "TIMESTAMP"}
     own = {"valid_from": "previous_at", "valid_to": "Closed to", "is_current": "newest"}
@@ -131,14 +131,14 @@ def test_values_of_any_type_that_spark_compares(session: PySparkSession) -> None
     assert {version["id"] for version in second.updated} == {1, 2, 3, 4, 5}
 
 
-def test_a_map_is_refused_before_anything_runs(session: PySparkSession) -> None:
+def test_a_map_is_rejected_before_anything_runs(session: PySparkSession) -> None:
     items = runs(session, {"id": "INT", "labels": "MAP<STRING, INT>"})
     with pytest.raises(RivetError, match="MAP<STRING, INT>") as caught:
         items.run([], [{"id": 1, "labels": {"a": 1}}], hour(100))
     assert caught.value.code == "RVT-503"
 
 
-def test_a_batch_of_many_columns(session: PySparkSession) -> None:
+def test_a_batch_with_many_columns(session: PySparkSession) -> None:
     types = {"id": "INT", **{f"c{n}": "INT" for n in range(150)}}
     wide = runs(session, types)
     row = dict.fromkeys(types, 1)
@@ -146,17 +146,17 @@ def test_a_batch_of_many_columns(session: PySparkSession) -> None:
     assert wide.run(first.rows, [{**row, "c149": None}], hour(200)).counts == (1, 1)
 
 
-def test_a_batch_of_keys_alone(session: PySparkSession) -> None:
+def test_a_batch_with_key_columns_only(session: PySparkSession) -> None:
     keys = runs(session, {"id": "INT"}, close_missing=True)
     first = keys.run([], [{"id": 1}, {"id": 2}, {"id": 2}], hour(100))
     second = keys.run(first.rows, [{"id": 2}, {"id": 3}], hour(200))
     assert spans(second.rows) == [(1, hour(100), hour(200)), (2, hour(100), None), (3, hour(200), None)]
 
 
-def test_rows_of_one_batch_mean_what_they_mean_in_runs_of_their_own(session: PySparkSession) -> None:
-    known = Runs(Spark(session), KEPT, TYPES)
-    start = known.run([], [row for case in CASES_KEPT for row in case.batch(0)], started_at(0)).rows
-    batches = [sorted(case.batch(1), key=lambda row: row["at"]) for case in CASES_KEPT]
+def test_rows_in_one_batch_give_the_same_history_as_in_separate_runs(session: PySparkSession) -> None:
+    known = Runs(Spark(session), OPEN, TYPES)
+    start = known.run([], [row for case in CASES_OPEN for row in case.batch(0)], started_at(0)).rows
+    batches = [sorted(case.batch(1), key=lambda row: row["at"]) for case in CASES_OPEN]
     at_once = known.run(start, [row for batch in batches for row in batch], started_at(1))
     history, inserted = start, 0
     for position in range(max(map(len, batches))):
@@ -164,13 +164,13 @@ def test_rows_of_one_batch_mean_what_they_mean_in_runs_of_their_own(session: PyS
         history, inserted = outcome.rows, inserted + len(outcome.inserted)
 
     def in_order(rows: list[Row]) -> list[Row]:
-        return sorted(rows, key=KEPT.identity)
+        return sorted(rows, key=OPEN.identity)
 
     assert in_order(history) == in_order(at_once.rows)
     assert inserted == len(at_once.inserted)
 
 
-def test_the_target_is_read_once_and_only_what_is_concerned_is_sorted(session: PySparkSession, tmp_path) -> None:
+def test_the_target_is_read_once_and_only_affected_rows_are_sorted(session: PySparkSession, tmp_path) -> None:
     spark = session.spark
     batch = "SELECT * FROM VALUES ('a', TIMESTAMP '2026-01-01', 1, 'x') AS batch (id, at, price, note)"
     session.register("batch", spark.sql(batch))
@@ -178,7 +178,7 @@ def test_the_target_is_read_once_and_only_what_is_concerned_is_sorted(session: P
     ends = "TIMESTAMP '2025-01-01' AS valid_from, CAST(NULL AS TIMESTAMP) AS valid_to, true AS is_current"
     spark.sql(f"SELECT {version}, {ends} FROM range(10)").write.parquet(str(tmp_path / "history"))
     session.register("target", spark.read.parquet(str(tmp_path / "history")))
-    for strategy in (KEPT, CLOSING):
+    for strategy in (OPEN, CLOSING):
         frame = session.query(scd2.changes(strategy.history_columns, strategy.plan), {"run_started_at": hour(100)})
         plan = frame._jdf.queryExecution().executedPlan().toString()
         assert plan.count("FileScan parquet") == 1
@@ -188,9 +188,9 @@ def test_the_target_is_read_once_and_only_what_is_concerned_is_sorted(session: P
 
 
 def test_rows_without_a_time_are_counted(session: PySparkSession) -> None:
-    known = Runs(Spark(session), KEPT, TYPES)
+    known = Runs(Spark(session), OPEN, TYPES)
     rows = [dict(zip(COLUMNS, ("a", at, 1, "x"), strict=True)) for at in (None, hour(1))]
     known.engine.register("batch", rows, TYPES)
-    counted = scd2.unplaced(KEPT.plan.effective_at)
+    counted = scd2.unplaced(OPEN.plan.effective_at)
     assert session.rows(counted) == [{"rows": 1}]
     assert write_plan(WriteStrategy("scd2", options={"key_columns": ("id",)})).effective_at is None

@@ -1,4 +1,4 @@
-"""scd2 on random histories equals the plain model after each run; ``--examples`` says how many are tried."""
+"""scd2 on random histories equals the Python model after each run; ``--examples`` is the number of histories."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rivet_dagster.engines.pyspark.session import PySparkSession
 
 SUITE = 6
 KEYS = 150
-"""In each run; none has to do with another, and all cost Spark what one would."""
+"""Keys in each run; they are independent of each other and together cost Spark as much as one."""
 
 
-def test_each_run_leaves_what_the_model_says(session: PySparkSession, pytestconfig: pytest.Config) -> None:
+def test_each_run_gives_the_rows_of_the_model(session: PySparkSession, pytestconfig: pytest.Config) -> None:
     examples = pytestconfig.getoption("--examples")
     seen: set[str] = set()
 
-    # Which key went wrong is told in the end: nothing needs to be shrunk.
+    # The failure names the wrong key, so nothing needs to be shrunk.
     @settings(
         max_examples=examples or SUITE,
         derandomize=examples is None,

@@ -1,4 +1,4 @@
-"""A history in a table: what runs of scd2 publish, and what they refuse."""
+"""A history in a table: rows published by runs with scd2, and rejected batches."""
 
 from datetime import UTC, date, datetime
 
@@ -16,7 +16,7 @@ def table(project):
 
 
 def versions(table: Table, names=("id", "plan", "valid_from", "valid_to", "is_current")) -> list[tuple]:
-    """Keys, values and intervals; the session's zone is Berlin, so a day begins there."""
+    """Return keys, values and intervals; the session's time zone is Berlin, so days begin there."""
     rows = [[row[name] for name in names] for row in table.folder.table("out").to_pylist()]
     day = {
         date(2024, month, 1): datetime(2024, month - 1, 31 if month != 5 and month != 7 else 30, 22, tzinfo=UTC)
@@ -46,7 +46,7 @@ def test_the_same_batch_again_changes_no_file(table):
     assert out.files == before
 
 
-def test_a_late_row_takes_its_place(table):
+def test_a_late_row_is_inserted_at_its_time(table):
     out = table()
     out.write([(1, "free", MAY), (1, "paid", JULY)])
     assert out.write([(1, "trial", JUNE)]) == (1, 1, 0, 3)
@@ -55,7 +55,7 @@ def test_a_late_row_takes_its_place(table):
     ]  # fmt: skip
 
 
-def test_keys_that_are_missing_are_closed_when_the_run_began(table):
+def test_missing_keys_are_closed_at_the_start_of_the_run(table):
     out = table({"mode": "scd2", "key_columns": ["id"], "close_missing": True}, "id INT, plan STRING")
     begun = datetime.now(UTC)
     out.write([(1, "free"), (2, "free")])
@@ -77,14 +77,14 @@ def test_the_columns_may_have_other_names(table):
     }  # fmt: skip
 
 
-def test_a_new_column_is_tracked_from_then_on(table):
+def test_a_new_column_is_tracked_from_its_first_run_on(table):
     out = table({**HISTORY, "on_schema_change": "add"})
     out.write([(1, "free", MAY)])
     assert out.run([(1, "free", JUNE, 5)], COLUMNS + ", price INT").rows.total == 2
     assert list(out.types) == ["id", "plan", "at", "valid_from", "valid_to", "is_current", "price"]
 
 
-def test_an_audit_judges_the_whole_history(table):
+def test_an_audit_reads_the_whole_history(table):
     one = {
         "type": "custom",
         "name": "one",
@@ -103,7 +103,7 @@ def test_an_audit_judges_the_whole_history(table):
         ([(1, "free", MAY), (1, "paid", MAY), (2, "x", MAY)], "RVT-515", "id=1"),
     ],
 )
-def test_what_has_no_place_in_a_history_is_refused(table, batch, code, words):
+def test_ambiguous_rows_and_rows_without_effective_at_are_rejected(table, batch, code, words):
     out = table()
     out.write([(9, "old", MAY)])
     error = out.refuse(batch)
@@ -111,13 +111,13 @@ def test_what_has_no_place_in_a_history_is_refused(table, batch, code, words):
     assert words in error.message
 
 
-def test_a_time_of_another_type_is_refused(table):
+def test_an_effective_at_of_another_type_is_rejected(table):
     error = table(columns="id INT, plan STRING, at STRING").refuse([(1, "free", "2024-05-01")])
     assert error.code == "RVT-513"
     assert "`effective_at` names at, which is string and no date or timestamp" in error.message
 
 
-def test_a_table_that_is_no_history_is_refused(table):
+def test_a_table_that_is_not_a_history_is_rejected(table):
     out = table("append")
     out.write([(1, "free", MAY)])
     other = Table(out.folder, HISTORY, COLUMNS)

@@ -1,4 +1,4 @@
-"""What the compiler says of a query's columns is what Spark says."""
+"""The columns that the compiler infers for a query equal those of Spark."""
 # ruff: noqa: E501
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ SELECT stack(2, 1, 2, 3, 4) AS (a, b)
 
 @pytest.fixture
 def spark(application):
-    """A session in which the tables are empty views."""
+    """Yield a session in which the tables are empty views."""
     session = application.session()
     for name, ddl in TABLES.items():
         session.spark.createDataFrame([], ddl).createOrReplaceTempView(name)
@@ -220,20 +220,20 @@ def spark(application):
 
 
 def expressions(text: str) -> list[str]:
-    """The expressions of a list with ``|`` between them; ``||`` is the operator."""
+    """Split a list of expressions at ``|``; ``||`` is the operator."""
     parts = text.replace("\n", " | ").replace("||", "\0").split("|")
     return [part.strip().replace("\0", "||") for part in parts if part.strip()]
 
 
 def ours(query: str) -> list[tuple[str, str | None]] | None:
-    """Names and types as the compiler infers them."""
+    """Return names and types as the compiler infers them."""
     tree = read_query(query).tree
     columns = output_columns(tree, {name: parse_ddl(ddl) for name, ddl in TABLES.items()}) if tree else None
     return None if columns is None else [(column.name, column.type) for column in columns]
 
 
 def difference(spark, query: str) -> str | None:
-    """What Spark disagrees with, if anything; a query that Spark refuses proves nothing and must not stand here."""
+    """Return the difference from Spark's columns, if any; queries that Spark rejects are not allowed here."""
     inferred = ours(query)
     try:
         true = spark.sql(query).dtypes
@@ -247,7 +247,7 @@ def difference(spark, query: str) -> str | None:
     return None if agreed == true and len(inferred) == len(true) else f"{query}: {inferred}, Spark {true}"
 
 
-def test_the_tables_are_read_as_spark_reads_them(spark):
+def test_schemas_of_tables_equal_those_of_spark(spark):
     for name, ddl in TABLES.items():
         assert parse_ddl(ddl) == tuple(Field(*column) for column in spark.table(name).dtypes)
 

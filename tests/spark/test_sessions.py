@@ -1,4 +1,4 @@
-"""What a run costs besides its rows: sessions, queries, and footers that this process reads."""
+"""Costs of a run besides its rows: sessions, queries, and footers that this process reads."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -24,7 +24,7 @@ AUDITS = [{"type": "unique", "columns": ["id"]}, {"type": "row_count", "min": 1}
 
 @pytest.fixture
 def sessions() -> Iterator[list[int]]:
-    """One entry a session that is opened."""
+    """Record each session that is opened."""
     opened: list[int] = []
     session = PySparkEngine.session
 
@@ -38,7 +38,7 @@ def sessions() -> Iterator[list[int]]:
 
 @pytest.fixture
 def read_footers() -> Iterator[list[str]]:
-    """The files whose footers are read."""
+    """Record the files whose footers are read."""
     read: list[str] = []
     read_footer = footers.read_footer
 
@@ -85,7 +85,7 @@ def test_an_append_reads_the_footers_of_its_new_files_alone(project, read_footer
         append(number)
         assert len(read_footers) == 1
     for beside in (folder.root / "lake/.rivet/out").glob("*.files.json"):
-        beside.unlink()  # as of a version that an earlier release published
+        beside.unlink()  # as with a version of an earlier release
     append(4)
     assert len(read_footers) == len(set(read_footers)) == 5
     append(5)

@@ -1,4 +1,4 @@
-"""Opening a Parquet source starts no job where its footer proves the schema, and Spark's own answer is the same."""
+"""Opening a Parquet source starts no job if its footer has the schema, which equals the one inferred by Spark."""
 
 import datetime
 import json
@@ -30,7 +30,7 @@ def opened(session, root: Path, table: str, **options: object):
 
 
 def jobs(session, action) -> int:
-    """How many Spark jobs an action starts, in whichever thread."""
+    """Return the number of Spark jobs that an action starts, in any thread."""
     tracker = session.spark.sparkContext.statusTracker()
     before = len(tracker.getJobIdsForGroup(None))
     action()
@@ -43,7 +43,7 @@ def session(engine):
         yield session
 
 
-def test_the_schema_is_the_one_that_spark_finds(session, tmp_path):
+def test_the_schema_equals_the_one_inferred_by_spark(session, tmp_path):
     pq.write_table(pa.schema(PLAIN).empty_table(), tmp_path / "plain.parquet")
     relation, frame = opened(session, tmp_path, "plain.parquet")
     assert relation.schema is not None
@@ -51,14 +51,14 @@ def test_the_schema_is_the_one_that_spark_finds(session, tmp_path):
 
 
 @pytest.mark.parametrize("name", UNCERTAIN)
-def test_what_spark_decides_by_its_settings_is_left_to_it(session, tmp_path, name):
+def test_types_that_depend_on_settings_are_left_to_spark(session, tmp_path, name):
     pq.write_table(pa.schema({"id": pa.int64(), name: UNCERTAIN[name]}).empty_table(), tmp_path / "t.parquet")
     relation, frame = opened(session, tmp_path, "t.parquet")
     assert relation.schema is None
     assert frame.columns == ["id", name]
 
 
-def test_what_spark_wrote_keeps_spark_s_own_schema(session, tmp_path):
+def test_files_written_by_spark_have_sparks_own_schema(session, tmp_path):
     query = (
         "SELECT 1 AS id, CAST('a' AS BINARY) AS raw, TIMESTAMP_NTZ '2020-01-01' AS local, now() AS at,"
         " INTERVAL '1' DAY AS span, array(struct(2Y AS n, map('k', 1D) AS m)) AS xs"
@@ -88,13 +88,13 @@ def test_rows_and_filters_are_the_same(session, tmp_path):
         assert sorted(map(str, frame.where(condition).collect())) == sorted(map(str, plain.where(condition).collect()))
 
 
-def test_no_job_is_started_to_open_it(session, tmp_path):
+def test_opening_a_source_starts_no_job(session, tmp_path):
     pq.write_table(pa.table({"id": [1]}), tmp_path / "t.parquet")
     assert jobs(session, lambda: session.spark.read.parquet(f"file://{tmp_path}/t.parquet")) == 1
     assert jobs(session, lambda: opened(session, tmp_path, "t.parquet")) == 0
 
 
-def test_folders_that_may_be_partitions_are_left_to_spark(session, tmp_path):
+def test_possible_partition_folders_are_left_to_spark(session, tmp_path):
     for day in (1, 2):
         (tmp_path / f"days/day={day}").mkdir(parents=True)
         pq.write_table(pa.table({"id": [day]}), tmp_path / f"days/day={day}/a.parquet")
@@ -103,7 +103,7 @@ def test_folders_that_may_be_partitions_are_left_to_spark(session, tmp_path):
     assert frame.columns == ["id", "day"]
 
 
-def test_files_that_differ_are_read_as_the_first_one_says(session, tmp_path):
+def test_files_with_other_columns_are_read_with_the_schema_of_the_first_file(session, tmp_path):
     (tmp_path / "t").mkdir()
     pq.write_table(pa.table({"id": [1]}), tmp_path / "t/b.parquet")
     pq.write_table(pa.table({"id": [2], "more": ["x"]}), tmp_path / "t/a.parquet")
@@ -118,14 +118,14 @@ def test_the_author_s_schema_wins(session, tmp_path):
     assert opened(session, tmp_path, "t.parquet", schema="name STRING")[1].columns == ["name"]
 
 
-def test_a_damaged_file_is_told_by_spark(session, tmp_path):
+def test_a_damaged_file_is_reported_by_spark(session, tmp_path):
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and nothing else")
     with pytest.raises(RivetError) as failed:
         opened(session, tmp_path, "t.parquet")[1].collect()
     assert failed.value.code == "RVT-503"
 
 
-def test_columns_whose_names_differ_in_case_alone_are_refused_as_before(session, tmp_path):
+def test_columns_whose_names_differ_only_in_case_are_rejected(session, tmp_path):
     pq.write_table(pa.schema({"id": pa.int64(), "ID": pa.int64()}).empty_table(), tmp_path / "t.parquet")
     with pytest.raises(RivetError) as failed:
         opened(session, tmp_path, "t.parquet")

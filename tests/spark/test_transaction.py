@@ -1,4 +1,4 @@
-"""One version a run: what a retry finds published already, and what happens to runs that overtake each other."""
+"""One version for each run: retries after publishing, and runs that overtake each other."""
 
 from unittest.mock import patch
 
@@ -23,7 +23,7 @@ def no_pauses(monkeypatch) -> None:
 
 
 def overtaken(folder: ProjectFolder, times: int):
-    """Let another run publish right before a run does, so many times."""
+    """Let another run publish right before the run, ``times`` times."""
     commit = FilesystemTransaction.commit
     left = [times]
 
@@ -37,7 +37,7 @@ def overtaken(folder: ProjectFolder, times: int):
     return patch.object(FilesystemTransaction, "commit", slow)
 
 
-def test_a_retry_of_a_run_that_has_published_publishes_nothing_twice(folder, sql_executions):
+def test_a_retry_of_a_published_run_publishes_nothing_twice(folder, sql_executions):
     folder.write({"sinks/out.yaml": sink("out", "numbers", assertions=[POSITIVE])})
     first = folder.run("out", identity="run/out")
     folder.write({"joints/numbers.sql": "SELECT id FROM range(5)"})
@@ -53,7 +53,7 @@ def test_a_retry_of_a_run_that_has_published_publishes_nothing_twice(folder, sql
     assert folder.rows("out") == [{"id": n} for n in range(5)]
 
 
-def test_a_run_that_was_overtaken_computes_anew(folder):
+def test_an_overtaken_run_computes_again(folder):
     with overtaken(folder, 3):
         result = folder.run("out", identity="mine")
     assert folder.runtime.catalog("lake").current("out") == result.published
@@ -71,7 +71,7 @@ def test_a_run_that_was_overtaken_computes_anew(folder):
         ({"mode": "incremental_append", "watermark_column": "id"}, [0, 1, 2]),
     ],
 )
-def test_what_was_overtaken_is_written_upon_what_the_other_published(folder, strategy, rows):
+def test_an_overtaken_run_writes_on_top_of_the_other_version(folder, strategy, rows):
     folder.write({"sinks/out.yaml": sink("out", "numbers", write_strategy=strategy)})
     with overtaken(folder, 1):
         result = folder.run("out", identity="mine")
@@ -79,22 +79,22 @@ def test_what_was_overtaken_is_written_upon_what_the_other_published(folder, str
     assert result.rows.total == len(rows)
 
 
-def test_a_run_that_is_overtaken_for_ever_has_its_version_withheld(folder):
+def test_the_version_of_a_run_that_is_always_overtaken_is_withheld(folder):
     with overtaken(folder, 4), pytest.raises(RivetError) as caught:
         folder.run("out", identity="mine")
     (found,) = caught.value.diagnostics
     catalog = folder.runtime.catalog("lake")
-    (kept,) = [one for one in catalog.versions("out") if one.state == "withheld"]
+    (withheld,) = [one for one in catalog.versions("out") if one.state == "withheld"]
     assert (found.code, found.joint) == ("RVT-405", "out")
-    assert f"the last of 4 attempts is withheld as {kept.name}" in found.message
-    assert f"rivet-dagster versions publish out {kept.name}" in found.remediation
+    assert f"the last of 4 attempts is withheld as {withheld.name}" in found.message
+    assert f"rivet-dagster versions publish out {withheld.name}" in found.remediation
     assert catalog.current("out").identity == "other-0"
     assert catalog.sweep() == ()
-    assert catalog.take_up("out", kept.name).commit("by hand").statistics.rows == 3
+    assert catalog.take_up("out", withheld.name).commit("by hand").statistics.rows == 3
 
 
-def test_a_run_that_overtook_itself_is_done(folder):
-    """A step that counts as dead goes on, and publishes while its retry does."""
+def test_a_run_overtaken_by_its_own_retry_is_finished(folder):
+    """A step that counted as dead continues and publishes while its retry does."""
     commit = FilesystemTransaction.commit
 
     def zombie(transaction, identity, inputs):

@@ -1,4 +1,4 @@
-"""Projects on two engines: rows cross as the plan says, read in place or as Arrow."""
+"""Projects on two engines: rows pass as planned, read in place or as Arrow."""
 
 from collections import Counter
 
@@ -25,7 +25,7 @@ def engines(other: str, **options) -> dict:
 
 
 def files(other: str) -> dict:
-    """Spark cleans, the other engine sums, and Spark reads the sums again."""
+    """Return a project in which Spark cleans, the other engine sums, and Spark reads the sums."""
     return {
         "profiles.yaml": engines(other),
         "data/orders.csv": CSV,
@@ -40,7 +40,7 @@ def files(other: str) -> dict:
 
 @pytest.fixture
 def loads(monkeypatch):
-    """Counts what the sessions of Spark load, and those of DuckDB."""
+    """Record what the sessions of Spark and of DuckDB load."""
     found = {"spark": Counter(), "duck": DuckDBSession.loaded}
     original = PySparkSession.load
 
@@ -84,7 +84,7 @@ def test_an_engine_that_reads_files_reads_what_spark_has_stored(two_engines, loa
     assert set(loads["duck"]) == set(loads["spark"]) == {Files}
 
 
-def test_an_engine_that_reads_no_files_is_given_rows_as_arrow(two_engines, loads):
+def test_an_engine_that_reads_no_files_gets_rows_as_arrow(two_engines, loads):
     made = two_engines("arrow_only")
     assert crossings(made.assembly) == {
         ("clean", "sums"): (("spark", "duck"), "arrow_passthrough"),
@@ -97,7 +97,7 @@ def test_an_engine_that_reads_no_files_is_given_rows_as_arrow(two_engines, loads
     assert set(loads["spark"]) == {Files}
 
 
-def test_a_sink_is_given_rows_as_arrow_too(two_engines, loads):
+def test_a_sink_gets_rows_as_arrow_too(two_engines, loads):
     made = two_engines("arrow_only")
     made.write({"sinks/copy.yaml": sink("copy", "clean", engine="duck")})
     assert crossings(made.assembly)["clean", "copy"] == (("spark", "duck"), "arrow_passthrough")
@@ -106,8 +106,8 @@ def test_a_sink_is_given_rows_as_arrow_too(two_engines, loads):
     assert loads["duck"] == [ArrowRows, ArrowRows]
 
 
-def test_rows_that_are_not_stored_cross_too(two_engines, loads):
-    """A source that stands alone is read by its own engine, which passes its rows on."""
+def test_unstored_rows_pass_between_engines_too(two_engines, loads):
+    """A source that is not fused is read by its own engine, which passes its rows on."""
     made = two_engines("duckdb")
     made.write({
         "joints/clean.sql": "-- rivet:engine: duck\nSELECT id, customer, amount FROM orders WHERE customer IS NOT NULL",
@@ -120,7 +120,7 @@ def test_rows_that_are_not_stored_cross_too(two_engines, loads):
     assert loads["duck"][0] is ArrowRows
 
 
-def test_what_cannot_cross_does_not_compile(two_engines, monkeypatch):
+def test_rows_that_cannot_pass_between_engines_are_a_compile_error(two_engines, monkeypatch):
     made = two_engines("arrow_only")
     monkeypatch.setattr("support.duckdb_engine.ArrowOnlyEngine.reads", frozenset())
     errors = compile_directory(made.root).errors
@@ -128,7 +128,7 @@ def test_what_cannot_cross_does_not_compile(two_engines, monkeypatch):
     assert "cannot cross from the engine 'spark' to 'duck'" in str(errors[0])
 
 
-def test_what_is_read_again_takes_an_engine_that_reads_it(two_engines):
+def test_a_checked_joint_needs_an_engine_that_reads_its_rows_again(two_engines):
     made = two_engines("arrow_only")
     checked = "-- rivet:assert: not_null(customer)\n"
     made.write({"joints/sums.sql": checked + files("arrow_only")["joints/sums.sql"]})

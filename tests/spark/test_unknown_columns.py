@@ -1,4 +1,4 @@
-"""Where the compiler says that a column is not there, Spark says so too; and of what Spark runs it says nothing."""
+"""Columns that the compiler reports as unknown are unknown to Spark, and queries that Spark runs are accepted."""
 # ruff: noqa: E501
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ SELECT name FROM u GROUP BY name ORDER BY amount2
 SELECT name, sum(amount) FROM u GROUP BY name ORDER BY sum(nopecol)
 SELECT name, sum(amount) FROM u GROUP BY name ORDER BY amounts
 """
-"""Each with at least one column that the compiler knows not to be there."""
+"""Queries with at least one column that the compiler reports as unknown."""
 
 LEFT_TO_SPARK = """
 SELECT id FROM u, default.far_away WHERE nopecol = 1
@@ -195,7 +195,7 @@ WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELE
 SELECT id FROM u WINDOW w AS (ORDER BY nopecol)
 SELECT u.id FROM u LEFT SEMI JOIN v ON u.id = v.nopecol
 """
-"""Where it is not sure it says nothing."""
+"""Queries for which the compiler is not sure and reports nothing."""
 
 
 def lines(text: str) -> list[str]:
@@ -210,7 +210,7 @@ def ours(query: str) -> list[str]:
 
 @pytest.fixture
 def spark(application):
-    """A session in which the tables are empty views."""
+    """Yield a session in which the tables are empty views."""
     session = application.session()
     for name, ddl in TABLES.items():
         session.spark.createDataFrame([], ddl).createOrReplaceTempView(name)
@@ -219,7 +219,7 @@ def spark(application):
 
 
 def condition(spark, query: str) -> str | None:
-    """Why Spark refuses a query; None where it does not."""
+    """Return the error condition with which Spark rejects a query, or None."""
     from pyspark.errors import PySparkException
 
     try:
@@ -229,17 +229,17 @@ def condition(spark, query: str) -> str | None:
     return None
 
 
-def test_what_spark_runs_is_never_refused(spark):
+def test_queries_that_spark_runs_are_never_rejected(spark):
     queries = lines(ACCEPTED)
     assert [(query, why) for query in queries if (why := condition(spark, query))] == []
     assert [(query, found) for query in [*queries, *lines(QUERIES)] if (found := ours(query))] == []
 
 
-def test_what_is_refused_spark_refuses(spark):
+def test_rejected_queries_are_rejected_by_spark_too(spark):
     assert [query for query in lines(REFUSED) if not ours(query)] == []
     conditions = {query: condition(spark, query) or "" for query in lines(REFUSED)}
     assert [(q, why) for q, why in conditions.items() if not why.startswith("UNRESOLVED_COLUMN")] == []
 
 
-def test_what_is_not_sure_is_left_to_spark():
+def test_uncertain_columns_are_left_to_spark():
     assert [(query, found) for query in lines(LEFT_TO_SPARK) if (found := ours(query))] == []

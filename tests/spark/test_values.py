@@ -1,4 +1,4 @@
-"""What a Python joint may return, as frames."""
+"""Values that a Python joint may return, as frames."""
 
 import datetime as dt
 import subprocess
@@ -40,7 +40,7 @@ def test_each_kind_of_value_gives_the_same_rows(session, value):
     assert rows(session, value) == TABLE.to_pylist()
 
 
-def test_other_values_are_not_known(session):
+def test_values_of_other_types_are_unknown(session):
     for value in (None, 1, "x", {"a": [1]}, [1], TABLE.schema, pd.Series([1]), pl.Series([1]), object()):
         assert session.from_value(value) is None
 
@@ -68,7 +68,7 @@ def test_missing_values_of_pandas_are_null(session):
     assert found[0] == {"text": "a", "real": 1.5, "whole": 1, "flag": True, "at": noon, "kind": "x"}
 
 
-def test_types_that_spark_lacks_become_the_next_wider(session, warehouse):
+def test_types_unknown_to_spark_become_the_next_wider_type(session, warehouse):
     value = pa.table(
         {
             "u8": pa.array([255], pa.uint8()),
@@ -99,12 +99,12 @@ def test_types_that_spark_lacks_become_the_next_wider(session, warehouse):
     }
 
 
-def test_naive_times_are_those_of_the_sessions_zone(session):
+def test_naive_times_are_in_the_session_time_zone(session):
     (found,) = rows(session, pd.DataFrame({"at": [pd.Timestamp("2024-07-01 12:00")]}))
     assert found["at"] == dt.datetime(2024, 7, 1, 10, tzinfo=dt.UTC)
 
 
-def test_what_cannot_be_a_table_says_why(session, warehouse):
+def test_values_that_cannot_be_a_table_are_an_error_with_the_reason(session, warehouse):
     with pytest.raises(RivetError, match=r"RVT-505 a pandas\.core\.frame\.DataFrame could not be converted"):
         session.from_value(pd.DataFrame({"mixed": [1, "a", object()]}))
     with pytest.raises(RivetError, match="RVT-316"):
@@ -114,7 +114,7 @@ def test_what_cannot_be_a_table_says_why(session, warehouse):
         session.write(nothing, warehouse.begin("t").target)
 
 
-def test_frames_of_other_sessions_are_adopted_with_what_their_views_meant(engine, session, warehouse):
+def test_frames_of_other_sessions_are_adopted_with_their_own_views(engine, session, warehouse):
     other = engine.session()
     other.register("numbers", other.query("SELECT id FROM range(3)"))
     foreign = other.query("SELECT id * 10 AS v FROM numbers")

@@ -1,4 +1,4 @@
-"""What a batch does to a table, row by row, in each mode."""
+"""Effects of a batch on a table, row by row, in each mode."""
 
 from datetime import date
 
@@ -26,13 +26,13 @@ DATED = "id INT, name STRING, at DATE"
 
 
 class TestReplace:
-    def test_the_table_becomes_the_batch(self, table):
+    def test_the_table_equals_the_batch_afterwards(self, table):
         out = table("replace")
         assert out.write([A, B]) == (2, 0, 0, 2)
         assert out.write([C]) == (1, 0, 2, 1)
         assert out.rows == [C]
 
-    def test_the_table_takes_the_schema_of_the_batch(self, table):
+    def test_the_table_gets_the_schema_of_the_batch(self, table):
         out = table("full_refresh")
         out.write([A])
         out.write([(date(2024, 1, 1),)], "day DATE")
@@ -40,27 +40,27 @@ class TestReplace:
 
 
 class TestTruncateInsert:
-    def test_the_rows_become_those_of_the_batch(self, table):
+    def test_the_rows_are_replaced_by_those_of_the_batch(self, table):
         out = table("truncate_insert")
         out.write([A, B])
         assert out.write([C]) == (1, 0, 2, 1)
         assert out.rows == [C]
 
-    def test_columns_go_by_name_into_the_order_of_the_table(self, table):
+    def test_columns_are_matched_by_name_in_the_order_of_the_table(self, table):
         out = table("truncate_insert")
         out.write([A])
         out.write([("b", 2)], "NAME STRING, ID INT")
         assert out.rows == [B]
         assert list(out.types) == ["id", "name"]
 
-    def test_another_column_is_refused(self, table):
+    def test_an_additional_column_is_rejected(self, table):
         out = table("truncate_insert")
         out.write([A])
         error = out.refuse([(1, 2.0)], "id INT, net DOUBLE")
         assert error.code == "RVT-514"
         assert "the batch lacks name; the table has no net (double)" in error.message
 
-    def test_permissions_stay(self, table):
+    def test_permissions_are_preserved(self, table):
         out = table("truncate_insert")
         out.write([A])
         link = out.folder.root / "lake/out"
@@ -73,51 +73,51 @@ class TestTruncateInsert:
 
 
 class TestAppend:
-    def test_rows_are_added_to_those_that_are_there(self, table):
+    def test_rows_are_added_to_existing_ones(self, table):
         out = table("append_only")
         assert out.write([A, B]) == (2, 0, 0, 2)
         assert out.write([B, C]) == (2, 0, 0, 4)
         assert out.rows == [A, B, B, C]
 
-    def test_what_is_there_is_not_written_again(self, table):
+    def test_existing_files_are_not_rewritten(self, table):
         out = table("append")
         out.write([A])
         before = out.files
         out.write([B])
         assert before < out.files
 
-    def test_an_empty_batch_leaves_no_empty_file(self, table):
+    def test_an_empty_batch_writes_no_empty_file(self, table):
         out = table("append")
         out.write([A])
         before = out.files
         assert out.write([]) == (0, 0, 0, 1)
         assert out.files == before
 
-    def test_an_empty_first_batch_makes_an_empty_table(self, table):
+    def test_an_empty_first_batch_creates_an_empty_table(self, table):
         out = table("append")
         assert out.write([]) == (0, 0, 0, 0)
         assert out.types == {"id": "int32", "name": "string"}
         assert out.write([A]) == (1, 0, 0, 1)
 
-    def test_columns_go_by_name_however_the_batch_orders_and_spells_them(self, table):
+    def test_columns_are_matched_by_name_in_any_order_and_letter_case(self, table):
         out = table("append")
         out.write([A])
         out.write([("b", 2)], "Name STRING, ID INT")
         assert out.rows == [A, B]
 
-    def test_a_new_column_is_refused(self, table):
+    def test_a_new_column_is_rejected(self, table):
         out = table("append")
         out.write([A])
         error = out.refuse([(2, "b", 1.0)], "id INT, name STRING, net DOUBLE")
         assert (error.code, error.joint) == ("RVT-514", "out")
         assert "the table has no net (double)" in error.message
 
-    def test_a_column_that_the_batch_lacks_is_refused(self, table):
+    def test_a_column_missing_from_the_batch_is_rejected(self, table):
         out = table("append")
         out.write([A])
         assert "the batch lacks name" in out.refuse([(2,)], "id INT").message
 
-    def test_add_gives_the_table_new_columns_at_its_end(self, table):
+    def test_add_appends_new_columns_to_the_table(self, table):
         out = table({"mode": "append", "on_schema_change": "add"})
         out.write([A])
         assert out.write([(1.5, 2)], "net DOUBLE, id INT") == (1, 0, 0, 2)
@@ -125,7 +125,7 @@ class TestAppend:
         assert out.write([C]) == (1, 0, 0, 3)
         assert list(out.types) == ["id", "name", "net"]
 
-    def test_ignore_leaves_new_columns_out_and_lacking_ones_empty(self, table):
+    def test_ignore_drops_new_columns_and_fills_missing_ones_with_null(self, table):
         out = table({"mode": "append", "on_schema_change": "ignore"})
         out.write([A])
         out.write([(1.5, 2)], "net DOUBLE, id INT")
@@ -141,7 +141,7 @@ class TestAppend:
             ("DECIMAL(5,2)", "DECIMAL(9,2)", "decimal128(9, 2)"),
         ],
     )
-    def test_the_wider_type_is_taken_from_either_side(self, table, narrow, wide, found, wide_first):
+    def test_the_wider_type_of_both_sides_is_used(self, table, narrow, wide, found, wide_first):
         first, second = (wide, narrow) if wide_first else (narrow, wide)
         out = table("append", f"x {first}")
         out.write([(1,)])
@@ -150,7 +150,7 @@ class TestAppend:
         assert [float(x) for (x,) in out.rows] == [1.0, 2.0]
 
     @pytest.mark.parametrize("kind", ["STRING", "DATE", "BOOLEAN"])
-    def test_another_type_is_refused_by_name(self, table, kind):
+    def test_an_incompatible_type_is_rejected_with_the_column(self, table, kind):
         out = table({"mode": "append", "on_schema_change": "add"})
         out.write([A])
         error = out.refuse([(None, "b")], f"id {kind}, name STRING")
@@ -168,7 +168,7 @@ class TestMerge:
         assert out.write([(2, "B"), C]) == (1, 1, 0, 3)
         assert out.rows == [A, (2, "B"), C]
 
-    def test_equal_rows_are_no_update(self, table):
+    def test_equal_rows_are_not_updated(self, table):
         out = table(MERGE)
         out.write([A, B])
         assert out.write([A, (2, "B")]) == (0, 1, 0, 2)
@@ -204,28 +204,28 @@ class TestMerge:
         assert out.write([(1, None)]) == (0, 1, 0, 1)
         assert out.rows == [(1, None)]
 
-    def test_columns_go_by_name(self, table):
+    def test_columns_are_matched_by_name(self, table):
         out = table(MERGE)
         out.write([A])
         assert out.write([("x", 1)], "NAME STRING, ID INT") == (0, 1, 0, 1)
         assert out.rows == [(1, "x")]
 
-    def test_rows_equal_in_every_column_collapse(self, table):
+    def test_duplicate_rows_count_once(self, table):
         out = table(MERGE)
         assert out.write([A, A, B]) == (2, 0, 0, 2)
         assert out.write([C, C]) == (1, 0, 0, 3)
 
-    def test_unequal_rows_of_a_key_are_refused_on_the_first_run_too(self, table):
+    def test_ambiguous_keys_are_rejected_on_the_first_run_too(self, table):
         error = table(MERGE).refuse([A, (1, "x"), B])
         assert (error.code, error.joint) == ("RVT-515", "out")
         assert error.message.endswith("nothing says which of them counts: id=1")
 
-    def test_unequal_rows_of_a_key_are_refused_later(self, table):
+    def test_ambiguous_keys_are_rejected_on_later_runs(self, table):
         out = table(MERGE)
         out.write([A])
         assert "id=2" in out.refuse([B, (2, "x"), C]).message
 
-    def test_the_greatest_order_wins(self, table):
+    def test_the_row_with_the_greatest_order_wins(self, table):
         out = table(NEWEST, DATED)
         early, late = (1, "early", date(2024, 1, 1)), (1, "late", date(2024, 1, 2))
         assert out.write([early, late]) == (1, 0, 0, 1)
@@ -238,23 +238,23 @@ class TestMerge:
         out.write([(1, "none", None), (1, "some", date(2000, 1, 1))])
         assert out.rows == [(1, "some", date(2000, 1, 1))]
 
-    def test_a_tie_for_the_greatest_is_refused(self, table):
+    def test_a_tie_for_the_greatest_order_is_rejected(self, table):
         day = date(2024, 1, 1)
         error = table(NEWEST, DATED).refuse([(1, "a", day), (1, "b", day), (2, "c", day)])
         assert error.message.endswith("the greatest at is that of several: id=1")
 
-    def test_a_tie_below_the_greatest_is_none(self, table):
+    def test_a_tie_below_the_greatest_order_does_not_matter(self, table):
         out = table(NEWEST, DATED)
         low, high = date(2024, 1, 1), date(2024, 1, 2)
         out.write([(1, "a", low), (1, "b", low), (1, "c", high)])
         assert out.rows == [(1, "c", high)]
 
-    def test_the_watermark_column_orders_by_itself(self, table):
+    def test_the_watermark_column_is_the_default_order(self, table):
         out = table({**MERGE, "watermark_column": "at"}, DATED)
         out.write([(1, "a", date(2024, 1, 1)), (1, "b", date(2024, 1, 2))])
         assert out.rows == [(1, "b", date(2024, 1, 2))]
 
-    def test_a_table_that_repeats_a_key_has_each_of_its_rows_updated(self, table):
+    def test_all_rows_of_a_duplicate_key_in_the_table_are_updated(self, table):
         out = table("append")
         out.write([A, (1, "x"), B])
         out.folder.write({"sinks/out.yaml": sink("out", "batch", write_strategy=MERGE)})
@@ -266,7 +266,7 @@ class TestMerge:
         out.write([(1, {"a": 1}), (2, {"b": 2})])
         assert out.write([(1, {"a": 1}), (2, {"b": 3})]) == (0, 1, 0, 2)
 
-    def test_files_whose_keys_lie_elsewhere_are_not_written_again(self, table):
+    def test_files_with_other_key_ranges_are_not_rewritten(self, table):
         out = table("append")
         out.write([A, B])
         low = out.files
@@ -276,7 +276,7 @@ class TestMerge:
         assert low < out.files
         assert out.rows == [A, (101, "X"), (102, "y"), B]
 
-    def test_a_key_that_the_batch_lacks_is_an_error(self, project):
+    def test_a_key_column_missing_from_the_batch_is_an_error(self, project):
         merge = sink("out", "raw", write_strategy={"mode": "merge", "key_columns": ["idd"]})
         raw = {"type": "source", "catalog": "raw", "table": "raw"}
         folder = project({"data/raw.csv": "id,name\n1,a\n", "sources/raw.yaml": raw, "sinks/out.yaml": merge})
@@ -288,13 +288,13 @@ class TestMerge:
 
 
 class TestDeleteInsert:
-    def test_rows_of_the_partitions_that_came_are_replaced(self, table):
+    def test_rows_of_the_partitions_in_the_batch_are_replaced(self, table):
         out = table({"mode": "delete_insert", "partition_by": ["name"]})
         out.write([A, (9, "a"), B])
-        assert out.write([(5, "a"), (5, "a")]) == (2, 0, 2, 3)  # duplicates are kept
+        assert out.write([(5, "a"), (5, "a")]) == (2, 0, 2, 3)  # duplicates remain
         assert out.rows == [B, (5, "a"), (5, "a")]
 
-    def test_rows_of_the_keys_that_came_are_replaced(self, table):
+    def test_rows_of_the_keys_in_the_batch_are_replaced(self, table):
         out = table({"mode": "delete_insert", "key_columns": ["id"]})
         out.write([A, (1, "x"), B])
         assert out.write([(1, "y")]) == (1, 0, 2, 2)
@@ -306,7 +306,7 @@ class TestDeleteInsert:
         assert out.write([(3, None)]) == (1, 0, 1, 2)
         assert out.rows == [B, (3, None)]
 
-    def test_several_columns_are_one_partition_together(self, table):
+    def test_several_columns_form_one_partition(self, table):
         out = table({"mode": "delete_insert", "partition_by": ["id", "name"]}, "id INT, name STRING, n INT")
         out.write([(1, "a", 1), (1, None, 2), (2, "a", 3)])
         out.write([(1, None, 9)])
@@ -317,7 +317,7 @@ class TestDeleteInsert:
         out.write([A])
         assert out.write([]) == (0, 0, 0, 1)
 
-    def test_both_columns_and_keys_are_refused(self, table):
+    def test_partition_by_and_key_columns_together_are_rejected(self, table):
         with pytest.raises(RivetError) as caught:
             table({"mode": "delete_insert", "partition_by": ["name"], "key_columns": ["id"]}).write([A])
         assert "goes by one of them" in str(caught.value)
@@ -329,13 +329,13 @@ MONDAY, TUESDAY, FRIDAY = date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 5)
 
 
 class TestSnapshot:
-    def test_the_partitions_that_came_are_replaced(self, table):
+    def test_the_partitions_in_the_batch_are_replaced(self, table):
         out = table(SNAPSHOT, DAYS)
         out.write([(MONDAY, 1), (MONDAY, 2), (TUESDAY, 3)])
         assert out.write([(MONDAY, 9), (FRIDAY, 4)]) == (2, 0, 2, 3)
         assert out.rows == [(MONDAY, 9), (TUESDAY, 3), (FRIDAY, 4)]
 
-    def test_only_what_came_is_written(self, table):
+    def test_only_partitions_in_the_batch_are_written(self, table):
         out = table(SNAPSHOT, DAYS)
         out.write([(day, n) for day in (MONDAY, TUESDAY, FRIDAY) for n in range(5)])
         before = out.files
@@ -350,7 +350,7 @@ class TestSnapshot:
         assert out.write([(None, 3)]) == (1, 0, 1, 2)
         assert out.rows == [(None, 3), (MONDAY, 2)]
 
-    def test_a_table_that_was_not_laid_out_by_partitions(self, table):
+    def test_a_table_that_was_not_written_by_partitions(self, table):
         out = table("append", DAYS)
         out.write([(MONDAY, 1), (TUESDAY, 2), (FRIDAY, 3)])
         out.folder.write({"sinks/out.yaml": sink("out", "batch", write_strategy=SNAPSHOT)})
@@ -363,14 +363,14 @@ class TestSnapshot:
         out.write([(MONDAY, 1)])
         assert out.write([]) == (0, 0, 0, 1)
 
-    def test_every_column_is_read_in_its_order_and_type(self, table):
+    def test_columns_are_read_with_their_order_and_types(self, table):
         out = table({"mode": "snapshot", "partition_column": "code"}, "code STRING, n INT")
         out.write([("01", 1), ("1", 2)])
         out.write([("01", 3)])
         assert out.rows == [("01", 3), ("1", 2)]
         assert out.types == {"code": "string", "n": "int32"}
 
-    def test_text_like_paths_and_long_text(self, table):
+    def test_strings_like_paths_and_long_strings(self, table):
         out = table({"mode": "snapshot", "partition_column": "code"}, "code STRING, n INT")
         strange = ["a/b", "", "a=b", "ü%20", "x" * 300]
         out.write([(code, 1) for code in strange])
@@ -388,13 +388,13 @@ NEWER = {"mode": "incremental_append", "watermark_column": "at"}
 
 
 class TestIncrementalAppend:
-    def test_rows_newer_than_all_of_the_table_are_added(self, table):
+    def test_rows_newer_than_the_whole_table_are_added(self, table):
         out = table(NEWER, "at DATE, n INT")
         assert out.write([(MONDAY, 1), (TUESDAY, 2)]) == (2, 0, 0, 2)
         assert out.write([(TUESDAY, 3), (FRIDAY, 4), (MONDAY, 5)]) == (1, 0, 0, 3)
         assert out.rows == [(MONDAY, 1), (TUESDAY, 2), (FRIDAY, 4)]
 
-    def test_what_is_there_is_not_written_again(self, table):
+    def test_existing_files_are_not_rewritten(self, table):
         out = table(NEWER, "at DATE, n INT")
         out.write([(MONDAY, 1)])
         before = out.files
@@ -406,17 +406,17 @@ class TestIncrementalAppend:
         out.write([(MONDAY, 1)])
         assert out.write([(MONDAY, 1)]) == (0, 0, 0, 1)
 
-    def test_a_row_without_a_watermark_is_refused(self, table):
+    def test_a_row_without_a_watermark_is_an_error(self, table):
         error = table(NEWER, "at DATE, n INT").refuse([(MONDAY, 1), (None, 2)])
         assert (error.code, error.joint) == ("RVT-516", "out")
         assert "1 rows of the batch have no at" in error.message
 
-    def test_an_empty_table_takes_everything(self, table):
+    def test_an_empty_table_gets_all_rows(self, table):
         out = table(NEWER, "at DATE, n INT")
         out.write([])
         assert out.write([(MONDAY, 1)]) == (1, 0, 0, 1)
 
-    def test_a_watermark_of_another_type_is_refused(self, table):
+    def test_a_watermark_of_another_type_is_rejected(self, table):
         out = table(NEWER, "at DATE, n INT")
         out.write([(MONDAY, 1)])
         error = out.refuse([("2024-01-02", 2)], "at STRING, n INT")
@@ -424,13 +424,13 @@ class TestIncrementalAppend:
 
 
 class TestGates:
-    """Assertions judge what came, audits what will be there."""
+    """Assertions read the batch, audits the whole table afterwards."""
 
     @staticmethod
     def quality(kind: str, sql: str) -> dict:
         return {"quality": {kind: [{"type": "expression", "name": "small", "sql": sql}]}}
 
-    def test_an_assertion_judges_the_batch_alone(self, table):
+    def test_an_assertion_reads_only_the_batch(self, table):
         out = table("append")
         out.write([(100, "big")])
         strict = sink("out", "batch", write_strategy="append", **self.quality("assertions", "id < 10"))
@@ -441,7 +441,7 @@ class TestGates:
         assert result.checks[0].violations == 1
         assert out.rows == [A, (100, "big")]
 
-    def test_an_audit_judges_the_whole_table(self, table):
+    def test_an_audit_reads_the_whole_table(self, table):
         out = table("append")
         out.write([(100, "big")])
         strict = sink("out", "batch", write_strategy="append", **self.quality("audits", "id < 10"))
@@ -456,7 +456,7 @@ class TestGates:
             ("small", "audit", 1), ("large", "audit", 1), ("new", "assertion", 1),
         ]  # fmt: skip
 
-    def test_a_merge_is_judged_by_what_it_leaves(self, table):
+    def test_an_audit_of_a_merge_reads_its_result(self, table):
         out = table(MERGE)
         out.write([(100, "bad"), A])
         audited = sink("out", "batch", write_strategy=MERGE, **self.quality("audits", "name <> 'bad'"))
@@ -488,7 +488,7 @@ def counts_of(result) -> tuple[int, int, int, int]:
     return (result.rows.inserted, result.rows.updated, result.rows.deleted, result.rows.total)
 
 
-def test_a_retry_of_a_merge_that_has_published_tells_the_same(project):
+def test_a_retry_of_a_published_merge_reports_the_same_counts(project):
     folder = ProjectFolder(project({}).root, {"joints/batch.sql": "SELECT 1 AS id"})
     folder.write({"sinks/out.yaml": sink("out", "batch", write_strategy={"mode": "merge", "key_columns": ["id"]})})
     folder.run("out")
@@ -498,7 +498,7 @@ def test_a_retry_of_a_merge_that_has_published_tells_the_same(project):
     assert counts_of(folder.run("out", identity="run/out")) == (2, 0, 0, 3)
 
 
-def test_nothing_of_a_batch_that_was_stored_apart_is_left(project):
+def test_the_scratch_files_of_a_batch_are_removed(project):
     out = Table(project({}), MERGE, ID)
     out.write([A])
     out.refuse([B, (2, "x")])

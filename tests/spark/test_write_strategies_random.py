@@ -1,4 +1,4 @@
-"""Random batches, one after another, do to a table what a plain model says: rows, counts, columns and refusals."""
+"""Random batches, one after another, give the results of a Python model: rows, counts, columns and errors."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ EXAMPLES = 15
 
 @st.composite
 def batches(draw: st.DrawFn) -> tuple[list[str], list[dict[str, Any]]]:
-    """Columns in some order, mostly those that the table has, and their rows."""
+    """Generate columns in some order, mostly those of the table, and rows."""
     shape = draw(st.sampled_from(["same", "same", "same", "lacks", "more"]))
     columns = [c for c in TYPES if c != "extra" or shape == "more"]
     if shape == "lacks":
@@ -47,16 +47,16 @@ def batches(draw: st.DrawFn) -> tuple[list[str], list[dict[str, Any]]]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[list[str], list[dict[str, Any]]]]]:
-    """A strategy, and one to six batches; some come twice."""
+    """Generate a strategy and one to six batches, some of them twice."""
     strategy = draw(st.sampled_from(STRATEGIES))
     if strategy["mode"] != "replace":
         strategy = strategy | draw(st.sampled_from(CHANGES))
-    came = draw(st.lists(batches(), min_size=1, max_size=4))
-    again = draw(st.lists(st.sampled_from(came), max_size=2))
-    return strategy, came + again
+    incoming = draw(st.lists(batches(), min_size=1, max_size=4))
+    again = draw(st.lists(st.sampled_from(incoming), max_size=2))
+    return strategy, incoming + again
 
 
-def test_random_batches_do_what_the_model_says(tmp_path_factory, application, request):
+def test_random_batches_give_the_rows_of_the_model(tmp_path_factory, application, request):
     chosen = request.config.getoption("--examples")
 
     @settings(
@@ -68,10 +68,10 @@ def test_random_batches_do_what_the_model_says(tmp_path_factory, application, re
     )
     @given(histories())
     def compare(history):
-        strategy, came = history
+        strategy, incoming = history
         table = Table(ProjectFolder(tmp_path_factory.mktemp("random") / "project", {}), strategy, "")
         model = ModelTable(strategy)
-        for columns, rows in came:
+        for columns, rows in incoming:
             note(f"{strategy}: {columns} {rows}")
             ddl = ", ".join(f"{column} {TYPES[column]}" for column in columns)
             batch = [[row[column] for column in columns] for row in rows]
@@ -89,8 +89,8 @@ def test_random_batches_do_what_the_model_says(tmp_path_factory, application, re
     compare()
 
 
-def test_the_model_tells_a_wrong_merge_from_a_right_one():
-    """A model that accepted anything would prove nothing."""
+def test_the_model_detects_a_wrong_merge():
+    """A model that accepts anything would prove nothing."""
     model = ModelTable({"mode": "merge", "key_columns": ["id"]})
     assert model.write(["id", "val"], [{"id": None, "val": "a"}]) == (1, 0, 0, 1)
     assert model.write(["id", "val"], [{"id": None, "val": "b"}]) == (0, 1, 0, 1)

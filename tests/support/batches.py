@@ -1,4 +1,4 @@
-"""A table that one batch after another is written to: each batch is the rows of a query."""
+"""A table to which batches are written one after another; each batch is the rows of a query."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Table:
         folder.write({"sinks/out.yaml": sink("out", "batch", write_strategy=strategy, **fields)})
 
     def write(self, batch: Batch, columns: str | None = None) -> tuple[int, int, int, int]:
-        """Write a batch; rows inserted, updated, deleted and in all."""
+        """Write a batch; return the rows inserted, updated, deleted and in total."""
         rows = self.run(batch, columns).rows
         assert rows is not None
         return counts(rows)
@@ -36,7 +36,7 @@ class Table:
         return self.folder.run("out")
 
     def refuse(self, batch: Batch, columns: str | None = None) -> Diagnostic:
-        """The error that a batch ends with; the table stays as it was."""
+        """Return the error of a batch, which must leave the table unchanged."""
         before = self.folder.bytes_of("out") if self.exists else None
         with pytest.raises(RivetError) as caught:
             self.run(batch, columns)
@@ -46,27 +46,27 @@ class Table:
 
     @property
     def exists(self) -> bool:
-        """Whether anything has been published."""
+        """Return whether anything has been published."""
         return (self.folder.root / "lake/out").exists()
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows as any reader of Parquet sees them, in the order of their values."""
+        """Return the rows that a Parquet reader sees, in the order of their values."""
         return in_order(tuple(row.values()) for row in self.folder.table("out").to_pylist())
 
     @property
     def types(self) -> dict[str, str]:
-        """The columns, in order, with their Arrow types."""
+        """Return the columns, in order, with their Arrow types."""
         return {field.name: str(field.type) for field in self.folder.table("out").schema}
 
     @property
     def files(self) -> set[int]:
-        """What tells the files apart, under whatever name or in whatever version they are."""
+        """Return what identifies the files, independently of their names and versions."""
         return {path.stat().st_ino for path in (self.folder.root / "lake/out").iterdir()}
 
 
 def query(batch: Batch, columns: str) -> str:
-    """A query for the rows of a batch, of just these types."""
+    """Return a query for the rows of a batch with exactly these types."""
     pairs = [column.strip().split(" ", 1) for column in columns.split(", ")]
     typed = ", ".join(f"CAST(`{name}` AS {kind}) AS `{name}`" for name, kind in pairs)
     names = ", ".join(f"`{name}`" for name, _ in pairs)
@@ -77,7 +77,7 @@ def query(batch: Batch, columns: str) -> str:
 
 
 def literal(value: Any) -> str:
-    """A value as Spark's SQL writes it."""
+    """Return a value as a literal of Spark's SQL."""
     match value:
         case None:
             return "NULL"
@@ -98,10 +98,10 @@ def literal(value: Any) -> str:
 
 
 def counts(rows: Rows) -> tuple[int, int, int, int]:
-    """Rows inserted, updated, deleted and in all."""
+    """Return the rows inserted, updated, deleted and in total."""
     return rows.inserted, rows.updated, rows.deleted, rows.total
 
 
 def in_order(rows: Any) -> list[tuple[Any, ...]]:
-    """Rows in the order of their values, NULLs first."""
+    """Return rows in the order of their values, NULLs first."""
     return sorted(rows, key=lambda row: [(value is not None, str(value)) for value in row])

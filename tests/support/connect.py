@@ -1,6 +1,6 @@
-"""A Spark Connect server of this machine, and the conformance suite over it.
+"""A Spark Connect server on this machine, and the conformance suite on it.
 
-The suite runs in a process of its own: one that runs Spark itself cannot be a client.
+The suite runs in a separate process, since a process that runs Spark itself cannot be a client.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SECONDS = 120
 
 @contextmanager
 def connect_server(folder: Path) -> Iterator[str]:
-    """The address of a server that ends with the block."""
+    """Yield the address of a server that ends with the block."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -78,7 +78,7 @@ class TestConnect(EngineConformance):
 
     @pytest.fixture(autouse=True)
     def running(self):
-        """A session that makes tables."""
+        """Yield a session that creates tables."""
         with self.new_engine().session() as session:
             self.spark = session.spark
             yield
@@ -105,8 +105,8 @@ class TestConnect(EngineConformance):
             return JdbcTable(f"jdbc:derby:memory:{name};create=true", name)
         return super().target_of(kind, rows, folder)
 
-    def test_many_rows_go_to_the_server_in_chunks(self, session, monkeypatch):
-        """Each is a view there, and nothing of it stays here."""
+    def test_many_rows_are_sent_to_the_server_in_chunks(self, session, monkeypatch):
+        """Each chunk is a view on the server, and no local copy remains."""
         monkeypatch.setattr(arrow_rows, "CHUNK", 1)
         rows = pa.table({"id": range(5), "at": pa.array([0] * 5, pa.timestamp("us"))})
         frame = session.load(ArrowRows(rows.schema, lambda: rows.to_reader(max_chunksize=2)))

@@ -1,4 +1,4 @@
-"""An engine that is not Spark: DuckDB in this process, for SELECTs and checks."""
+"""An engine other than Spark: DuckDB in this process, for SELECTs and checks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BOUND = {"string": "VARCHAR", "timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIM
 
 
 class DuckDBEngine(Engine):
-    """DuckDB; it takes Spark's SQL, as far as sqlglot translates that."""
+    """DuckDB, for Spark's SQL as far as sqlglot translates it."""
 
     type: ClassVar[str] = "duckdb"
     options: ClassVar[frozenset[str]] = frozenset()
@@ -49,19 +49,19 @@ class DuckDBEngine(Engine):
         self._check_interrupt = check_interrupt or (lambda: None)
 
     def session(self) -> DuckDBSession:
-        """Begin a database of its own."""
+        """Begin a separate database."""
         return DuckDBSession(self.reads, self._check_interrupt)
 
 
 class ArrowOnlyEngine(DuckDBEngine):
-    """The same, but that rows reach it as Arrow alone."""
+    """DuckDB that reads rows as Arrow only."""
 
     type: ClassVar[str] = "arrow_only"
     reads: ClassVar[Kinds] = frozenset({ArrowRows})
 
 
 class DuckDBSession(EngineSession):
-    """A frame is the name of a table that has been computed."""
+    """A session in which a frame is the name of a computed table."""
 
     loaded: ClassVar[list[type]] = []
     """The kinds of all relations that sessions of this process have loaded."""
@@ -74,7 +74,7 @@ class DuckDBSession(EngineSession):
         self._views = ScopedViews(self._bind, lambda name: self._database.execute(f'DROP VIEW "{name.lower()}"'))
 
     def load(self, relation: Relation, projection: Projection | None = None) -> str:
-        """Read Parquet files, or rows as they come."""
+        """Read Parquet files, or Arrow rows."""
         if type(relation) not in self._reads:
             raise cannot_read("duckdb", relation)
         self.loaded.append(type(relation))
@@ -87,7 +87,7 @@ class DuckDBSession(EngineSession):
         return frame if projection is None else self.query(_projected(frame, projection))
 
     def register(self, name: str, frame: str) -> None:
-        """Make a view."""
+        """Create a view."""
         self._views.register(name, frame)
 
     def views(self) -> AbstractContextManager[None]:
@@ -106,20 +106,20 @@ class DuckDBSession(EngineSession):
         return self._made(" UNION ALL BY NAME ".join(f"SELECT * FROM {frame}" for frame in frames))
 
     def columns(self, frame: str) -> tuple[tuple[str, str], ...]:
-        """Names and types."""
+        """Return names and types."""
         table = self._database.table(frame)
         return tuple((n, _type_name(str(t))) for n, t in zip(table.columns, table.types, strict=True))
 
     def schema(self, frame: str) -> str:
-        """Names and types, as DDL."""
+        """Return names and types as DDL."""
         return ", ".join(f"`{name}` {kind}" for name, kind in self.columns(frame))
 
     def explain(self, frame: str) -> Callable[[], QueryPlan]:
-        """No more than its name."""
+        """Return the name of the table."""
         return lambda: QueryPlan("DuckDB")
 
     def write(self, frame: str, target: Relation, progress: Any = None, split_by: str | None = None) -> None:
-        """Add a Parquet file, or one for each part."""
+        """Add a Parquet file, or one for each value of ``split_by``."""
         if not isinstance(target, Files):
             raise cannot_write("duckdb", target)
         refuse_repeated(name for name, _ in self.columns(frame))
@@ -136,23 +136,23 @@ class DuckDBSession(EngineSession):
     def rows(
         self, sql: str, parameters: Mapping[str, Any] | None = None, timeout: float | None = None
     ) -> list[dict[str, Any]]:
-        """Rows as dictionaries."""
+        """Return rows as dictionaries."""
         return self._run(
             lambda: self._database.sql(_translated(sql), params=_bound(sql, parameters)).to_arrow_table().to_pylist(),
             timeout,
         )
 
     def batches(self, frame: str) -> pa.RecordBatchReader:
-        """A batch at a time."""
+        """Return the rows in batches."""
         return self._database.table(frame).to_arrow_reader()
 
     def from_value(self, value: Any) -> str | None:
-        """Whatever Arrow makes of it."""
+        """Convert the value to Arrow."""
         reader = arrow_rows(value)
         return None if reader is None else self._of(reader)
 
     def close(self) -> None:
-        """Forget everything."""
+        """Close the database."""
         self._database.close()
 
     def _bind(self, name: str, frame: str) -> None:
@@ -174,7 +174,7 @@ class DuckDBSession(EngineSession):
         return f"frame_{next(self._numbers)}"
 
     def _run(self, action: Callable[[], Any], timeout: float | None = None) -> Any:
-        """What ``action`` gives, done by another thread; this one looks at the clock."""
+        """Run ``action`` in another thread, while this one checks timeout and interrupts; return its result."""
         self._check_interrupt()
         results: list[Any] = []
         errors: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""A plain asset that is kept without Dagster and without an engine."""
+"""Rows of a plain asset, stored without Dagster and without an engine."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _PLAN = compile_joints(sql("numbers", "SELECT 1 AS id")).raise_errors()
 
 
 def runtime(root: Path) -> Runtime:
-    """A project's, in a process that knows nothing of it yet."""
+    """Return a new runtime of the project."""
     return Runtime(_PLAN, root)
 
 
-def keep_ids(root: Path, ids: Sequence[int], part: Part | None = None, identity: str | None = None) -> None:
-    """Keep these ids, which can be read once only, as the asset, or one partition of it."""
+def store_ids(root: Path, ids: Sequence[int], part: Part | None = None, identity: str | None = None) -> None:
+    """Store these ids, as a reader that can be read only once, as the asset or one of its partitions."""
     batch = pa.record_batch({"id": pa.array(ids, pa.int64())})
     value = pa.RecordBatchReader.from_batches(batch.schema, iter([batch]))
     store_external_asset(runtime(root), KEY, part, value, identity or str(uuid.uuid4()))
 
 
-def kept_ids(root: Path) -> list[int] | None:
-    """The ids that a reader gets, None where nothing is kept."""
+def stored_ids(root: Path) -> list[int] | None:
+    """Return the ids that a reader gets, or None if nothing is stored."""
     try:
         return sorted(external_reference(runtime(root), KEY).to_arrow()["id"].to_pylist())
     except RivetError as error:

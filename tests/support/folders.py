@@ -1,4 +1,4 @@
-"""Projects on disk that really run: a few small files, and what a run of them leaves behind."""
+"""Projects on disk that are really run: a few small files, and the results of runs."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ PROFILES = {
     }
 }
 WORKSPACE = ".rivet/workspace"
-"""Where joints between groups are stored, seen from the project."""
+"""The folder of joints stored between groups, relative to the project."""
 
 Files = Mapping[str, str | bytes | Mapping[str, Any]]
 
 
 class ProjectFolder:
-    """A project in a folder of its own; what is no text becomes YAML."""
+    """A project in a folder; contents other than text are written as YAML."""
 
     def __init__(self, root: Path, files: Files) -> None:
         self.root = root
@@ -56,7 +56,7 @@ class ProjectFolder:
         self.write({"rivet.yaml": MANIFEST, "profiles.yaml": PROFILES, **files})
 
     def write(self, files: Files) -> ProjectFolder:
-        """Add or replace files; the next look at the plan sees them."""
+        """Add or replace files and reset the plan."""
         for name, content in files.items():
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,12 +68,12 @@ class ProjectFolder:
 
     @cached_property
     def assembly(self) -> CompiledAssembly:
-        """The plan of the files."""
+        """Compile the files."""
         return compile_directory(self.root).raise_errors()
 
     @property
     def runtime(self) -> Runtime:
-        """A runtime as another process would open it."""
+        """Return a new runtime, like that of another process."""
         return Runtime(self.assembly, self.root)
 
     def run(
@@ -85,7 +85,7 @@ class ProjectFolder:
         identity: str | None = None,
         window: Window | None = None,
     ) -> GroupResult:
-        """Run a group, all of it unless some of its joints are selected, each time as another run."""
+        """Run a group, or the selected joints of it, each time with another identity."""
         chosen = self.assembly.group(group).joints if selected is None else selected
         name = identity or f"{uuid4()}/{group}"
         return run_group(self.runtime, group, chosen, name, given, unjudged_sources, window)
@@ -96,36 +96,36 @@ class ProjectFolder:
         return {name: self.run(name) for name in plan.execution_order if plan.joint(name).type != "source"}
 
     def table(self, name: str, catalog: str = "lake") -> pa.Table:
-        """A published table, as any reader of Parquet sees it."""
+        """Return a published table as a Parquet reader sees it."""
         return pq.read_table(self.root / catalog / name)
 
     def rows(self, name: str, catalog: str = "lake") -> list[dict[str, Any]]:
-        """Its rows, in the order of their values."""
+        """Return the rows of a published table, in the order of their values."""
         return in_order(self.table(name, catalog).to_pylist())
 
     def bytes_of(self, name: str, catalog: str = "lake") -> dict[str, bytes]:
-        """Every file of a published table by the path that readers open."""
+        """Return all files of a published table by the path that readers open."""
         link = self.root / catalog / name
         return {f"{os.readlink(link)}/{path.name}": path.read_bytes() for path in sorted(link.iterdir())}
 
     def versions(self, name: str, catalog: str = "lake") -> list[str]:
-        """All folders and manifests that lie there for a table, published or not."""
+        """Return all folders and manifests of a table, published or not."""
         home = self.root / catalog / ".rivet" / name
         return sorted(path.name for path in home.iterdir() if path.name != "lock") if home.is_dir() else []
 
 
 def in_order(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows in the order of their values, NULLs first."""
+    """Return rows in the order of their values, NULLs first."""
     return sorted((dict(row) for row in rows), key=lambda row: [(v is not None, str(v)) for v in row.values()])
 
 
 def source(table: str, schema: str, **fields: Any) -> dict[str, Any]:
-    """A source on a CSV file with typed columns."""
+    """Return a source on a CSV file with typed columns."""
     options = {"schema": schema, **fields.pop("options", {})}
     return {"type": "source", "catalog": "raw", "table": table, "options": options, **fields}
 
 
 def sink(table: str, *upstream: str, assertions: Iterable[Mapping[str, Any]] = (), **fields: Any) -> dict[str, Any]:
-    """A sink with these checks."""
+    """Return a sink with these checks."""
     quality = {"quality": {"assertions": [dict(check) for check in assertions]}} if assertions else {}
     return {"type": "sink", "catalog": "lake", "table": table, "upstream": list(upstream), **quality, **fields}

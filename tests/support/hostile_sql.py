@@ -1,4 +1,4 @@
-"""Texts that try to leave the place where they stand within another query, and texts that only look as if."""
+"""Texts that try to affect a query around them, and texts that only look like that."""
 
 UNBALANCED = (
     "id > 100) AND (id < 0",
@@ -37,4 +37,4 @@ PIECES = (
     *("''", '""', "r'", 'R"', "x'", "a", "id", "1", "1e-5", "1.", ".5", "e", "bd", "://", "a://b", "é", "\u00a0", "²"),
     *("/", "*", "+", "-", ">", "$", "${a}", "array<", "SELECT 1", " UNION ALL ", " AS x"),
 )
-"""What such texts are made of."""
+"""The pieces of which random texts are made."""

@@ -1,4 +1,4 @@
-"""What fusing must not change: each joint's own SQL, run alone over the stored results of those before it."""
+"""The reference for fusing: each joint's own SQL, run alone on the stored results of its upstream."""
 
 from __future__ import annotations
 
@@ -23,65 +23,65 @@ QUICK = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.codegen.wholeStage": False,
     "spark.sql.leafNodeDefaultParallelism": 1,
-    # Another rule than the one that the engine leaves out has a defect of its own in Spark 4.1: "key not found" where a
+    # A rule other than the one that the engine excludes has a defect in Spark 4.1: "key not found" where a
     # correlated subquery stands over a UNION ALL of one table with itself, in a single plain query as well.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughUnion,"
     "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset",
     "spark.sql.shuffle.partitions": 1,
 }
-"""Settings under which a query over five rows takes a third of the time, and Spark reads all that the tests write."""
+"""Settings with which a query on five rows takes a third of the time, and Spark parses all queries of the tests."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows that have been computed, kept in Spark's own process."""
+    """Computed rows, stored in Spark's process."""
 
     rows: Any
     schema: Any
 
     @classmethod
     def of(cls, frame: Any) -> Table:
-        """The rows of a frame."""
+        """Collect the rows of a frame."""
         return cls(frame._jdf.collectAsList(), frame._jdf.schema())
 
     def frame(self, spark: Any) -> Any:
-        """They again, as a frame of ``spark`` that computes nothing."""
+        """Return the rows as a frame of ``spark`` that computes nothing."""
         from pyspark.sql.classic.dataframe import DataFrame
 
         return DataFrame(spark._jsparkSession.createDataFrame(self.rows, self.schema), spark)
 
     def shown(self) -> list[str]:
-        """Each row as text, in the order of the texts."""
+        """Return each row as text, sorted."""
         return sorted(row.toString() for row in self.rows)
 
     def same_as(self, other: Table) -> bool:
-        """Whether both hold the same rows, each as often, in columns of the same names and types."""
+        """Return whether both have the same rows, each as often, in columns of the same names and types."""
         if self.columns() != other.columns():
             return False
         return self.rows.toString() == other.rows.toString() or self.shown() == other.shown()
 
     def columns(self) -> list[str]:
-        """Names and types; whether a column can be NULL is no part of what a joint means."""
+        """Return names and types, without nullability, which fusing may change."""
         return [f"{field.name()} {field.dataType().sql()}" for field in self.schema.fields()]
 
 
 class Both:
-    """Runs the same joints in both ways on one Spark; ``spark`` gives sessions, and knows the engine's tables."""
+    """Runs the same joints in both ways on one Spark; ``spark`` makes sessions and has the engine's tables."""
 
     def __init__(self, spark: Any, settings: Mapping[str, Any] | None = None) -> None:
         self.spark = spark
         self.settings = dict(QUICK if settings is None else settings)
 
     def table(self, sql: str) -> Table:
-        """The rows of a query."""
+        """Return the rows of a query."""
         return Table.of(self._session().sql(sql))
 
     def values(self, table: Table) -> list[tuple[Any, ...]]:
-        """The rows as Python sees them, in the order of their texts."""
+        """Return the rows as Python values, sorted by their texts."""
         return sorted((tuple(row) for row in table.frame(self.spark).collect()), key=str)
 
     def one_by_one(self, joints: Iterable[Joint], given: Mapping[str, Table]) -> dict[str, Table]:
-        """Every joint's rows; ``joints`` stand in an order in which each comes after what it reads."""
+        """Return the rows of every joint; ``joints`` are in topological order."""
         session = self._session()
         stored = dict(given)
         for name, table in given.items():
@@ -99,7 +99,7 @@ class Both:
         return stored
 
     def fused(self, plan: CompiledAssembly, given: Mapping[str, Table]) -> dict[str, Table]:
-        """The rows of every group's exit, computed as a run of the plan does; each group sees its inputs alone."""
+        """Return the rows of each group's exit, computed like a run of the plan; a group sees only its inputs."""
         runtime = self.runtime(plan)
         stored = dict(given)
         for group in (plan.group(name) for name in plan.execution_order):
@@ -114,10 +114,10 @@ class Both:
         return stored
 
     def runtime(self, plan: CompiledAssembly) -> Runtime:
-        """A runtime of the plan on this Spark."""
+        """Return a runtime of the plan on this Spark."""
         options = {"master": MASTER, "config": self.settings}
         engines = tuple(replace(engine, options=options) for engine in plan.engines)
-        # One Spark stands for all engines of the plan, so nothing crosses from one to another.
+        # One Spark represents all engines of the plan, so no rows pass between engines.
         plan = replace(plan, engines=engines, engine_boundaries=())
         return Runtime(plan, Path(), {engine.name: lambda: self.spark for engine in engines}, {})
 
@@ -129,7 +129,7 @@ class Both:
 
 
 def compiled(joints: Iterable[Joint], **options: Any) -> CompiledAssembly:
-    """The plan of the joints; raises what is wrong with them."""
+    """Compile the joints; raise their errors."""
     return compile_joints(*joints, **options).raise_errors()
 
 

@@ -1,4 +1,4 @@
-"""Processes that run a group on the stand-in engine and are killed at a chosen moment, by themselves or by a test."""
+"""Processes that run a group on the stand-in engine and are killed at a certain moment, by themselves or by a test."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import Any
 
 from rivet_dagster.execution.phases import PhaseClock
 from rivet_dagster.model.external_assets import Part
-from support.external_assets import keep_ids
+from support.external_assets import store_ids
 from support.landing import read
 from support.standin import run
 
-# Forked from a process that has imported all of this, a run costs no more than its own work.
+# A process forked after these imports needs no time for them.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["__main__", __name__, "pandas", "rivet_dagster.catalogs.filesystem"])
 
@@ -29,14 +29,14 @@ _TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 def start(work: Callable[..., None], *arguments: Any) -> BaseProcess:
-    """Run ``work``, a function of a module here, in a process and a process group of its own."""
+    """Run ``work``, a module-level function, in a process and process group of its own."""
     process = PROCESSES.Process(target=_in_its_own_group, args=(work, arguments), daemon=True)
     process.start()
     return process
 
 
 def ended(process: BaseProcess) -> int | None:
-    """How a process ended, None for one that had to be killed since it did not end within some minutes."""
+    """Return the exit code of a process, or None if it had to be killed after some minutes."""
     process.join(300)
     code = process.exitcode
     process.kill()
@@ -46,7 +46,7 @@ def ended(process: BaseProcess) -> int | None:
 
 def _in_its_own_group(work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     os.setsid()
-    os.fsync = lambda descriptor: None  # a kill loses nothing of what was written, only a loss of power does
+    os.fsync = lambda descriptor: None  # a kill loses nothing that was written, only a power failure does
     work(*arguments)
 
 
@@ -54,18 +54,18 @@ def _die() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-# What the processes do:
+# The functions that the processes run:
 
 
 def announced_run(test: Connection, root: Path, ids: Sequence[int], violations: int) -> None:
-    """A run that tells the test when it begins and when it has ended."""
+    """Run, with a message to the test at the beginning and at the end."""
     test.send("began")
     run(root, ids, violations)
     test.send("ended")
 
 
 def run_killed_around_a_phase(root: Path, ids: Sequence[int], violations: int, phase: str, moment: str) -> None:
-    """A run that dies ``before`` or ``after`` one of its phases."""
+    """Run, and die ``before`` or ``after`` one of the phases."""
     count = PhaseClock.phase
 
     @contextmanager
@@ -82,7 +82,7 @@ def run_killed_around_a_phase(root: Path, ids: Sequence[int], violations: int, p
 
 
 def run_killed_after_a_step(root: Path, ids: Sequence[int], module: str, function: str) -> None:
-    """A run that dies when a function of a module returns."""
+    """Run, and die when a function of a module returns."""
     home = importlib.import_module(module)
     step = getattr(home, function)
 
@@ -95,7 +95,7 @@ def run_killed_after_a_step(root: Path, ids: Sequence[int], module: str, functio
 
 
 def run_killed_within_the_manifest(root: Path, ids: Sequence[int]) -> None:
-    """A run that dies when half of the manifest is on disk."""
+    """Run, and die when half of the manifest is on disk."""
     json = importlib.import_module("json")
 
     def half(fields: Any, file: Any, **options: Any) -> None:
@@ -109,21 +109,21 @@ def run_killed_within_the_manifest(root: Path, ids: Sequence[int]) -> None:
 
 
 def run_killed_before_a_change(test: Connection, root: Path, ids: Sequence[int], violations: int, at: int) -> None:
-    """A run that dies just before its change number ``at`` of the file system; it names each before it makes it."""
+    """Run, send the name of each file system change before it is made, and die just before number ``at``."""
     _die_before_a_change(test, at)
     run(root, ids, violations)
 
 
 def read_killed_before_a_change(test: Connection, root: Path, table: str, identity: str, at: int) -> None:
-    """A reader of a landing zone that dies so."""
+    """Read a landing zone, and die just before change number ``at``."""
     _die_before_a_change(test, at)
     read(root, table, identity)
 
 
-def keeping_killed_so(test: Connection, root: Path, ids: Sequence[int], part: Part | None, at: int) -> None:
-    """A plain asset's step that dies so."""
+def store_killed_before_a_change(test: Connection, root: Path, ids: Sequence[int], part: Part | None, at: int) -> None:
+    """Store a plain asset, and die just before change number ``at``."""
     _die_before_a_change(test, at)
-    keep_ids(root, ids, part)
+    store_ids(root, ids, part)
 
 
 def _die_before_a_change(test: Connection, at: int) -> None:

@@ -1,4 +1,4 @@
-"""Two tables that read one landing zone, on an engine that starts at once; a file is a list of whole numbers."""
+"""Two tables that read one landing zone, on an engine that needs no start; a file is a list of whole numbers."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from support.projects import sink, source
 from support.standin import write_as_spark_does
 
 READERS = ("first", "second")
-KEPT = 1000
+MAX_VERSIONS = 1000
 
 
 def plan(archive: bool = True, on_empty: str = "write") -> CompiledAssembly:
-    """Two tables of all rows of the zone ``lake/zone``; all their versions are kept."""
+    """Return the plan of two tables with the rows of the zone ``lake/zone``; all their versions are retained."""
     profile = Profile(
         "default",
-        (CatalogSpec("lake", "filesystem", {"path": "lake", "versions": KEPT}),),
+        (CatalogSpec("lake", "filesystem", {"path": "lake", "versions": MAX_VERSIONS}),),
         (EngineSpec("spark", "pyspark", ("lake",)),),
         "spark",
         "lake",
@@ -48,40 +48,40 @@ def plan(archive: bool = True, on_empty: str = "write") -> CompiledAssembly:
 
 
 class Session:
-    """Reads files when they are written to a table, as Spark does, and not before."""
+    """A session that reads files when they are written to a table, like Spark, and not before."""
 
     def __init__(self, before_write: Callable[[], None]) -> None:
         self._before_write = before_write
         self._frames: dict[str, Any] = {}
 
     def load(self, relation: Files, projection: Projection | None = None) -> Files:
-        """The files themselves."""
+        """Return the relation of the files."""
         assert relation.paths or "schema" in relation.options
         return relation
 
     def columns(self, frame: Files) -> tuple[tuple[str, str], ...]:
-        """One column."""
+        """Return the one column."""
         return (("id", "bigint"),)
 
     def schema(self, frame: Files) -> str:
-        """The same."""
+        """Return the one column as DDL."""
         return "id BIGINT"
 
     def register(self, name: str, frame: Files) -> None:
-        """Remember it."""
+        """Store the frame by name."""
         self._frames[name] = frame
 
     def views(self) -> AbstractContextManager[None]:
-        """No scope: each name has one meaning."""
+        """Do nothing: each name is registered once."""
         return nullcontext()
 
     def query(self, text: str, parameters: Mapping[str, Any] | None = None) -> Files:
-        """All rows of the one table there is."""
+        """Return all rows of the only registered relation."""
         (frame,) = self._frames.values()
         return frame
 
     def explain(self, frame: Any) -> Callable[[], QueryPlan]:
-        """No more than its name."""
+        """Return a fixed name."""
         return lambda: QueryPlan("stand-in")
 
     def write(self, frame: Files, target: Files, progress: Any = None, split_by: Any = ()) -> None:
@@ -91,22 +91,22 @@ class Session:
         write_as_spark_does(numbers, Path(target.paths[0]))
 
     def close(self) -> None:
-        """End."""
+        """Do nothing."""
 
 
 class ZoneRuntime(Runtime):
-    """The tables on that engine; ``before_write`` happens between listing the files and reading them."""
+    """A runtime of the tables; ``before_write`` is called between listing the files and reading them."""
 
     def __init__(self, root: Path, assembly: CompiledAssembly, before_write: Callable[[], None]) -> None:
         super().__init__(assembly, root)
         self._before_write = before_write
 
     def engine(self, name: str) -> Any:
-        """Itself."""
+        """Return itself."""
         return self
 
     def session(self) -> Session:
-        """Begin."""
+        """Return a session."""
         return Session(self._before_write)
 
 
@@ -117,14 +117,14 @@ def read(
     assembly: CompiledAssembly | None = None,
     before_write: Callable[[], None] = lambda: None,
 ) -> GroupResult:
-    """Let a table read what is new to it."""
+    """Run a table, which reads the files that are new to it."""
     runtime = ZoneRuntime(root, assembly or plan(), before_write)
     group = runtime.assembly.group(table)
     return run_group(runtime, table, group.joints, identity or str(uuid.uuid4()))
 
 
 def put(root: Path, name: str, *numbers: int) -> None:
-    """Let a file come, by being renamed into the zone; each has a time of its own."""
+    """Rename a file into the zone; each has another modification time."""
     path = root / "lake/zone" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     coming = path.parent / f".{path.name}"
@@ -134,17 +134,17 @@ def put(root: Path, name: str, *numbers: int) -> None:
 
 
 def catalog(root: Path) -> FilesystemCatalog:
-    """Where the tables are."""
-    return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake", "versions": KEPT}), root)
+    """Return the catalog of the tables."""
+    return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake", "versions": MAX_VERSIONS}), root)
 
 
 def rows(root: Path, table: str = "first") -> list[int]:
-    """A table's rows, as a plain reader sees them."""
+    """Return the rows of a table as a Parquet reader sees them."""
     return sorted(pq.read_table(root / "lake" / table)["id"].to_pylist())
 
 
 def rows_ever(root: Path, table: str = "first") -> list[int]:
-    """The rows of all its versions: what a table would hold that adds each batch to those before."""
+    """Return the rows of all versions, which a table would have that appends each batch."""
     home = root / "lake/.rivet" / table
     found: list[int] = []
     with suppress(FileNotFoundError):
@@ -154,14 +154,14 @@ def rows_ever(root: Path, table: str = "first") -> list[int]:
 
 
 def zone_files(root: Path) -> dict[str, str]:
-    """What lies in the zone, the archive left out: texts by name."""
+    """Return the texts of the files in the zone by name, without the archive."""
     zone = root / "lake/zone"
     found = (path for path in zone.rglob("*") if path.is_file() and "_archive" not in path.parts)
     return {str(path.relative_to(zone)): path.read_text() for path in found}
 
 
 def archived(root: Path) -> dict[str, str]:
-    """What lies in archives: texts by name, the folders of the versions left out."""
+    """Return the texts of the archived files by name, without the folders of the versions."""
     zone = root / "lake/zone"
     found = (path for path in zone.rglob("_archive/*/*") if path.is_file())
     return {str((path.parents[2] / path.name).relative_to(zone)): path.read_text() for path in found}

@@ -1,4 +1,4 @@
-"""Texts of SQL with a few of their tokens gone, doubled or exchanged: what a hand that slips makes of them."""
+"""SQL texts with a few tokens removed, doubled or swapped, like typing errors."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ TYPES = ("STRUCT<a: ARRAY<INT>, b: MAP<STRING, DATE>>", "DECIMAL(10, 2)", "id BI
 
 
 def corpus() -> list[str]:
-    """The queries of the example and those of TPC-H."""
+    """Return the queries of the example and those of TPC-H."""
     return [file.read_text() for file in sorted(EXAMPLE.rglob("*.sql"))] + [query.plain for query in QUERIES.values()]
 
 
 def mutated(seed: int, count: int, texts: list[str]) -> Iterator[str]:
-    """``count`` variants of ``texts``, the same for the same seed."""
+    """Return ``count`` variants of ``texts``, the same for the same seed."""
     chance = random.Random(seed)
     for _ in range(count):
         tokens = _TOKENS.findall(chance.choice(texts))
@@ -51,7 +51,7 @@ def _mutate(tokens: list[str], chance: random.Random) -> None:
             tokens[place:until], tokens[other:other] = [], tokens[place:until]
         case 3:
             tokens.insert(place, chance.choice(_WORDS))
-        case _:  # a call loses its arguments, or their end
+        case _:  # removes the arguments of a call, or their end
             calls = [n for n, token in enumerate(tokens) if token == "("]
             if calls:
                 begin = chance.choice(calls) + 1

@@ -1,4 +1,4 @@
-"""A look at whether anything is parsed: within it, sqlglot's ways in raise."""
+"""Detection of parsing: a context in which sqlglot's entry points raise."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from unittest.mock import patch
 from sqlglot.dialects.dialect import Dialect
 
 WORDS_OF_THE_GENERATOR = {"json", "float"}
-"""Names of types that sqlglot itself looks up, as texts, whenever it writes a CAST of a tree."""
+"""Names of types, which sqlglot itself parses whenever it generates a CAST."""
 
 
 class Parsed(BaseException):
-    """A text was parsed; no handler of errors takes it for one of them."""
+    """Raised when a text is parsed; not an Exception, so that no error handler catches it."""
 
 
 @contextmanager
 def nothing_parsed() -> Iterator[None]:
-    """Raise Parsed where a text is parsed, or cut into tokens."""
+    """Raise Parsed when a text is parsed or tokenized."""
     ways_in = [(Dialect, "parse"), (Dialect, "parse_into"), (Dialect, "tokenize")]
     with patch.multiple(Dialect, **{name: _refusing(getattr(owner, name)) for owner, name in ways_in}):
         yield

@@ -1,4 +1,4 @@
-"""Plain Dagster assets beside a project: what they return is kept by the project's IO manager."""
+"""Plain Dagster assets beside a project, whose values the project's IO manager stores."""
 
 # No `from __future__ import annotations` here: Dagster reads the annotations of inputs as classes.
 
@@ -12,7 +12,7 @@ from rivet_dagster import load_definitions
 from rivet_dagster.model.external_assets import external_table
 from support.folders import WORKSPACE, in_order, sink
 
-KEPT = "rivet_io_manager"
+IO_MANAGER = "rivet_io_manager"
 MEMORY = {"memory": dg.mem_io_manager}
 DAYS = dg.DailyPartitionsDefinition(start_date="2024-01-01", end_date="2024-01-05")
 READS = {
@@ -37,9 +37,9 @@ def only(*keys):
 
 
 def returning(value, key=("shop", "raw"), **options):
-    """A plain asset that returns ``value``, or what it gives when it is called."""
+    """Return a plain asset with ``value``, or with the result of calling it."""
 
-    @dg.asset(key=list(key), io_manager_key=KEPT, **options)
+    @dg.asset(key=list(key), io_manager_key=IO_MANAGER, **options)
     def plain():
         return value() if callable(value) else value
 
@@ -47,7 +47,7 @@ def returning(value, key=("shop", "raw"), **options):
 
 
 def noting(kind: Any, seen: list, key=("shop", "raw"), metadata=None, **options):
-    """A plain asset that notes what it is given for ``key``."""
+    """Return a plain asset that records the value that it gets for ``key``."""
 
     @dg.asset(name="reader", ins={"rows": dg.AssetIn(list(key), metadata=metadata)}, io_manager_key="memory", **options)
     def reader(rows: kind):
@@ -61,16 +61,16 @@ def error_of(result):
     return event.step_failure_data.error_display_string
 
 
-def kept(project, key=("shop", "raw")):
-    """The rows as any reader of Parquet finds them."""
+def stored_rows(project, key=("shop", "raw")):
+    """Return the stored rows as a Parquet reader sees them."""
     return in_order(pq.read_table(project.root / WORKSPACE / external_table(key)).to_pylist())
 
 
 def daily(partitions=DAYS, key=("shop", "raw"), rows=None, **options):
-    """A plain asset with a row for each partition, which counts how often it was made."""
+    """Return a plain asset with a row for each partition that counts its materializations."""
     made = {}
 
-    @dg.asset(key=list(key), io_manager_key=KEPT, partitions_def=partitions, **options)
+    @dg.asset(key=list(key), io_manager_key=IO_MANAGER, partitions_def=partitions, **options)
     def plain(context):
         keys = [str(one) for one in context.partition_keys]
         for one in keys:

@@ -1,4 +1,4 @@
-"""Plugins installed for one test, found by entry point as any other."""
+"""Plugins installed for one test, found by entry points like any other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 def install(monkeypatch: pytest.MonkeyPatch, folder: Path, **groups: Mapping[str, str]) -> None:
-    """Install what ``engines`` and ``catalogs`` name by type ("package.module:Class")."""
+    """Install the ``engines`` and ``catalogs``, given by type as "package.module:Class"."""
     place = folder / "test_plugins-1.dist-info"
     place.mkdir(parents=True)
     (place / "METADATA").write_text("Metadata-Version: 2.1\nName: test_plugins\nVersion: 1\n")

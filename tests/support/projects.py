@@ -20,7 +20,7 @@ PLUGINS = Plugins(
 
 
 def profile(**engine_options: Any) -> Profile:
-    """Two engines, one of which reaches nothing but the workspace."""
+    """Return a profile with two engines, one of which can use only the workspace."""
     return Profile(
         name="default",
         catalogs=(
@@ -35,42 +35,42 @@ def profile(**engine_options: Any) -> Profile:
 def compile_joints(
     *joints: Joint, functions: dict[str, PythonFunction] | None = None, **engine_options: Any
 ) -> CompiledAssembly:
-    """The plan of the joints under ``profile``."""
+    """Compile the joints with ``profile``."""
     return compile_project(Project(profile(**engine_options), joints, functions or {}), PLUGINS)
 
 
 def source(name: str, **fields: Any) -> Joint:
-    """A source on a table of its own name."""
+    """Return a source on a table of the same name."""
     return Joint(**{"name": name, "type": "source", "catalog": "lake", "table": name, **fields})
 
 
 def sql(name: str, text: str, **fields: Any) -> Joint:
-    """A SQL joint."""
+    """Return a SQL joint."""
     return Joint(name=name, type="sql", sql=text, **fields)
 
 
 def sink(name: str, *upstream: str, **fields: Any) -> Joint:
-    """A sink on a table of its own name."""
+    """Return a sink on a table of the same name."""
     return Joint(**{"name": name, "type": "sink", "catalog": "lake", "table": name, "upstream": upstream, **fields})
 
 
 def python(name: str, *parameters: str, **fields: Any) -> tuple[Joint, dict[str, PythonFunction]]:
-    """A Python joint and its function."""
+    """Return a Python joint and its function."""
     joint = Joint(name=name, type="python", function=f"joints.{name}:transform", **fields)
     return joint, {name: PythonFunction(f"joints/{name}.py", "transform", 1, parameters, "tree")}
 
 
 def groups(assembly: CompiledAssembly) -> dict[str, tuple[str, ...]]:
-    """The joints of each group."""
+    """Return the joints of each group."""
     assert assembly.success, assembly.errors
     return {group.name: group.joints for group in assembly.fused_groups}
 
 
 def reasons(assembly: CompiledAssembly) -> dict[str, str]:
-    """Why each stored joint is stored."""
+    """Return the reason why each stored joint is stored."""
     return {m.joint: m.reason for m in assembly.materializations}
 
 
 def codes(assembly: CompiledAssembly) -> list[str]:
-    """The codes of the errors."""
+    """Return the codes of the errors."""
     return [error.code for error in assembly.errors]

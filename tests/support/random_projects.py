@@ -1,6 +1,6 @@
-"""Random projects: graphs of any shape, and joints whose SQL uses every construct that fusing might change.
+"""Random projects: graphs of any shape, and joints with every SQL construct that fusing might change.
 
-Every relation has three columns (INT, INT, STRING) under names of its own, so that any query can read any other.
+Every relation has three columns (INT, INT, STRING) with its own names, so that any query can read any other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WARNING = {"audits": [{"type": "row_count", "min": 0, "severity": "warn"}]}
 
 @dataclass
 class Shape:
-    """A project's joints, with what a Python joint needs."""
+    """The joints of a project, and the functions of Python joints."""
 
     joints: list[Joint] = field(default_factory=list)
     functions: dict[str, PythonFunction] = field(default_factory=dict)
@@ -34,14 +34,14 @@ class Shape:
 
 @st.composite
 def shapes(draw: st.DrawFn, most: int = 14) -> Shape:
-    """A graph of sources, SQL and Python joints and sinks; what a joint computes does not matter."""
+    """Generate a graph of sources, SQL and Python joints and sinks, with arbitrary queries."""
     found = Shape()
     readable: list[str] = []
     for name in draw(st.lists(st.sampled_from("abcdefghijklmnopqrst"), min_size=1, max_size=most, unique=True)):
         kind = draw(st.sampled_from([*["sql"] * 6, "source", "python", "sink"] if readable else ["source", "sql"]))
         engine = draw(st.sampled_from([*[None] * 8, "other"]))
         gate = draw(st.sampled_from([*[None] * 9, GATE, WARNING]))
-        # The profile's other engine does not reach the catalog of sources and sinks.
+        # The other engine of the profile cannot use the catalog of sources and sinks.
         common = {"engine": engine if kind in ("sql", "python") else "spark"} | ({"quality": gate} if gate else {})
         upstream = draw(st.lists(st.sampled_from(readable[-4:]), unique=True, max_size=3)) if readable else []
         if kind == "source":
@@ -62,7 +62,7 @@ def shapes(draw: st.DrawFn, most: int = 14) -> Shape:
 
 
 def _reading(draw: st.DrawFn, upstream: list[str]) -> str:
-    """A query that reads each of ``upstream`` once or twice, and may differ each time."""
+    """Generate a query that reads each of ``upstream`` once or twice, and may be non-deterministic."""
     text = draw(st.sampled_from(["SELECT 1 AS x", "SELECT rand() AS x", "WITH c AS (SELECT 1 AS x) SELECT * FROM c"]))
     for name in upstream:
         again = draw(st.sampled_from(["", "", f", {name} AS again"]))
@@ -77,7 +77,7 @@ NAMES = (
     "union", "recursive", "date", "minus", "own_view", "own_table",
 )  # fmt: skip
 ENGINE_TABLES: dict[str, Columns] = {"own_view": ("k", "v", "s"), "own_table": ("K", "Order", "a b")}
-"""Tables that the engine knows without any joint."""
+"""Tables of the engine that no joint makes."""
 
 COLUMNS: tuple[Columns, ...] = (
     ("k", "v", "s"),
@@ -97,7 +97,7 @@ ENDS = ("", "", "", ";", " ;\n", " -- the end", "\n/* the end */", "; -- ;", " -
 
 @dataclass(frozen=True)
 class Relation:
-    """Something a query can read; ``joints`` are those that reading it reads."""
+    """Something that a query can read; ``joints`` are the joints that it reads."""
 
     columns: Columns
     most_rows: int
@@ -106,7 +106,7 @@ class Relation:
 
 @dataclass
 class RandomProject:
-    """Joints in a topological order, with what the generator knows about them."""
+    """Joints in topological order, with what the generator knows about them."""
 
     sources: dict[str, list[Row]] = field(default_factory=dict)
     columns: dict[str, Columns] = field(default_factory=dict)
@@ -125,12 +125,12 @@ class RandomProject:
 
 
 def quote(name: str) -> str:
-    """A name in backquotes."""
+    """Return a name in backquotes."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def literal(value: int | str | None) -> str:
-    """A value as Spark writes it."""
+    """Return a value as a literal of Spark."""
     if isinstance(value, str):
         return "'" + value.replace("'", "\\'") + "'"
     return "NULL" if value is None else str(value)
@@ -138,7 +138,7 @@ def literal(value: int | str | None) -> str:
 
 @st.composite
 def projects(draw: st.DrawFn) -> RandomProject:
-    """A project of 2 to 12 joints that runs."""
+    """Generate a project of 2 to 12 joints that can be run."""
     found = RandomProject()
     names = draw(st.lists(st.sampled_from(NAMES), min_size=3, max_size=12, unique=True))
     number_of_sources = draw(st.integers(1, min(2, len(names) - 2)))
@@ -177,7 +177,7 @@ def projects(draw: st.DrawFn) -> RandomProject:
 
 
 def _add_sink(draw: st.DrawFn, found: RandomProject) -> None:
-    """A sink over joints of the same columns; a union by name of others has no meaning."""
+    """Add a sink over joints with the same columns, which a union by name needs."""
     first = draw(st.sampled_from(found.joints)).name
     alike = [
         n for n, c in found.columns.items() if set(c) == set(found.columns[first]) and c[2] == found.columns[first][2]
@@ -193,7 +193,7 @@ _rows: st.SearchStrategy[Row] = st.tuples(_values, _values, st.none() | st.sampl
 
 
 class _Query:
-    """Writes one query. ``·`` in a template is a place where a comment or a line break may stand."""
+    """Generates one query. ``·`` in a template is a position for a comment or a line break."""
 
     def __init__(self, draw: st.DrawFn, visible: dict[str, Relation], names: tuple[str, ...]) -> None:
         self.draw = draw
@@ -204,16 +204,16 @@ class _Query:
         self._aliases = 0
 
     def whole(self) -> tuple[str, Relation]:
-        """The text of a joint and what it gives."""
+        """Return the text of a joint and its output columns."""
         text, relation = self.query(self.visible, 2)
         return "".join(self._written(text)).strip() + self.choose(ENDS), relation
 
     def choose(self, options: Any) -> Any:
-        """One of ``options``."""
+        """Choose one of ``options``."""
         return self.draw(st.sampled_from(options))
 
     def query(self, visible: dict[str, Relation], depth: int) -> tuple[str, Relation]:
-        """A query over ``visible``, with CTEs of its own or without."""
+        """Generate a query over ``visible``, with or without CTEs."""
         if not depth or self.choose([True, True, False]):
             return self.body(visible, depth)
         recursive = self.choose([False, False, True])
@@ -235,13 +235,13 @@ class _Query:
             visible[name] = relation
             declared |= relation.joints
         text, relation = self.body(visible, depth - 1)
-        self.unreadable |= text.startswith(("TABLE", "VALUES"))  # behind a WITH
+        self.unreadable |= text.startswith(("TABLE", "VALUES"))  # after a WITH
         word = "WITH·RECURSIVE" if recursive else "WITH"
         whole = f"{word}·{',·'.join(texts)}·{text}"
         return whole, Relation(relation.columns, relation.most_rows, relation.joints | declared)
 
     def body(self, visible: dict[str, Relation], depth: int) -> tuple[str, Relation]:
-        """A query without CTEs of its own."""
+        """Generate a query without CTEs."""
         forms = [self.filtered, self.joined, self.grouped, self.combined, self.correlated, self.exploded, self.windowed,
                  self.aliased, self.piped, self.rest]  # fmt: skip
         if not visible:
@@ -249,14 +249,14 @@ class _Query:
         return self.choose(forms)(visible, depth)
 
     def read(self, visible: dict[str, Relation], depth: int = 0) -> tuple[str, str, Columns, Relation]:
-        """A relation with an alias: its text, the alias, its columns as the query writes them."""
+        """Generate a relation with an alias; return its text, the alias, and its columns as written in the query."""
         self._aliases += 1
         alias = self.choose([f"t{self._aliases}", f"T{self._aliases}", quote(f"a {self._aliases}")])
         if depth and self.choose([False, False, False, True]):
             text, relation = self.query(visible, depth - 1)
             shown = f"(·{text}\n)"
         else:
-            # The latest joints most of all, so that the graph is deep as well as wide.
+            # Mostly the latest joints, so that the graph is deep as well as wide.
             names = list(visible)
             name = self.choose(names[-3:] + names[-1:] + names)
             relation = visible[name]
@@ -265,13 +265,13 @@ class _Query:
         return f"{shown}·{self.choose(['AS·', ''])}{alias}", alias, (k, v, s), relation
 
     def output(self, k: str, v: str, s: str) -> tuple[str, Columns]:
-        """A select list and the names it gives."""
+        """Generate a select list and its names."""
         columns = self.choose(COLUMNS)
         shown = ",·".join(f"{text}·AS·{quote(name)}" for text, name in zip((k, v, s), columns, strict=True))
         return shown, columns
 
     def condition(self, k: str, v: str, s: str) -> str:
-        """Something to filter by."""
+        """Generate a condition."""
         return self.choose([
             f"{k} > {self.choose(range(4))}", f"{s} IS NOT NULL", f"{s}·<>·'--;'", f"{v} % 2 = 0 OR {k} IS NULL",
             f"{s} LIKE '%;%' OR {k} < 3", f"NOT ({v} <=> {k})", f"{s} <> \"/*\"", "true",
@@ -279,7 +279,7 @@ class _Query:
         ])  # fmt: skip
 
     def capped(self, text: str, relation: Relation) -> tuple[str, Relation]:
-        """The query, with its first rows alone where there may be many."""
+        """Limit the query to its first rows if there may be many."""
         if relation.most_rows <= 40 and self.choose([True, True, False]):
             return text, relation
         order = self.choose(["1, 2, 3", "1 DESC, 3, 2", "3 NULLS LAST, 2, 1"])
@@ -287,7 +287,7 @@ class _Query:
         return text, Relation(relation.columns, min(relation.most_rows, 7), relation.joints)
 
     def values(self) -> tuple[str, Relation]:
-        """Rows of its own."""
+        """Generate VALUES."""
         return self.choose([
             ("SELECT·*·FROM·VALUES·(1,·2,·'--;'),·(3,·NULL,·'/*') AS t·(k, v, s)", Relation(("k", "v", "s"), 2)),
             ("VALUES·(1,·2,·'it\\'s; --'),·(2, 3, \"'\")", Relation(("col1", "col2", "col3"), 2)),
@@ -298,7 +298,7 @@ class _Query:
         text, _, c, relation = self.read(visible, depth)
         items, columns = self.output(c[0], self.choose([c[1], f"pmod({c[1]} + 1, 7)", c[0]]), c[2])
         where = self.condition(*c)
-        # The same query with FROM first, and with its star.
+        # The same query with FROM first, and with a star.
         shown, columns = self.choose([
             (f"SELECT·{items}·FROM·{text}·WHERE·{where}", columns),
             (f"FROM·{text}·SELECT·{items}·WHERE·{where}", columns),
@@ -346,7 +346,7 @@ class _Query:
         return self.capped(shown, Relation(left.columns, rows, left.joints | right.joints))
 
     def part(self, visible: dict[str, Relation], depth: int) -> tuple[str, Relation]:
-        """One side of a set operation."""
+        """Generate one side of a set operation."""
         if depth and self.choose([False, True]):
             return self.query(visible, depth - 1)
         name = self.choose(list(visible))
@@ -392,7 +392,7 @@ class _Query:
         return self.capped(f"SELECT·{items}·FROM·{text}{named}", Relation(columns, relation.most_rows, relation.joints))
 
     def aliased(self, visible: dict[str, Relation], depth: int) -> tuple[str, Relation]:
-        """A column that another one of the same list is computed from."""
+        """Generate a column that another one of the same list uses by its alias."""
         text, _, c, relation = self.read(visible, depth)
         shown = f"SELECT·{c[0]} + 1 AS next_k,·pmod(next_k * 3, 5) AS `Value`,·{c[2]}·AS·`a b`·FROM·{text}"
         return self.capped(shown, Relation(("next_k", "Value", "a b"), relation.most_rows, relation.joints))
@@ -436,7 +436,7 @@ class _Query:
         return self.choose(forms)
 
     def recursion(self, visible: dict[str, Relation], name: str) -> tuple[str, Relation]:
-        """A recursive CTE, whole."""
+        """Generate a complete recursive CTE."""
         others = {n: r for n, r in visible.items() if n != name}
         if others:
             text, _, c, relation = self.read(others)

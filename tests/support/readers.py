@@ -1,4 +1,4 @@
-"""Readers and writers of one table, each a process of its own. Each version's rows all carry the version's number."""
+"""Readers and writers of one table, each in its own process. All rows of a version have the same number."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from support.tables import catalog
 TABLE, ROWS = "orders", 1000
 
 
-def warehouse(root: Path, kept: int) -> FilesystemCatalog:
-    """The catalog that they share."""
-    return catalog(root, versions=kept)
+def warehouse(root: Path, retained: int) -> FilesystemCatalog:
+    """Return the catalog that all processes share."""
+    return catalog(root, versions=retained)
 
 
 def staged(warehouse: FilesystemCatalog, number: int) -> FilesystemTransaction:
-    """A version whose rows carry this number, ready to be published."""
+    """Stage a version whose rows have this number, ready to be published."""
     version = warehouse.begin(TABLE)
     write_as_spark_does([number] * ROWS, Path(version.target.paths[0]))
     return version
 
 
-def pyarrow_reader(root: Path, kept: int) -> list[int]:
-    """Somebody's reader, by the table's path."""
+def pyarrow_reader(root: Path, retained: int) -> list[int]:
+    """Return a reader that opens the table's path."""
     return _listed(ds.dataset(root / "warehouse" / TABLE, format="parquet").to_table())["id"].to_pylist()
 
 
-def pandas_reader(root: Path, kept: int) -> list[int]:
-    """Somebody's reader, by the table's path."""
+def pandas_reader(root: Path, retained: int) -> list[int]:
+    """Return a reader that opens the table's path."""
     return _listed(pd.read_parquet(root / "warehouse" / TABLE))["id"].tolist()
 
 
-def duckdb_reader(root: Path, kept: int) -> list[int]:
-    """Somebody's reader, by the table's path."""
+def duckdb_reader(root: Path, retained: int) -> list[int]:
+    """Return a reader that opens the table's path."""
     try:
         return [n for (n,) in duckdb.sql(f"SELECT id FROM '{root}/warehouse/{TABLE}/*.parquet'").fetchall()]
     except duckdb.IOException as error:
@@ -54,22 +54,22 @@ def duckdb_reader(root: Path, kept: int) -> list[int]:
         raise
 
 
-def our_reader(root: Path, kept: int) -> list[int]:
-    """Our own: the version that is published, then its files, which must be there as long as it is kept."""
-    lake = warehouse(root, kept)
+def our_reader(root: Path, retained: int) -> list[int]:
+    """Return a reader by the catalog: the published version, then its files, which exist while it is retained."""
+    lake = warehouse(root, retained)
     published = lake.current(TABLE)
     assert published is not None
     try:
         return _listed(pq.read_table(lake.read(published).paths[0]))["id"].to_pylist()
     except (FileNotFoundError, RivetError) as error:
         now = lake.current(TABLE)
-        if now is None or int(now.version[:8]) - int(published.version[:8]) < kept:
-            raise AssertionError("a version that is kept has gone") from error
+        if now is None or int(now.version[:8]) - int(published.version[:8]) < retained:
+            raise AssertionError("a version that is retained has gone") from error
         raise FileNotFoundError from error
 
 
 def _listed(frame: Any) -> Any:
-    """Arrow passes over files that vanish while it lists them: where all have, it finds a table without columns."""
+    """Arrow ignores files that vanish while it lists them: if all have, it returns a table without columns."""
     if not frame.shape[1]:
         raise FileNotFoundError
     return frame
@@ -78,14 +78,14 @@ def _listed(frame: Any) -> Any:
 READERS = (pyarrow_reader, pandas_reader, duckdb_reader, our_reader)
 
 
-def read_again_and_again(test: Connection, stop: Any, read: Callable[..., list[int]], root: Path, kept: int) -> None:
-    """Read until told to stop; tell how often each version was read whole, what else was found, and what was missed."""
+def read_repeatedly(test: Connection, stop: Any, read: Callable[..., list[int]], root: Path, retained: int) -> None:
+    """Read until stopped; send how often each version was read completely, other results, and missing files."""
     whole: Counter[int] = Counter()
     other: list[dict[int, int]] = []
     missed = 0
     while not stop.is_set():
         try:
-            found = Counter(read(root, kept))
+            found = Counter(read(root, retained))
         except FileNotFoundError:
             missed += 1
             continue
@@ -97,12 +97,10 @@ def read_again_and_again(test: Connection, stop: Any, read: Callable[..., list[i
     test.send((whole, other, missed))
 
 
-def write_again_and_again(
-    test: Connection, writers: Any, everybody: Any, stop: Any, root: Path, numbers: list[int]
-) -> None:
-    """Publish each number at the same moment as the others do; tell how each ended and what the table is then.
+def write_repeatedly(test: Connection, writers: Any, everybody: Any, stop: Any, root: Path, numbers: list[int]) -> None:
+    """Publish each number at the same moment as the other writers; send each result and the table afterwards.
 
-    ``writers`` is a barrier for them, ``everybody`` one for the test as well, which may tell them to stop before it.
+    ``writers`` is a barrier for the writers, ``everybody`` one that includes the test, which may stop them before it.
     """
     lake = warehouse(root, 2)
     for number in numbers:

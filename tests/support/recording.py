@@ -1,4 +1,4 @@
-"""An engine that runs nothing and remembers what it was asked."""
+"""An engine that runs nothing and records its queries."""
 
 from __future__ import annotations
 
@@ -22,69 +22,69 @@ STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class RecordingSession:
-    """Every frame is the name, or the text, that it is of."""
+    """A session in which a frame is the name or the text from which it was made."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, Mapping[str, Any]]] = []
+        self.recorded_query: list[tuple[str, Mapping[str, Any]]] = []
         self.views: set[str] = set()
 
     def register(self, name: str, frame: Any) -> None:
-        """Know a view."""
+        """Record a view."""
         self.views.add(name)
 
     def load(self, relation: Any, projection: Any = None) -> Any:
-        """The relation itself."""
+        """Return the relation itself."""
         return relation
 
     def query(self, text: str, parameters: Mapping[str, Any]) -> str:
-        """Remember the query."""
-        self.asked.append((text, parameters))
+        """Record the query."""
+        self.recorded_query.append((text, parameters))
         return text
 
 
 class Handles(dict[str, MaterializedRef]):
-    """A handle on any joint."""
+    """Handles on any joint."""
 
     def get(self, name: str, default: Any = None) -> MaterializedRef:
-        """A handle that only the recording session can use."""
+        """Return a handle that only the recording session can use."""
         return MaterializedRef(name, RecordingSession, lambda _: name)
 
 
 class Tables:
-    """A catalog in which each table is published, or none is."""
+    """A catalog in which either every table is published or none."""
 
     def __init__(self, published: bool) -> None:
         self._published = published
 
     def current(self, table: str) -> Published | None:
-        """A version without rows."""
+        """Return a version without rows."""
         return Published("", table, "v1", "", Statistics(0, 0), 0) if self._published else None
 
     def read(self, published: Published) -> str:
-        """Its name."""
+        """Return the name of the table."""
         return published.table
 
 
 class RecordingRuntime:
-    """As much of a runtime as asking for a group's rows needs."""
+    """The parts of a runtime that querying a group's rows needs."""
 
     def __init__(self, assembly: CompiledAssembly, published: bool) -> None:
         self.assembly = assembly
         self._tables = Tables(published)
 
     def target_catalog(self, name: str) -> Tables:
-        """The one catalog."""
+        """Return the only catalog."""
         return self._tables
 
     def passes_arrow(self, joint: str, group: str) -> bool:
-        """All rows are read in place."""
+        """Return False: all rows are read in place."""
         return False
 
 
-def asked(
+def recorded_query(
     monkeypatch: pytest.MonkeyPatch, plan: CompiledAssembly, group: FusedGroup, later: bool, joint: str | None = None
 ) -> tuple[str | None, Sequence[Mapping[str, Any]], set[str]]:
-    """What the engine is asked for the group, or a joint of it, on a first or a later run: text, values and views."""
+    """Return the text, parameters and views that the engine gets for the group or a joint, in a first or later run."""
     monkeypatch.setattr(rendering, "watermark", lambda *_: Typed(7, "int"))
     monkeypatch.setattr(
         reading, "bound", lambda _, needed, __: {name: 0 for names in needed.values() for name in names}
@@ -93,5 +93,5 @@ def asked(
     session: Any = RecordingSession()
     rendered = render_for_run(runtime, group, joint or group.exit, STARTED, session)
     texts = frames(runtime, rendered, session, Handles())
-    assert texts == [text for text, _ in session.asked]
-    return union_by_name(texts) or None, [values for _, values in session.asked], session.views
+    assert texts == [text for text, _ in session.recorded_query]
+    return union_by_name(texts) or None, [values for _, values in session.recorded_query], session.views

@@ -1,4 +1,4 @@
-"""Cases of scd2 by name: batches of one key, and the history that they leave, written down by hand.
+"""Cases of scd2 by name: batches of one key, and the expected history, written by hand.
 
 Times are hours; runs start at 100, 200 and so on. A batch's rows are (at, price, note), where the price is tracked and
 the note is not; the history's are (valid_from, valid_to, price, note, at).
@@ -28,7 +28,7 @@ def started_at(run: int) -> datetime:
 
 COLUMNS = ("id", "at", "price", "note")
 TYPES = {"id": "STRING", "at": "TIMESTAMP", "price": "INT", "note": "STRING"}
-KEPT = Scd2(COLUMNS, ("id",), track_columns=("price",), effective_at="at")
+OPEN = Scd2(COLUMNS, ("id",), track_columns=("price",), effective_at="at")
 CLOSING = Scd2(COLUMNS, ("id",), track_columns=("price",), effective_at="at", close_missing=True)
 
 
@@ -38,10 +38,10 @@ class Case:
     runs: tuple[list[BatchRow], ...]
     history: list[HistoryRow]
     changed: tuple[int, int]
-    """How many versions the last run adds and changes."""
+    """The numbers of versions that the last run adds and changes."""
 
     def batch(self, run: int) -> list[Row]:
-        """The rows of a run; the case's name is the key."""
+        """Return the rows of a run; the name of the case is the key."""
         rows = self.runs[run] if run < len(self.runs) else []
         return [{"id": self.name, "at": hour(at), "price": price, "note": note} for at, price, note in rows]
 
@@ -56,7 +56,7 @@ class Case:
 
 
 def played(runs: Runs, cases: Sequence[Case]) -> list[Outcome]:
-    """What each run leaves of all cases, which are keys of their own."""
+    """Run all cases, each with a key of its own, and return the result of each run."""
     outcomes: list[Outcome] = []
     for run in range(max(len(case.runs) for case in cases)):
         history = outcomes[-1].rows if outcomes else []
@@ -66,7 +66,7 @@ def played(runs: Runs, cases: Sequence[Case]) -> list[Outcome]:
 
 
 def of_case(case: Case, outcomes: Sequence[Outcome]) -> Outcome:
-    """What the last run of a case left of it."""
+    """Return the history of a case after the last run."""
     last = outcomes[len(case.runs) - 1]
     rows, inserted, updated = (
         sorted((row for row in rows if row["id"] == case.name), key=lambda row: row["valid_from"])
@@ -76,14 +76,14 @@ def of_case(case: Case, outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def case(name: str, *steps: Any, changed: tuple[int, int]) -> Case:
-    """The batches, and last the history."""
+    """Return the batches, followed by the history."""
     return Case(name, tuple(steps[:-1]), steps[-1], changed)
 
 
 HISTORY = [(10, 1, "a"), (20, 2, "b"), (30, 3, "c")]
-"""A batch that leaves the versions [10, 20), [20, 30) and [30, ...)."""
+"""A batch that gives the versions [10, 20), [20, 30) and [30, ...)."""
 
-CASES_KEPT = [
+CASES_OPEN = [
     case("the first row of a key is its current version", [(10, 1, "a")], [(10, None, 1, "a", 10)], changed=(1, 0)),
     case("rows of several times are several versions", HISTORY,
          [(10, 20, 1, "a", 10), (20, 30, 2, "b", 20), (30, None, 3, "c", 30)], changed=(3, 0)),

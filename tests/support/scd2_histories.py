@@ -1,4 +1,4 @@
-"""Random runs of scd2, over many keys at once that have nothing to do with each other."""
+"""Random runs of scd2 with many independent keys."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from support.scd2_runs import DuckDb, Runs, Spark
 
 FIRST_DAY = datetime(2026, 3, 26)
 DAYS = 7
-"""Few enough that rows meet; the clock of Berlin goes forward on the fourth."""
+"""Times, few enough that rows share them; daylight saving time begins in Berlin on the fourth."""
 
 SKIPPED = datetime(2026, 3, 29, 2, 30)
-"""This time that Berlin's clock never shows means the same as an hour later."""
+"""A local time that does not exist in Berlin means the same as an hour later."""
 
 KINDS = (None, "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
-"""Of the time of effect; None for a strategy without."""
+"""Types of ``effective_at``; None for a strategy without it."""
 
 ALL_SEEN = {"conflict", "repeated", "open", "closed", "adjacent", "gap", "NULL key"}
-"""What ``follow`` tells of enough histories."""
+"""The events that ``follow`` returns for enough histories."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Histories:
 
 
 def histories(random: Random, kind: str | None, keys: int) -> Histories:
-    """One to six runs over ``keys`` keys, NULL keys among them."""
+    """Generate one to six runs with ``keys`` keys, including NULL."""
     strategy, types = _strategy(random, kind)
     runs: list[Run] = []
     started_at = _day(random).replace(tzinfo=ZONE).astimezone(UTC)
@@ -73,7 +73,7 @@ def _strategy(random: Random, kind: str | None) -> tuple[Scd2, dict[str, str]]:
 
 
 def _batch(random: Random, strategy: Scd2, kind: str | None, keys: int) -> list[Row]:
-    """Rows of some of the keys, in any order; some of them repeat, wholly or but for their values."""
+    """Return rows of some of the keys, in any order; some are duplicates, with equal or other values."""
     rows: list[Row] = []
     present = random.choice([0, 0.3, 0.7, 1])
     for position in range(keys):
@@ -103,7 +103,7 @@ def _time(random: Random, kind: str | None) -> Any:
 
 
 def follow(engine: Spark | DuckDb, found: Histories) -> set[str]:
-    """Run it, and compare with the model after each run; what has occurred, so that one sees that it has."""
+    """Run the history and compare it with the model after each run; return the events that have occurred."""
     strategy, runs = found.strategy, Runs(engine, found.strategy, found.types)
     history: list[Row] = []
     seen: set[str] = set()
@@ -129,7 +129,7 @@ def follow(engine: Spark | DuckDb, found: Histories) -> set[str]:
 
 
 def conflicts_of(strategy: Scd2, run: Run) -> set[Key]:
-    """The keys, with their times, that the batch repeats without an order."""
+    """Return the ambiguous keys of the batch, with their times."""
     try:
         strategy.latest(run.batch, run.started_at)
     except Conflict as conflict:
@@ -146,7 +146,7 @@ def _shown_key(row: Row) -> Key:
 
 
 def assert_same(strategy: Scd2, found: list[Row], expected: list[Row], batch: list[Row], run: Run) -> None:
-    """The same rows; where not, all about the first key that differs."""
+    """Assert equal rows, with everything about the first key that differs."""
     different = [strategy.key(row) for row in expected if row not in found]
     different += [strategy.key(row) for row in found if row not in expected]
     if different or len(found) != len(expected):
@@ -156,7 +156,7 @@ def assert_same(strategy: Scd2, found: list[Row], expected: list[Row], batch: li
 
 
 def assert_sound(strategy: Scd2, history: list[Row]) -> set[str]:
-    """No versions of a key overlap, none has a gap after it or an end unless keys are closed, and one is current."""
+    """Assert that versions of a key do not overlap, have gaps or ends only if keys are closed, and one is current."""
     keys: dict[Key, list[tuple[datetime, datetime | None]]] = {}
     for row in history:
         keys.setdefault(strategy.key(row), []).append((row[strategy.valid_from], row[strategy.valid_to]))

@@ -1,4 +1,4 @@
-"""What scd2 means, one row at a time in plain Python: slow, and so short that one can see that it is right."""
+"""A model of scd2 in plain Python, one row at a time: slow, and short enough to be verified by reading."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Row = dict[str, Any]
 Key = tuple[Any, ...]
 
 ZONE = ZoneInfo("Europe/Berlin")
-"""What times without a zone mean: the session's."""
+"""The session's time zone, in which times without a zone are."""
 
 
 class Conflict(Exception):
-    """Keys, with their time of effect, that a batch repeats without an order that decides."""
+    """Raised with the ambiguous keys of a batch and their times."""
 
     def __init__(self, keys: set[Key]) -> None:
         super().__init__(f"{len(keys)} keys repeat")
@@ -55,7 +55,7 @@ class Scd2:
 
     @property
     def options(self) -> dict[str, Any]:
-        """As the write strategy has them, what is left out too."""
+        """Return the options of the write strategy, including omitted ones."""
         given = {
             "key_columns": self.keys, "track_columns": self.track_columns, "effective_at": self.effective_at,
             "order_by": self.order_by or None, "close_missing": self.close_missing or None,
@@ -65,7 +65,7 @@ class Scd2:
 
     @property
     def plan(self) -> History:
-        """The same as the compiler gives it to catalogs."""
+        """Return the write plan that the compiler passes to catalogs."""
         plan = write_plan(WriteStrategy("scd2", options=self.options))
         assert isinstance(plan, History)
         return plan
@@ -75,7 +75,7 @@ class Scd2:
         return (*self.columns, self.valid_from, self.valid_to, self.is_current)
 
     def run(self, history: Sequence[Row], batch: Sequence[Row], run: datetime) -> list[Row]:
-        """The history after the batch; raises Conflict."""
+        """Return the history after the batch; raise Conflict for ambiguous keys."""
         keys: dict[Key, list[Version]] = {}
         for row in history:
             own = {name: row[name] for name in self.columns}
@@ -90,7 +90,7 @@ class Scd2:
         return [self.as_row(version) for versions in keys.values() for version in versions]
 
     def apply(self, versions: list[Version], at: datetime, row: Row) -> None:
-        """Give one row its place among the versions of its key."""
+        """Insert one row into the versions of its key."""
         later = [v.begin for v in versions if v.begin > at]
         found = [v for v in versions if v.begin <= at and (v.end is None or at < v.end)]
         if not found:
@@ -108,7 +108,7 @@ class Scd2:
             covering.row = {**covering.row, **{c: row[c] for c in untracked}}
 
     def latest(self, batch: Iterable[Row], run: datetime) -> list[tuple[datetime, Row]]:
-        """The row that counts for each key and time; raises Conflict."""
+        """Return the winning row of each key and time; raise Conflict for ambiguous keys."""
         groups: dict[Key, list[Row]] = {}
         for row in batch:
             groups.setdefault((*self.key(row), self.at(row, run)), []).append(row)
@@ -127,7 +127,7 @@ class Scd2:
         return tuple(row[name] for name in self.keys)
 
     def identity(self, row: Row) -> Key:
-        """What a version of the history is known by."""
+        """Return the identity of a version of the history."""
         return (*self.key(row), row[self.valid_from])
 
     def order(self, row: Row) -> Key:
@@ -143,7 +143,7 @@ class Scd2:
         return {**version.row, **own}
 
     def difference(self, before: Sequence[Row], after: Sequence[Row]) -> tuple[int, int]:
-        """How many versions are new, and how many are not as they were."""
+        """Return the numbers of new and of changed versions."""
         known = {self.identity(row): row for row in before}
         found = {self.identity(row): row for row in after}
         assert known.keys() <= found.keys(), "a version is gone"
@@ -151,7 +151,7 @@ class Scd2:
 
 
 def close_or_reopen(versions: list[Version], last: Row | None, run: datetime) -> None:
-    """What the end of a batch does to a key, of which it held ``last``, or nothing."""
+    """Close or reopen a key at the end of a batch, whose latest row of the key is ``last``, if any."""
     newest = max(versions, key=lambda version: version.begin)
     if last is None and newest.end is None and newest.begin < run:
         newest.end = run
@@ -164,7 +164,7 @@ def differ(one: Row, other: Row, columns: Iterable[str]) -> bool:
 
 
 def instant(value: date | datetime) -> datetime:
-    """The moment that a date, or a time with or without a zone, means."""
+    """Return the instant of a date, or of a time with or without a zone."""
     if not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)
     return (value if value.tzinfo else value.replace(tzinfo=ZONE)).astimezone(UTC)

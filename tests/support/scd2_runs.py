@@ -1,4 +1,4 @@
-"""Runs of scd2 on an engine, applied as a write would: the target without what changes, and the changes."""
+"""Runs of scd2 on an engine, applied like a write: the unchanged rows of the target, and the changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DUCKDB_TYPES = {"TIMESTAMP": "TIMESTAMPTZ", "TIMESTAMP_NTZ": "TIMESTAMP"}
 
 @dataclass(frozen=True)
 class Outcome:
-    """The target's rows after a run, and those of them that are new or changed."""
+    """The target's rows after a run, and the new or changed rows among them."""
 
     rows: list[Row]
     inserted: list[Row]
@@ -33,7 +33,7 @@ class Outcome:
 
 
 class Spark:
-    """The engine that the queries are for."""
+    """Spark, for which the queries are written."""
 
     def __init__(self, session: PySparkSession) -> None:
         self._session = session
@@ -41,25 +41,25 @@ class Spark:
             session.spark.conf.set(name, value)
 
     def register(self, name: str, rows: Sequence[Row], types: Mapping[str, str]) -> None:
-        """A view with columns of Spark's types."""
+        """Create a view with columns of Spark's types."""
         schema = ", ".join(f"`{column}` {type_}" for column, type_ in types.items())
         values: list[Any] = [tuple(row[column] for column in types) for row in rows]
         self._session.register(name, self._session.spark.createDataFrame(values, schema))
 
     def rows(self, sql: str, run: datetime) -> list[Row]:
-        """What a query gives for a run that started then."""
+        """Return the rows of a query for a run that started at that time."""
         return self._session.rows(sql, {"run_started_at": run})
 
 
 class DuckDb:
-    """An engine without a JVM: it runs what sqlglot makes of the queries."""
+    """An engine without a JVM, for queries translated by sqlglot."""
 
     def __init__(self) -> None:
         self._connection = duckdb.connect(config={"threads": 1})
         self._connection.execute("SET TimeZone = 'Europe/Berlin'")
 
     def register(self, name: str, rows: Sequence[Row], types: Mapping[str, str]) -> None:
-        """A table with columns of Spark's types."""
+        """Create a table with columns of Spark's types."""
         columns = ", ".join(f'"{column}" {DUCKDB_TYPES.get(type_, type_)}' for column, type_ in types.items())
         self._connection.execute(f'CREATE OR REPLACE TABLE "{name}" ({columns})')
         if rows:
@@ -69,7 +69,7 @@ class DuckDb:
             self._connection.execute(f'INSERT INTO "{name}" VALUES {places}', values)
 
     def rows(self, sql: str, run: datetime) -> list[Row]:
-        """What a query gives for a run that started then."""
+        """Return the rows of a query for a run that started at that time."""
         tree = parse_one(sql, read="databricks")
         started_at = exp.cast(exp.Literal.string(run.isoformat()), "timestamptz")
         for placeholder in list(tree.find_all(exp.Placeholder)):
@@ -92,7 +92,7 @@ class Runs:
     types: Mapping[str, str]
 
     def run(self, history: Sequence[Row], batch: Sequence[Row], run: datetime) -> Outcome:
-        """Apply a batch that has no conflicts to ``history``."""
+        """Apply a batch without ambiguous keys to ``history``."""
         self._register(history, batch)
         found = self.engine.rows(scd2.changes(self.strategy.history_columns, self.strategy.plan), run)
         kinds: dict[str, list[Row]] = {scd2.INSERT: [], scd2.UPDATE: []}
@@ -104,7 +104,7 @@ class Runs:
         return Outcome(rows, kinds[scd2.INSERT], kinds[scd2.UPDATE])
 
     def conflicts(self, batch: Sequence[Row], run: datetime) -> list[Row]:
-        """The keys that repeat without an order, as far as they are shown."""
+        """Return the ambiguous keys, as far as they are shown."""
         self._register([], batch)
         return self.engine.rows(scd2.conflicts(self.strategy.history_columns, self.strategy.plan), run)
 

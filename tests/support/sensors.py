@@ -1,4 +1,4 @@
-"""A sensor evaluated tick by tick, as the daemon does it, and what comes of its requests."""
+"""A sensor evaluated tick by tick, as by the daemon, and its run requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rivet_dagster import load_definitions
 
 @dataclass
 class Ticker:
-    """One sensor: ``cursor`` is what was saved last, ``runs`` the requests that Dagster made runs of."""
+    """One sensor: ``cursor`` was saved last, ``runs`` are the requests that became runs."""
 
     sensor: dg.SensorDefinition
     instance: dg.DagsterInstance
@@ -22,7 +22,7 @@ class Ticker:
     skipped: str | None = None
 
     def tick(self, saved: bool = True) -> Sequence[dg.RunRequest]:
-        """The requests of one tick that are new to Dagster; not ``saved``, the process ends before the cursor is."""
+        """Return the requests of one tick that are new to Dagster; unless ``saved``, the cursor is not stored."""
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, sensor_name=self.sensor.name
         ) as context:
@@ -45,5 +45,5 @@ class Ticker:
 
 
 def sensor_of(root: Path, name: str) -> dg.SensorDefinition:
-    """The sensor of that name of the project in ``root``."""
+    """Return the sensor of that name of the project in ``root``."""
     return next(sensor for sensor in load_definitions(root).sensors or [] if sensor.name == name)

@@ -1,4 +1,4 @@
-"""Queries that take the time they are told to take, in as many tasks as they are told to."""
+"""Queries with a given duration and number of tasks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ TICK = 0.2
 
 
 def sleeping(milliseconds: str) -> str:
-    """An expression that takes so long a row."""
+    """Return an expression that takes that long for each row."""
     return f"java_method('java.lang.Thread', 'sleep', {milliseconds})"
 
 
@@ -20,10 +20,10 @@ FROM (
   GROUP BY k
 )
 """
-"""Eight tasks before the shuffle; after it as many as there are shuffle partitions, unless Spark puts some together."""
+"""Eight tasks before the shuffle, then as many as there are shuffle partitions, unless Spark coalesces some."""
 
 
-def ask_often(monkeypatch: pytest.MonkeyPatch, seconds: float = TICK) -> None:
-    """Let progress be told several times a second, or so often."""
+def poll_often(monkeypatch: pytest.MonkeyPatch, seconds: float = TICK) -> None:
+    """Poll progress several times a second, or every ``seconds``."""
     for module in ("waiting", "stages"):
         monkeypatch.setattr(f"rivet_dagster.engines.pyspark.{module}.TICK_SECONDS", seconds)

@@ -1,4 +1,4 @@
-"""The one Spark application of a test process: its settings, and what it has run."""
+"""The one Spark application of a test process: its settings, and its SQL executions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ MASTER = "local[2]"
 
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseParallelGC"
-"""The JVM's quick compiler alone, since the other never pays for many short queries, with room for all their code.
+"""Only the JVM's quick compiler, since the other does not pay for many short queries, with room for all their code.
 
-And a collector of garbage that does nothing in between, since tests have two cores at best.
+And a garbage collector without background work, since tests have two cores at best.
 """
 
 
 def settings(place: Path) -> dict[str, Any]:
-    """Little of everything, and nothing outside of ``place``."""
+    """Return settings with small resources, and all files below ``place``."""
     return {
         "spark.ui.enabled": False,
         "spark.sql.shuffle.partitions": 2,
@@ -28,7 +28,7 @@ def settings(place: Path) -> dict[str, Any]:
 
 
 class SqlExecutions:
-    """Counts what Spark runs: an action is one SQL execution, however many jobs it takes; naming a view takes none."""
+    """Counts SQL executions: an action is one, with any number of jobs; registering a view is none."""
 
     def __init__(self, spark: Any) -> None:
         self._context = spark._jsparkSession.sparkContext()
@@ -37,7 +37,7 @@ class SqlExecutions:
         self._last = max((execution.executionId() for execution in self._latest(1)), default=-1)
 
     def since(self) -> int:
-        """How many there have been since the last call."""
+        """Return the number of executions since the last call."""
         self._context.listenerBus().waitUntilEmpty()
         latest = self._latest(100)
         found = [execution for execution in latest if execution.executionId() > self._last]
@@ -46,7 +46,7 @@ class SqlExecutions:
         return sum(not execution.jobs().isEmpty() for execution in found)
 
     def _latest(self, most: int) -> list[Any]:
-        """The last executions that Spark remembers; it forgets old ones at any time, which moves the others."""
+        """Return the last executions in Spark's store, which removes old ones at any time."""
         while True:
             count = self._store.executionsCount()
             found = self._store.executionsList(max(0, count - most), most)

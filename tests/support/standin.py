@@ -1,4 +1,4 @@
-"""Runs of one group on an engine that starts at once and writes as Spark does."""
+"""Runs of one group on an engine that needs no start and writes files like Spark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from support.projects import compile_joints, sink, sql
 
 TABLE = "out"
 FILES = 3
-"""How many data files a version has."""
+"""The number of data files of a version."""
 
 _CHECK = {"type": "custom", "sql": f"SELECT * FROM {TABLE}", "samples": 0}
 _PLAN = compile_joints(
@@ -33,58 +33,58 @@ _PLAN = compile_joints(
 
 @dataclass(frozen=True)
 class StandIn:
-    """An engine and its session: every query's rows are these ids, and its check finds so many violations."""
+    """An engine and its session: each query returns these ids, and the check finds ``violations`` violations."""
 
     ids: Sequence[int]
     violations: int = 0
 
     def session(self) -> StandIn:
-        """Begin."""
+        """Return itself."""
         return self
 
     def load(self, relation: Files, projection: Any = None) -> Files:
-        """What the check reads."""
+        """Return what the check reads."""
         return relation
 
     def register(self, name: str, frame: Any) -> None:
-        """Nothing is read by name."""
+        """Do nothing: nothing is read by name."""
 
     def views(self) -> AbstractContextManager[None]:
-        """No scope: each name has one meaning."""
+        """Do nothing: nothing is read by name."""
         return nullcontext()
 
     def query(self, text: str, parameters: Mapping[str, Any] | None = None) -> Sequence[int]:
-        """The ids."""
+        """Return the ids."""
         return self.ids
 
     def explain(self, frame: Any) -> Callable[[], QueryPlan]:
-        """No more than its name."""
+        """Return a fixed name."""
         return lambda: QueryPlan("stand-in")
 
     def write(self, frame: Sequence[int], target: Files, progress: Any = None, split_by: Any = ()) -> None:
-        """Write the ids as several files."""
+        """Write the ids to several files."""
         try:
             write_as_spark_does(frame, Path(target.paths[0]))
         except OSError as error:
             raise RivetError("RVT-503", str(error)) from error
 
     def rows(self, text: str, parameters: Any = None, timeout: float | None = None) -> list[dict[str, int]]:
-        """The check's answer."""
+        """Return the result of the check."""
         return [{"violations": self.violations}]
 
     def close(self) -> None:
-        """End."""
+        """Do nothing."""
 
 
 class StandInRuntime(Runtime):
-    """A project whose one table, ``out`` in the catalog ``lake``, is written by the stand-in."""
+    """A runtime of a project whose only table, ``out`` in the catalog ``lake``, is written by the stand-in."""
 
     def __init__(self, root: Path, engine: StandIn) -> None:
         super().__init__(_PLAN, root)
         self._stand_in = engine
 
     def engine(self, name: str) -> Any:
-        """The stand-in."""
+        """Return the stand-in."""
         return self._stand_in
 
 
@@ -94,7 +94,7 @@ def run(root: Path, ids: Sequence[int], violations: int = 0, engine: type[StandI
 
 
 def write_as_spark_does(ids: Sequence[int], folder: Path) -> None:
-    """Files whose names are this write's alone, each put in place when it is whole, and what Spark leaves there."""
+    """Write files with unique names, each renamed when complete, and the other files that Spark leaves."""
     attempt = folder / "_temporary/0"
     attempt.mkdir(parents=True)
     job = uuid.uuid4()

@@ -1,4 +1,4 @@
-"""What each write strategy does to a table, as plainly as Python says it: lists of rows, gone through one by one."""
+"""A model of each write strategy in plain Python, on lists of rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Row = dict[str, Any]
 
 
 class Refused(Exception):
-    """The batch must not be written; holds the code of the error."""
+    """Raised if the batch must not be written, with the code of the error."""
 
 
 @dataclass
@@ -23,7 +23,7 @@ class ModelTable:
     exists: bool = False
 
     def write(self, columns: Sequence[str], batch: Sequence[Row]) -> tuple[int, int, int, int]:
-        """Rows inserted, updated, deleted and in all. Raises Refused."""
+        """Write a batch; return the rows inserted, updated, deleted and in total. Raises Refused."""
         mode = self.strategy["mode"]
         if mode == "replace":
             self.columns = []
@@ -34,13 +34,13 @@ class ModelTable:
         self.columns, self.rows, self.exists = after, rows, True
         return inserted, updated, deleted, len(rows)
 
-    def _columns_after(self, came: Sequence[str]) -> list[str]:
+    def _columns_after(self, incoming: Sequence[str]) -> list[str]:
         if not self.exists or self.strategy["mode"] == "replace":
-            return list(came)
+            return list(incoming)
         change = self.strategy.get("on_schema_change", "fail")
-        if change == "fail" and set(came) != set(self.columns):
+        if change == "fail" and set(incoming) != set(self.columns):
             raise Refused("RVT-514")
-        return self.columns + [column for column in came if change == "add" and column not in self.columns]
+        return self.columns + [column for column in incoming if change == "add" and column not in self.columns]
 
     def _replace(self, old: list[Row], new: list[Row]) -> tuple[list[Row], int, int, int]:
         return new, len(new), 0, len(old)
@@ -66,8 +66,8 @@ class ModelTable:
         return self._replace_where([self.strategy["partition_column"]], old, new)
 
     def _replace_where(self, columns: Sequence[str], old: list[Row], new: list[Row]) -> tuple[list[Row], int, int, int]:
-        came = [[row[column] for column in columns] for row in new]
-        stay = [row for row in old if [row[column] for column in columns] not in came]
+        incoming = [[row[column] for column in columns] for row in new]
+        stay = [row for row in old if [row[column] for column in columns] not in incoming]
         return stay + new, len(new), 0, len(old) - len(stay)
 
     def _merge(self, old: list[Row], new: list[Row]) -> tuple[list[Row], int, int, int]:

@@ -19,12 +19,12 @@ from rivet_dagster.model.storage import Published
 
 
 def catalog(root: Path, path: str = "warehouse", **options: Any) -> FilesystemCatalog:
-    """A filesystem catalog of a project in ``root``."""
+    """Return a filesystem catalog of a project in ``root``."""
     return FilesystemCatalog(CatalogSpec(path, "filesystem", {"path": path, **options}), root)
 
 
 def fill(staged: FilesystemTransaction, values: list[int]) -> FilesystemTransaction:
-    """What an engine would write for a column ``id``, with what Spark leaves beside it."""
+    """Write a column ``id`` like an engine, with the other files that Spark leaves."""
     folder = Path(staged.target.paths[0])
     pq.write_table(pa.table({"id": pa.array(values, pa.int64())}), folder / "part-0.snappy.parquet")
     (folder / "_SUCCESS").touch()
@@ -33,29 +33,29 @@ def fill(staged: FilesystemTransaction, values: list[int]) -> FilesystemTransact
 
 
 def publish(warehouse: FilesystemCatalog, values: list[int], table: str = "orders", run: str = "run") -> Published:
-    """A table with these ids."""
+    """Publish a table with these ids."""
     return fill(warehouse.begin(table), values).commit(run)
 
 
 def ids(path: str | Path) -> list[int]:
-    """The column ``id`` of a table, as a plain reader sees it."""
+    """Return the column ``id`` of a table as a Parquet reader sees it."""
     return pq.read_table(path).column("id").to_pylist()
 
 
 def tree(path: Path) -> list[str]:
-    """All that lies below ``path``."""
+    """Return all files and folders below ``path``."""
     return sorted(str(p.relative_to(path)) for p in path.rglob("*"))
 
 
 def refused(call: Callable[..., Any], *arguments: Any, **options: Any) -> RivetError:
-    """The error that a call ends with."""
+    """Return the error that a call raises."""
     with pytest.raises(RivetError) as caught:
         call(*arguments, **options)
     return caught.value
 
 
 def recorded_syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The inodes of what is put on disk for good from now on, in order; the disk itself is spared."""
+    """Return a list that gets the inodes passed to fsync from now on, in order; nothing is really synced."""
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
     return synced

@@ -1,6 +1,6 @@
-"""The 22 queries of TPC-H with their validation parameters: each as joints, and as a person writes it in one.
+"""The 22 queries of TPC-H with their validation parameters: each as joints, and as one hand-written query.
 
-Both are in SQL that Spark and DuckDB read alike; dates are worked out, for the two differ in their intervals.
+Both are in SQL that is the same for Spark and DuckDB; dates are precomputed, since intervals differ.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TpchQuery:
 
     @property
     def result(self) -> str:
-        """The joint that gives the result."""
+        """Return the joint with the result."""
         return list(self.joints)[-1]
 
 

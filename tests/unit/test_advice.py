@@ -1,4 +1,4 @@
-"""What errors and documentation advise exists: commands, options, pages, codes, types of catalog."""
+"""Commands, pages, error codes and catalog types that errors and documentation mention exist."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_each_page_and_code_that_is_named_exists():
 
 
 def test_no_remedy_names_a_catalog_that_is_not_installed():
-    """README and docs alone tell what this release lacks."""
+    """Only README and docs mention what this release lacks."""
     for file in SOURCES:
         for name in CATALOG_NAMES.findall(file.read_text()):
             assert name.lower() in plugins(CATALOGS), f"{file.name} names {name}"

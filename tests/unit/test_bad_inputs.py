@@ -1,4 +1,4 @@
-"""What beginners get wrong, each case a small project, and all that they are told: on paper, in JSON, by exit code."""
+"""Frequent user errors, each a small project, with the complete output: text, JSON and exit code."""
 
 from __future__ import annotations
 
@@ -37,51 +37,51 @@ SECRET = "s3cret"
 
 
 class Case(NamedTuple):
-    """How ``files`` differ from the good project (None: not there), and what is ``told``.
+    """``files`` that differ from the valid project (None: missing), and the output ``output``.
 
-    There ``...`` stands for any text, ROOT for the project's folder, and lines break where they like.
+    In it ``...`` is any text, ROOT is the project's folder, and any whitespace matches any other.
     """
 
     files: Mapping[str, str | bytes | None]
-    told: str
+    output: str
     profile: str | None = None
 
 
-def sql(text: str, told: str) -> Case:
-    return Case({"joints/orders.sql": text}, told)
+def sql(text: str, output: str) -> Case:
+    return Case({"joints/orders.sql": text}, output)
 
 
-def yaml(more: str, told: str) -> Case:
-    """A joint in YAML, whose own lines are the third and following."""
-    return Case({"joints/orders.sql": None, "joints/orders.yaml": f"type: sql\nsql: SELECT * FROM raw\n{more}"}, told)
+def yaml(more: str, output: str) -> Case:
+    """Return the case of a joint in YAML whose lines begin at the third."""
+    return Case({"joints/orders.sql": None, "joints/orders.yaml": f"type: sql\nsql: SELECT * FROM raw\n{more}"}, output)
 
 
-def source(more: str, told: str) -> Case:
-    """A source with lines from the fifth on."""
-    return Case({"sources/raw.yaml": SOURCE + more}, told)
+def source(more: str, output: str) -> Case:
+    """Return the case of a source with additional lines from the fifth on."""
+    return Case({"sources/raw.yaml": SOURCE + more}, output)
 
 
-def sink(more: str, told: str) -> Case:
-    """A sink with lines from the fifth on."""
-    return Case({"sinks/report.yaml": SINK + more}, told)
+def sink(more: str, output: str) -> Case:
+    """Return the case of a sink with additional lines from the fifth on."""
+    return Case({"sinks/report.yaml": SINK + more}, output)
 
 
-def python(text: str, told: str) -> Case:
-    return Case({"joints/scores.py": text}, told)
+def python(text: str, output: str) -> Case:
+    return Case({"joints/scores.py": text}, output)
 
 
-def quality(text: str, told: str) -> Case:
-    return Case({"quality/orders.yaml": text}, told)
+def quality(text: str, output: str) -> Case:
+    return Case({"quality/orders.yaml": text}, output)
 
 
-def manifest(old: str, new: str, told: str) -> Case:
+def manifest(old: str, new: str, output: str) -> Case:
     assert old in MANIFEST
-    return Case({"rivet.yaml": MANIFEST.replace(old, new)}, told)
+    return Case({"rivet.yaml": MANIFEST.replace(old, new)}, output)
 
 
-def profiles(old: str, new: str, told: str) -> Case:
+def profiles(old: str, new: str, output: str) -> Case:
     assert old in PROFILES
-    return Case({"profiles.yaml": PROFILES.replace(old, new)}, told)
+    return Case({"profiles.yaml": PROFILES.replace(old, new)}, output)
 
 
 CONFIGURATION = {
@@ -953,7 +953,7 @@ Write = Callable[[Mapping[str, str | bytes | None]], str]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Write the good project with what differs from it."""
+    """Return a function that writes the valid project with differing files."""
     monkeypatch.delenv("RIVET_PROFILE", raising=False)
     monkeypatch.delenv("ATTIC", raising=False)
     monkeypatch.setenv("SET", SECRET)
@@ -969,7 +969,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     return write
 
 
-def test_the_good_project_is_good(write: Write) -> None:
+def test_the_valid_project_has_no_errors(write: Write) -> None:
     plan = compile_directory(write({}))
     assert (plan.errors, plan.warnings) == ((), ())
 
@@ -987,9 +987,11 @@ def test_bad_input(
 ) -> None:
     root = write(case.files)
     found = diagnostics(root, case.profile)
-    told = "\n".join(map(str, found))
-    is_expected = OutputChecker().check_output(case.told.replace("ROOT", root), told, ELLIPSIS | NORMALIZE_WHITESPACE)
-    assert is_expected, told
+    output = "\n".join(map(str, found))
+    is_expected = OutputChecker().check_output(
+        case.output.replace("ROOT", root), output, ELLIPSIS | NORMALIZE_WHITESPACE
+    )
+    assert is_expected, output
 
     command = ["-p", root, *(["--profile", case.profile] if case.profile else []), "compile"]
     code, (out, err) = main([*command, "--format", "json"]), capsys.readouterr()
@@ -999,13 +1001,13 @@ def test_bad_input(
 
     code, (out, err) = main(command), capsys.readouterr()
     assert code == exit_code
-    assert err.replace("warning: ", "") == told + "\n"
+    assert err.replace("warning: ", "") == output + "\n"
     assert bool(out) is (exit_code == 0)
-    assert SECRET not in told + out + err
+    assert SECRET not in output + out + err
     assert not caplog.records
 
 
-def test_an_exception_that_nobody_expects(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_exception_is_reported(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(*_: object) -> None:
         raise KeyError("lost")
 
@@ -1016,7 +1018,7 @@ def test_an_exception_that_nobody_expects(write: Write, monkeypatch: pytest.Monk
     assert isinstance(raised.value.__cause__, KeyError)
 
 
-def test_a_target_that_is_no_joint(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_target_is_an_error(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     code, (out, _) = main(["-p", write({}), "compile", "ordres", "--format", "json"]), capsys.readouterr()
     assert code == 1
     assert json.loads(out)["errors"] == [{
@@ -1026,7 +1028,7 @@ def test_a_target_that_is_no_joint(write: Write, capsys: pytest.CaptureFixture[s
 
 
 def diagnostics(root: str, profile: str | None) -> tuple[Diagnostic, ...]:
-    """The errors of a project, else its warnings."""
+    """Return the errors of a project, or its warnings if there are none."""
     try:
         plan = compile_directory(root, profile)
     except RivetError as error:

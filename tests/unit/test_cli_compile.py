@@ -43,7 +43,7 @@ def run(capsys, *arguments):
     return code, *capsys.readouterr()
 
 
-def test_json_holds_the_lineage(project, capsys):
+def test_json_contains_the_lineage(project, capsys):
     code, out, _ = run(capsys, "-p", project(), "compile", "--format", "json")
     joints = {joint["name"]: joint for joint in json.loads(out)["joints"]}
     assert code == 0
@@ -85,7 +85,7 @@ def test_mermaid_of_one_joint_shows_its_group_and_what_it_reads(project, capsys)
     assert out.count(":::") == 3
 
 
-def test_a_joint_that_reads_less_later(project, capsys):
+def test_an_incremental_joint_is_shown_as_such(project, capsys):
     sink = FILES["sinks/end.yaml"] + "write_strategy: {mode: merge, key_columns: twice, watermark_column: twice}\n"
     guard = "{% if is_incremental() %} WHERE net > {{ watermark_value }} OR net NOT IN (FROM {{ this }}){% endif %}"
     root = project(**{"joints/b.sql": FILES["joints/b.sql"] + guard, "sinks/end.yaml": sink})
@@ -97,7 +97,7 @@ def test_a_joint_that_reads_less_later(project, capsys):
 
 
 def test_diff(project, capsys, tmp_path):
-    # What is known to be gone does not compile; here it may be a column of another table.
+    # A column known to be missing would not compile; here it may be a column of another table.
     read = {"joints__b.sql": "SELECT net * 2 AS twice FROM a CROSS JOIN elsewhere"}
     root = project(**read)
     _, old, _ = run(capsys, "-p", root, "compile", "--format", "json")
@@ -120,7 +120,7 @@ def test_diff(project, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("text", [None, "no json", "{}"])
-def test_diff_with_what_is_no_plan(project, capsys, tmp_path, text):
+def test_diff_with_a_file_that_is_no_plan(project, capsys, tmp_path, text):
     if text is not None:
         (tmp_path / "old.json").write_text(text)
     place = str(tmp_path / "old.json")
@@ -131,7 +131,7 @@ def test_diff_with_what_is_no_plan(project, capsys, tmp_path, text):
     assert json.loads(out)["errors"][0]["code"] == "RVT-113"
 
 
-def test_diff_is_of_whole_plans(project, capsys):
+def test_diff_needs_whole_plans(project, capsys):
     assert run(capsys, "-p", project(), "compile", "a", "--diff", "old.json")[0] == 10
 
 
@@ -152,7 +152,7 @@ default:
 """
 
 
-def test_a_secret_that_is_written_out_is_shown_nowhere_and_runs_all_the_same(project, capsys, monkeypatch):
+def test_a_literal_secret_is_shown_nowhere_and_still_works(project, capsys, monkeypatch):
     monkeypatch.setenv("GATE", "hunter3")
     root = project(**{"profiles.yaml": SECRETS})
     code, out, err = run(capsys, "-p", root, "compile", "--format", "json")
@@ -165,8 +165,8 @@ def test_a_secret_that_is_written_out_is_shown_nowhere_and_runs_all_the_same(pro
         "spark.authenticate.secret": "${GATE}",
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     }
-    told = [(one["code"], one["file"], one["line"], one["message"].partition(":")[0]) for one in plan["warnings"]]
-    assert told == [
+    warnings = [(one["code"], one["file"], one["line"], one["message"].partition(":")[0]) for one in plan["warnings"]]
+    assert warnings == [
         ("RVT-125", "profiles.yaml", 5, "catalog 'far'"),
         ("RVT-125", "profiles.yaml", 11, "engine 'spark'"),
     ]

@@ -24,24 +24,24 @@ def call(folder: ProjectFolder, capsys, *arguments: str) -> tuple[int, str, str]
     return code, *capsys.readouterr()
 
 
-def test_list_tells_what_is_there(folder, lake, capsys):
+def test_list_shows_all_versions(folder, lake, capsys):
     assert call(folder, capsys, "list", "out") == (0, "out: nothing is published\n", "")
     first = publish(lake, [1, 2], run="run-1/out")
     second = publish(lake, list(range(1234)), run="run-2/out")
-    kept = fill(lake.begin("orders"), [3])
-    kept.withhold()
+    transaction = fill(lake.begin("orders"), [3])
+    transaction.withhold()
     code, out, _ = call(folder, capsys, "list", "out")
     assert code == 0
     words = [line.split() for line in out.splitlines()]
     assert [(line[0], line[1], line[-1]) for line in words] == [
         (second.version, "current", "run-2/out"),
         (first.version, "older", "run-1/out"),
-        (kept.version, "withheld", "rows"),
+        (transaction.version, "withheld", "rows"),
     ]
     assert "1,234 rows" in out
 
 
-def test_rollback_takes_the_one_before(folder, lake, capsys):
+def test_rollback_publishes_the_previous_version(folder, lake, capsys):
     first = publish(lake, [1, 2])
     publish(lake, [3])
     code, out, _ = call(folder, capsys, "rollback", "out")
@@ -52,13 +52,13 @@ def test_rollback_takes_the_one_before(folder, lake, capsys):
 def test_rollback_without_an_older_one(folder, lake, capsys):
     assert "nothing is published" in call(folder, capsys, "rollback", "out")[2]
     publish(lake, [1])
-    code, _, told = call(folder, capsys, "rollback", "out")
-    assert (code, told.split()[0]) == (1, "RVT-408")
-    assert "versions: 5" in told
+    code, _, err = call(folder, capsys, "rollback", "out")
+    assert (code, err.split()[0]) == (1, "RVT-408")
+    assert "versions: 5" in err
     assert ids(folder.root / "lake/orders") == [1]
 
 
-def test_what_was_kept_back_is_published_or_dropped(folder, lake, capsys):
+def test_withheld_versions_are_published_or_dropped(folder, lake, capsys):
     publish(lake, [1])
     one, two = (fill(lake.begin("orders"), [n]) for n in (2, 3))
     one.withhold()
@@ -83,8 +83,8 @@ def test_what_was_kept_back_is_published_or_dropped(folder, lake, capsys):
         (("undo", "out"), 10, "undo"),
     ],
 )
-def test_what_cannot_be_done(folder, lake, capsys, arguments, code, words):
+def test_wrong_commands_are_errors(folder, lake, capsys, arguments, code, words):
     publish(lake, [1])
-    found, out, told = call(folder, capsys, *arguments)
+    found, out, err = call(folder, capsys, *arguments)
     assert (found, out) == (code, "")
-    assert words in told
+    assert words in err

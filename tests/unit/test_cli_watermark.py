@@ -39,7 +39,7 @@ TYPES = {
     ),
     "string": ("string", pa.string(), ["a", "ä" * 100, None], "ä" * 100, "NULL"),
 }  # fmt: skip
-"""By Spark's name: the name in Spark's schema, Arrow's type, rows, the greatest as text, another value."""
+"""By Spark's name of the type: the name in Spark's schema, Arrow's type, rows, the greatest as text, another value."""
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def lake(folder) -> FilesystemCatalog:
 
 
 def publish(lake: FilesystemCatalog, type_: str, values: list, table: str = "orders", **options) -> Published:
-    """A table with a column ``at`` as Spark would write it."""
+    """Publish a table with a column ``at`` as Spark would write it."""
     name, arrow, *_ = TYPES.get(type_, (type_, options.pop("arrow", None)))
     staged = lake.begin(table)
     schema = {"fields": [{"name": "at", "type": name, "nullable": True, "metadata": {}}]}
@@ -80,8 +80,8 @@ def test_values_of_every_type(folder, lake, capsys, type_):
     published = publish(lake, type_, values)
     line = f"out: at {type_}, in the target {greatest}, lookback 3d"
     assert call(folder, capsys, "list") == (0, f"{line}\n", "")
-    code, told, _ = call(folder, capsys, "set", "out", other)
-    assert (code, told.split(";")[0]) == (0, f"out: the next run reads on from at {other}")
+    code, out, _ = call(folder, capsys, "set", "out", other)
+    assert (code, out.split(";")[0]) == (0, f"out: the next run reads on from at {other}")
     assert lake.watermark_override(published) == Override(other)
     assert call(folder, capsys, "list", "out")[1] == f"{line}, set for the next run {other}\n"
     assert call(folder, capsys, "reset", "out")[1].startswith("out: the next run reads everything; once")
@@ -91,8 +91,8 @@ def test_values_of_every_type(folder, lake, capsys, type_):
 
 
 @pytest.mark.parametrize("type_", ["timestamp", "timestamp_ntz"])
-def test_times_as_older_sparks_write_them(lake, type_):
-    # Later than a reader that counts in nanoseconds could tell.
+def test_timestamps_written_by_older_sparks(lake, type_):
+    # Beyond the range of a reader with nanoseconds.
     values = [value and value.replace(year=2300) for value in TYPES[type_][2]]
     published = publish(lake, type_, values, use_deprecated_int96_timestamps=True)
     assert lake.max_of(published, "AT") == values[0]
@@ -100,12 +100,12 @@ def test_times_as_older_sparks_write_them(lake, type_):
 
 @pytest.mark.parametrize("values", [[], [None, None]])
 @pytest.mark.parametrize("type_", ["int", "timestamp", "string", "double"])
-def test_nothing_is_the_greatest_of_nothing(folder, lake, capsys, type_, values):
+def test_no_rows_have_no_watermark(folder, lake, capsys, type_, values):
     publish(lake, type_, values)
     assert call(folder, capsys, "list")[1] == f"out: at {type_}, in the target NULL, lookback 3d\n"
 
 
-def test_the_greatest_is_over_all_files(lake):
+def test_the_watermark_is_the_greatest_value_of_all_files(lake):
     staged = lake.begin("orders")
     for number, values in enumerate((["b", "z"], ["c"], [None])):
         pq.write_table(
@@ -135,9 +135,9 @@ def test_the_greatest_is_over_all_files(lake):
 def test_a_value_of_another_type_is_not_stored(folder, lake, capsys, type_, value, words):
     published = publish(lake, type_, TYPES[type_][2])
     before = sorted(folder.versions("orders"))
-    code, out, told = call(folder, capsys, "set", "out", value)
-    assert (code, out, told.split()[0]) == (1, "", "RVT-409")
-    assert words in told
+    code, out, err = call(folder, capsys, "set", "out", value)
+    assert (code, out, err.split()[0]) == (1, "", "RVT-409")
+    assert words in err
     assert lake.watermark_override(published) is None
     assert sorted(folder.versions("orders")) == before
 
@@ -157,35 +157,35 @@ def test_a_value_of_another_type_is_not_stored(folder, lake, capsys, type_, valu
         (("undo", "out"), 10, "undo"),
     ],
 )
-def test_what_cannot_be_done(folder, capsys, arguments, code, words):
-    found, out, told = call(folder, capsys, *arguments)
+def test_wrong_commands_are_errors(folder, capsys, arguments, code, words):
+    found, out, err = call(folder, capsys, *arguments)
     assert (found, out) == (code, "")
-    assert words in told
+    assert words in err
 
 
-def test_nothing_is_published(folder, capsys):
+def test_without_a_published_table_there_is_no_watermark(folder, capsys):
     assert call(folder, capsys, "list") == (0, "out: nothing is published\n", "")
 
 
-def test_no_sink_has_one(folder, capsys):
+def test_no_sink_has_a_watermark_column(folder, capsys):
     folder.write({"sinks/out.yaml": sink("orders", "numbers")})
     assert call(folder, capsys, "list") == (0, "no sink has a `watermark_column`\n", "")
 
 
-def test_a_column_that_can_be_none_is_told_after_the_others(folder, lake, capsys):
+def test_an_impossible_watermark_column_is_listed_last(folder, lake, capsys):
     other = {"mode": "incremental_append", "watermark_column": "at"}
     folder.write({"sinks/a.yaml": sink("a", "numbers", write_strategy={**other, "watermark_column": "att"})})
     folder.write({"sinks/z.yaml": sink("z", "numbers", write_strategy=other)})
     publish(lake, "boolean", [True], arrow=pa.bool_())
     publish(lake, "int", [1], "a")
     publish(lake, "int", [1], "z")
-    code, out, told = call(folder, capsys, "list")
+    code, out, err = call(folder, capsys, "list")
     assert (code, out) == (1, "z: at int, in the target 1\n")
-    assert "RVT-511 sinks/a.yaml:1: joint a: the target has no column 'att'; did you mean 'at'?" in told
-    assert "RVT-511 sinks/out.yaml:1: joint out: the column 'At' is of type boolean" in told
+    assert "RVT-511 sinks/a.yaml:1: joint a: the target has no column 'att'; did you mean 'at'?" in err
+    assert "RVT-511 sinks/out.yaml:1: joint out: the column 'At' is of type boolean" in err
 
 
-def test_an_override_ends_with_its_version(folder, lake, capsys):
+def test_an_override_ends_with_the_next_version(folder, lake, capsys):
     first = publish(lake, "int", [1])
     call(folder, capsys, "set", "out", "7")
     second = publish(lake, "int", [2])
@@ -196,7 +196,7 @@ def test_an_override_ends_with_its_version(folder, lake, capsys):
     assert [name for name in folder.versions("orders") if "watermark" in name] == []
 
 
-def test_what_a_killed_command_leaves_is_swept(folder, lake, monkeypatch):
+def test_files_of_a_killed_command_are_swept(folder, lake, monkeypatch):
     import os
 
     published = publish(lake, "int", [1])

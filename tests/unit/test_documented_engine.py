@@ -1,4 +1,4 @@
-"""The code of docs/engines.md, with DuckDB's engine of these tests in place of the reader's."""
+"""The code of docs/engines.md, with the DuckDB engine of these tests."""
 
 import re
 import sys
@@ -28,17 +28,17 @@ def installed(tmp_path, monkeypatch):
     install(monkeypatch, tmp_path / "site", engines=points["rivet_dagster.engines"])
 
 
-def test_the_entry_point_names_the_type(installed):
+def test_the_entry_point_defines_the_type(installed):
     assert engine_class("duckdb").type == "duckdb"
 
 
-def test_the_resource_is_that_of_spark():
+def test_the_documented_resource_equals_that_of_spark():
     made: dict = {}
     exec(RESOURCE, made)
     assert made["resource"] == PySparkEngine.resource
 
 
-def test_the_suite_takes_the_engine(installed):
+def test_the_conformance_suite_accepts_the_engine(installed):
     made: dict = {}
     exec(SUITE, made)
     suite = made["TestDuckDB"]()

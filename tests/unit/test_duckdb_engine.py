@@ -1,4 +1,4 @@
-"""The conformance suite on an engine that is not Spark."""
+"""The conformance suite on an engine other than Spark."""
 
 from support.duckdb_engine import ArrowOnlyEngine, DuckDBEngine
 
@@ -7,7 +7,7 @@ from rivet_dagster.testing.engine import EngineConformance
 
 
 class TestDuckDB(EngineConformance):
-    tells_lines = False  # its query is a translation
+    tells_lines = False  # its errors refer to a translated query
 
     def new_engine(self, check_interrupt=None):
         return DuckDBEngine(EngineSpec("duck", "duckdb"), check_interrupt=check_interrupt)

@@ -1,4 +1,4 @@
-"""Files damaged, and writes refused, between the engine's write and publishing: nothing is published."""
+"""Damaged files and failed writes between the engine's write and publishing: nothing is published."""
 
 import errno
 import os
@@ -54,13 +54,13 @@ def data_files(folder: str | Path) -> list[Path]:
 
 @pytest.fixture
 def published(tmp_path: Path) -> list[str]:
-    """A table with the old rows; all that lies on disk for it."""
+    """Publish a table with the old rows; return all its files."""
     run(tmp_path, OLD)
     return tree(tmp_path)
 
 
 def assert_untouched(root: Path, published: list[str]) -> None:
-    """The table has the old rows, nothing else is there, and the next run publishes."""
+    """Assert that the table has the old rows, there are no other files, and the next run publishes."""
     assert sorted(pq.read_table(root / "lake" / TABLE)["id"].to_pylist()) == OLD
     assert tree(root) == published
     run(root, NEW)
@@ -69,7 +69,7 @@ def assert_untouched(root: Path, published: list[str]) -> None:
 
 @pytest.mark.parametrize("violations", [0, 1])
 @pytest.mark.parametrize("damage", [truncate, empty, overwrite_with_noise, delete_all])
-def test_files_that_are_damaged_before_they_are_judged(tmp_path, published, damage, violations):
+def test_files_damaged_before_the_audit(tmp_path, published, damage, violations):
     class Damaging(StandIn):
         def write(self, frame, target, progress=None, split_by=()):
             super().write(frame, target)
@@ -86,7 +86,7 @@ def test_files_that_are_damaged_before_they_are_judged(tmp_path, published, dama
 @pytest.mark.parametrize(
     "damage", [truncate, empty, overwrite_with_noise, overwrite_rows_alone, delete_one, delete_all, add_one]
 )
-def test_files_that_change_after_they_were_judged(tmp_path, published, damage):
+def test_files_changed_after_the_audit(tmp_path, published, damage):
     class Damaging(StandIn):
         def load(self, relation, projection=None):
             found.extend(relation.paths)
@@ -94,7 +94,7 @@ def test_files_that_change_after_they_were_judged(tmp_path, published, damage):
 
         def rows(self, text, parameters=None, timeout=None):
             answer = super().rows(text)
-            damage(data_files(found.pop()))  # the check is through
+            damage(data_files(found.pop()))  # the check has passed
             return answer
 
     found: list[str] = []
@@ -103,7 +103,7 @@ def test_files_that_change_after_they_were_judged(tmp_path, published, damage):
     assert_untouched(tmp_path, published)
 
 
-def test_a_file_that_vanishes_while_it_is_looked_at(tmp_path, published, monkeypatch):
+def test_a_file_that_vanishes_during_the_audit(tmp_path, published, monkeypatch):
     def vanish(staged: StagedVersion) -> list[Path]:
         files = data_files(staged.folder)
         files[0].unlink()
@@ -139,7 +139,7 @@ PLACES = {
 
 @pytest.mark.parametrize(("number", "remedy"), REFUSALS, ids=[errno.errorcode[number] for number, _ in REFUSALS])
 @pytest.mark.parametrize("place", PLACES)
-def test_a_write_that_the_system_refuses(tmp_path, published, monkeypatch, place, number, remedy):
+def test_a_write_rejected_by_the_system(tmp_path, published, monkeypatch, place, number, remedy):
     def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -153,7 +153,7 @@ def test_a_write_that_the_system_refuses(tmp_path, published, monkeypatch, place
     assert_untouched(tmp_path, published)
 
 
-def test_what_cannot_be_taken_back_hides_no_error_and_is_swept_later(tmp_path, published, monkeypatch):
+def test_a_failed_discard_hides_no_error_and_is_swept_later(tmp_path, published, monkeypatch):
     class Failing(StandIn):
         def write(self, frame, target, progress=None, split_by=()):
             super().write(frame, target)
@@ -171,7 +171,7 @@ def test_what_cannot_be_taken_back_hides_no_error_and_is_swept_later(tmp_path, p
     assert_untouched(tmp_path, published)
 
 
-def test_what_was_never_judged_is_published_as_it_is(tmp_path):
+def test_a_version_without_an_audit_is_published_as_it_is(tmp_path):
     warehouse = catalog(tmp_path)
     staged = warehouse.begin("orders")
     write_as_spark_does(NEW, Path(staged.target.paths[0]))

@@ -1,4 +1,4 @@
-"""A catalog folder that the first release wrote: `tests/data/catalog_of_0_1` is such a one, as it left it."""
+"""A catalog folder written by the first release: `tests/data/catalog_of_0_1`."""
 
 import shutil
 from pathlib import Path
@@ -21,7 +21,7 @@ def lake(tmp_path: Path) -> FilesystemCatalog:
     return catalog(tmp_path, "lake")
 
 
-def test_what_it_published_is_read(lake, tmp_path):
+def test_a_published_version_of_an_earlier_release_is_read(lake, tmp_path):
     published = lake.current("orders")
     assert (published.identity, published.record) == ("tuesday/orders", Record(1, 0, 0, 486))
     assert (published.inputs, published.landed) == (READ, READ)
@@ -34,11 +34,11 @@ def test_what_it_published_is_read(lake, tmp_path):
     assert versions == [(CURRENT, 3, "tuesday/orders"), (OLDER, 2, "monday/orders"), (WITHHELD, 1, "")]
 
 
-def test_a_retry_finds_what_expired_then(lake):
+def test_a_retry_finds_an_expired_version_of_an_earlier_release(lake):
     assert lake.published_by("orders", "sunday/orders").identity == "sunday/orders"
 
 
-def test_it_is_built_upon(lake, tmp_path):
+def test_a_new_version_builds_on_that_of_an_earlier_release(lake, tmp_path):
     before = lake.current("orders")
     published = fill(lake.begin("orders"), [4]).commit("thursday/orders")
     assert (published.rows_before, lake.current("orders")) == (3, published)
@@ -46,13 +46,13 @@ def test_it_is_built_upon(lake, tmp_path):
     assert f".rivet/orders/{published.version}.files.json" in tree(tmp_path / "lake")
 
 
-def test_an_older_version_of_it_comes_back(lake, tmp_path):
+def test_a_rollback_to_a_version_of_an_earlier_release(lake, tmp_path):
     (older,) = [version.name for version in lake.versions("orders") if version.state == OLDER]
     assert lake.restage("orders", older).commit("rollback").inputs == READ
     assert ids(tmp_path / "lake/orders") == [1, 2]
 
 
-def test_what_it_withheld_is_published(lake, tmp_path):
+def test_a_withheld_version_of_an_earlier_release_is_published(lake, tmp_path):
     (withheld,) = [version.name for version in lake.versions("orders") if version.state == WITHHELD]
     assert lake.take_up("orders", withheld).commit("by hand").landed == READ
     assert lake.published_by("orders", "wednesday/orders").version == withheld

@@ -1,4 +1,4 @@
-"""What others do to a table, or an interruption does, while it is published."""
+"""Changes by others and interruptions while a table is published."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ def warehouse(tmp_path: Path) -> FilesystemCatalog:
     return catalog(tmp_path)
 
 
-def test_what_was_published_cannot_be_discarded(tmp_path, warehouse):
+def test_a_published_version_cannot_be_discarded(tmp_path, warehouse):
     staged = fill(warehouse.begin("orders"), [1])
     first = staged.commit("run")
     staged.abort()
@@ -36,7 +36,7 @@ def test_publishing_twice_changes_nothing(tmp_path, warehouse):
     assert tree(tmp_path) == before
 
 
-def test_who_began_on_an_older_version_does_not_publish(tmp_path, warehouse):
+def test_a_transaction_on_an_older_version_does_not_publish(tmp_path, warehouse):
     slow = fill(warehouse.begin("orders"), [1])
     fast = publish(warehouse, [2])
     error = refused(slow.commit, "slow")
@@ -46,7 +46,7 @@ def test_who_began_on_an_older_version_does_not_publish(tmp_path, warehouse):
     assert ids(Path(slow.target.paths[0])) == [1]
 
 
-def test_of_many_who_publish_at_once_one_succeeds(tmp_path, warehouse):
+def test_of_many_concurrent_publishes_one_succeeds(tmp_path, warehouse):
     staged = [fill(warehouse.begin("orders"), [n]) for n in range(8)]
     won, lost = [], []
 
@@ -65,7 +65,7 @@ def test_of_many_who_publish_at_once_one_succeeds(tmp_path, warehouse):
     assert ids(tmp_path / "warehouse/orders") == [won[0][0]]
 
 
-def test_expiry_takes_up_what_an_interrupted_one_left(tmp_path, warehouse, monkeypatch):
+def test_expiry_continues_an_interrupted_one(tmp_path, warehouse, monkeypatch):
     monkeypatch.setattr(versions, "remove", lambda *_: None)
     for n in range(4):
         publish(warehouse, [n])
@@ -95,7 +95,7 @@ def test_a_failure_in_the_middle_of_publishing_leaves_the_old_table(tmp_path, wa
     assert ids(tmp_path / "warehouse/orders") == [3]
 
 
-def test_a_failure_after_the_switch_leaves_the_new_table_whatever_is_discarded(tmp_path, warehouse, monkeypatch):
+def test_a_failure_after_the_switch_leaves_the_new_table(tmp_path, warehouse, monkeypatch):
     publish(warehouse, [1])
     staged = fill(warehouse.begin("orders"), [2])
     monkeypatch.setattr(versions, "expire", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
@@ -106,7 +106,7 @@ def test_a_failure_after_the_switch_leaves_the_new_table_whatever_is_discarded(t
     assert warehouse.current("orders").identity == "run"
 
 
-def test_what_this_catalog_did_not_publish_is_not_replaced(tmp_path, warehouse):
+def test_a_table_that_this_catalog_did_not_publish_is_not_replaced(tmp_path, warehouse):
     place = tmp_path / "warehouse/orders"
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -139,7 +139,7 @@ def test_an_engine_that_wrote_nothing_is_an_error(tmp_path, warehouse):
     assert warehouse.current("orders") is None
 
 
-def test_a_lost_manifest_is_read_off_the_data(tmp_path, warehouse):
+def test_a_lost_manifest_is_restored_from_the_data(tmp_path, warehouse):
     published = publish(warehouse, [1, 2])
     (tmp_path / f"warehouse/.rivet/orders/{published.version}.json").unlink()
     current = warehouse.current("orders")
@@ -147,7 +147,7 @@ def test_a_lost_manifest_is_read_off_the_data(tmp_path, warehouse):
     assert publish(warehouse, [3]).rows_before == 2
 
 
-def test_a_table_whose_data_somebody_removed_can_be_published_again(tmp_path, warehouse):
+def test_a_table_with_removed_data_can_be_published_again(tmp_path, warehouse):
     publish(warehouse, [1, 2])
     shutil.rmtree(tmp_path / "warehouse/.rivet/orders")
     assert warehouse.current("orders") is None

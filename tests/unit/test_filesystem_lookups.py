@@ -1,4 +1,4 @@
-"""Storage that does not answer: what cannot be looked up never looks like what is not there."""
+"""Storage that does not answer: a failed lookup never counts as a missing file."""
 
 import errno
 import io
@@ -14,13 +14,13 @@ from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.errors import RivetError
 
 CALLS = {"readlink": os, "stat": os, "lstat": os, "listdir": os, "scandir": os, "open": io}
-"""The calls of the system that look for something, as Python's library makes them."""
+"""The system calls for lookups, as made by Python's library."""
 
 FAILURES = [errno.EIO, errno.ESTALE, errno.EACCES]
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, call: str, number: int, below: Path) -> None:
-    """Have a call fail for all that lies below a folder."""
+    """Let a call fail for all paths below a folder."""
     home = CALLS[call]
     as_it_is = getattr(home, call)
 
@@ -70,8 +70,8 @@ def test_a_published_table_that_cannot_be_looked_up_is_an_error(tmp_path, wareho
 
 
 @pytest.mark.parametrize("call", ["readlink", "open", "scandir"])
-def test_what_may_be_published_is_not_discarded(tmp_path, warehouse, monkeypatch, call):
-    """A run whose publish succeeded and then failed does not know it either."""
+def test_a_version_that_may_be_published_is_not_discarded(tmp_path, warehouse, monkeypatch, call):
+    """Such as a run whose publish failed after it had succeeded."""
     staged = fill(warehouse.begin("orders"), [1])
     staged.commit("run")
     failing(monkeypatch, call, errno.EIO, tmp_path / "warehouse")
@@ -82,8 +82,8 @@ def test_what_may_be_published_is_not_discarded(tmp_path, warehouse, monkeypatch
 
 @pytest.mark.parametrize("number", FAILURES, ids=[errno.errorcode[number] for number in FAILURES])
 @pytest.mark.parametrize("table", ["days/*/*.csv", "days/*/a.csv", "days", "days/{one,two}/a.csv"])
-def test_a_folder_of_a_source_that_cannot_be_looked_into_is_an_error(tmp_path, monkeypatch, table, number):
-    """Else its files would be left out in silence."""
+def test_an_unreadable_folder_of_a_source_is_an_error(tmp_path, monkeypatch, table, number):
+    """Otherwise its files would be left out silently."""
     for name in ("one", "two"):
         (tmp_path / "data/days" / name).mkdir(parents=True)
         (tmp_path / "data/days" / name / "a.csv").write_text("id\n1\n")
@@ -104,7 +104,7 @@ def test_a_folder_of_a_source_that_cannot_be_looked_into_is_an_error(tmp_path, m
     assert {("stat", "files"), ("stat", "data_version")} <= refusals.keys()
 
 
-def test_a_name_that_nothing_can_have_is_one_that_nothing_has(tmp_path, warehouse):
+def test_an_impossible_file_name_counts_as_missing(tmp_path, warehouse):
     publish(warehouse, [1])
     for table in ("x" * 300, "orders/x/y", "orders/part-0.snappy.parquet/x"):
         assert "does not exist" in str(refused(warehouse.relation, table, {}))

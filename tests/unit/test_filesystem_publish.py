@@ -20,7 +20,7 @@ def warehouse(tmp_path: Path) -> FilesystemCatalog:
     return catalog(tmp_path)
 
 
-def test_the_published_table_is_a_relative_link_that_every_reader_follows(tmp_path, warehouse):
+def test_the_published_table_is_a_relative_link_for_every_reader(tmp_path, warehouse):
     published = publish(warehouse, [1, 2])
     link = tmp_path / "warehouse/orders"
     assert os.listdir(link) == ["part-0.snappy.parquet"]
@@ -36,7 +36,7 @@ def test_the_published_table_is_a_relative_link_that_every_reader_follows(tmp_pa
     assert ids(moved / "orders") == [1, 2]
 
 
-def test_current_tells_of_the_published_version(warehouse):
+def test_current_returns_the_published_version(warehouse):
     assert warehouse.current("orders") is None
     first = publish(warehouse, [1, 2], run="one")
     assert warehouse.current("orders") == first
@@ -49,8 +49,8 @@ def test_current_tells_of_the_published_version(warehouse):
     assert first.version < second.version
 
 
-def test_a_first_publish_survives_a_loss_of_power(tmp_path, monkeypatch):
-    """Each new folder's entry in the one above is on disk before the link is, and the link's own after it."""
+def test_a_first_publish_survives_a_power_failure(tmp_path, monkeypatch):
+    """Entries of new folders in their parents are synced before the link is made, and the link's own after it."""
     deep, lake = catalog(tmp_path, "data/lake"), tmp_path / "data/lake"
     synced, rename = recorded_syncs(monkeypatch), os.replace
 
@@ -64,19 +64,19 @@ def test_a_first_publish_survives_a_loss_of_power(tmp_path, monkeypatch):
     assert set(synced) == set(entries)
     synced.clear()
     staged.commit("run")
-    # Another process may have made them, and have died before it got so far.
+    # Another process may have made them, and may have died before syncing.
     assert set(entries[1:]) < set(synced[: synced.index(0)])
     assert synced[synced.index(0) + 1 :] == [os.stat(lake).st_ino]
 
 
-def test_a_folder_that_was_published_to_and_is_gone_is_no_empty_one(tmp_path):
-    (tmp_path / ".rivet").mkdir()  # as each project has one that was compiled
+def test_a_vanished_folder_that_was_published_to_is_an_error(tmp_path):
+    (tmp_path / ".rivet").mkdir()  # each compiled project has one
     mount = tmp_path / "mnt/lake"
     first = catalog(tmp_path, "mnt/lake")
     publish(first, [1])
     away = tmp_path / "unmounted"
     mount.rename(away)
-    for there in ("no folder", "an empty one"):  # as where a disk is mounted
+    for there in ("no folder", "an empty one"):  # like a mount point
         if there == "an empty one":
             mount.mkdir()
         for lake in (first, catalog(tmp_path, "mnt/lake")):
@@ -99,12 +99,12 @@ def test_a_folder_that_was_published_to_and_is_gone_is_no_empty_one(tmp_path):
     assert catalog(tmp_path, "mnt/lake").current("orders").identity == "run"
 
     shutil.rmtree(mount)
-    (mount / ".rivet").mkdir(parents=True)  # as the error says
+    (mount / ".rivet").mkdir(parents=True)  # as the error recommends
     assert publish(catalog(tmp_path, "mnt/lake"), [2]).rows_before == 0
 
 
-def test_a_first_run_makes_the_folder(tmp_path):
-    """In a fresh project, of a workspace that was removed, and of a folder that only others have published to."""
+def test_a_first_run_creates_the_folder(tmp_path):
+    """In a new project, for a removed workspace, and for a folder to which only other projects have published."""
     for project in ("one", "two"):
         (tmp_path / project / ".rivet").mkdir(parents=True)
         publish(catalog(tmp_path / project, "warehouse"), [1])
@@ -116,7 +116,7 @@ def test_a_first_run_makes_the_folder(tmp_path):
     publish(catalog(tmp_path / "two", "../three"), [1])
 
 
-def test_a_staged_version_is_seen_by_nobody(tmp_path, warehouse):
+def test_a_staged_version_is_invisible_to_readers(tmp_path, warehouse):
     published = publish(warehouse, [1])
     staged = fill(warehouse.begin("orders"), [2])
     assert Path(staged.base.relation.paths[0]).name == published.version
@@ -135,29 +135,29 @@ def test_discarding_leaves_no_trace_and_may_be_repeated(tmp_path, warehouse):
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("kept", [1, 2, 3, "2"])
-def test_as_many_versions_are_kept_as_the_option_says(tmp_path, kept):
-    warehouse = catalog(tmp_path, versions=kept)
+@pytest.mark.parametrize("retained", [1, 2, 3, "2"])
+def test_the_option_versions_limits_the_retained_versions(tmp_path, retained):
+    warehouse = catalog(tmp_path, versions=retained)
     published = [publish(warehouse, [n]) for n in range(5)]
-    for version in published[-int(kept) :]:
+    for version in published[-int(retained) :]:
         assert Path(warehouse.read(version).paths[0]).is_dir()
-    for version in published[: -int(kept)]:
+    for version in published[: -int(retained)]:
         assert refused(warehouse.read, version).code == "RVT-401"
     names = {path.name for path in (tmp_path / "warehouse/.rivet/orders").iterdir()}
-    assert len(names - {"lock", "publishers.jsonl"}) == 3 * int(kept)  # folders, manifests and what their files tell
+    assert len(names - {"lock", "publishers.jsonl"}) == 3 * int(retained)  # folders, manifests and file statistics
     assert published[-1].rows_before == 1
     assert warehouse.current("orders") == published[-1]
 
 
-def test_a_reader_of_the_version_before_finishes(warehouse):
+def test_a_reader_of_the_previous_version_can_finish(warehouse):
     first = publish(warehouse, [1])
     dataset = pa.dataset.dataset(warehouse.read(first).paths[0])
     publish(warehouse, [2])
     assert dataset.to_table().column("id").to_pylist() == [1]
 
 
-def test_a_version_that_expires_is_gone_before_its_files_are_removed(warehouse, monkeypatch):
-    """Else who lists them at that moment would read a part of it."""
+def test_an_expired_version_is_unlisted_before_its_files_are_removed(warehouse, monkeypatch):
+    """Otherwise a reader that lists the files at that moment would read a part of them."""
     first = publish(warehouse, [1])
     publish(warehouse, [2])
     removed = []
@@ -174,7 +174,7 @@ def test_a_version_that_expires_is_gone_before_its_files_are_removed(warehouse, 
 
 
 @pytest.mark.parametrize("table", ["", "..", ".hidden", "a/b", "/tmp/x", "a b", "*", "day=1", "../x"])
-def test_table_names_that_are_refused(warehouse, tmp_path, table):
+def test_wrong_table_names_are_rejected(warehouse, tmp_path, table):
     assert refused(warehouse.begin, table).code == "RVT-404"
     assert not (tmp_path / "warehouse").exists()
 
@@ -184,7 +184,7 @@ def test_a_name_may_be_dotted(tmp_path, warehouse):
     assert ids(tmp_path / "warehouse/marts.orders-2024") == [1]
 
 
-def test_the_manifest_says_who_published_what_upon_what(tmp_path, warehouse):
+def test_the_manifest_has_run_rows_and_previous_version(tmp_path, warehouse):
     first = publish(warehouse, [1, 2])
     second = publish(warehouse, [3], run="nightly/orders")
     manifest = json.loads((tmp_path / f"warehouse/.rivet/orders/{second.version}.json").read_text())

@@ -51,19 +51,19 @@ def test_a_table_is_a_file_a_folder_or_a_glob(tmp_path, data, table, format, pat
     assert list(found.paths) == [str(data / path) for path in paths]
 
 
-def test_absolute_places_and_uris_of_this_machine(tmp_path, data):
+def test_absolute_paths_and_local_uris(tmp_path, data):
     elsewhere = catalog(tmp_path / "other", path=data.as_uri())
     assert elsewhere.relation("orders.csv", {}).paths == (str(data / "orders.csv"),)
     assert elsewhere.relation(str(data / "days"), {}).paths == (str(data / "days"),)
     assert elsewhere.relation((data / "days").as_uri() + "/*.csv", {}).paths[0] == str(data / "days/1.csv")
 
 
-def test_the_extension_of_the_catalogs_format_may_be_left_out(tmp_path, data):
+def test_the_file_extension_of_the_catalogs_format_may_be_omitted(tmp_path, data):
     assert catalog(tmp_path, format="csv").relation("orders", {}).paths == (str(data / "orders.csv"),)
     assert refused(catalog(tmp_path).relation, "orders", {}).code == "RVT-403"
 
 
-def test_a_missing_table_is_shown_from_the_project_with_names_that_are_near(tmp_path, data):
+def test_a_missing_table_is_an_error_with_near_names(tmp_path, data):
     error = refused(catalog(tmp_path).relation, "order.csv", {})
     assert error.code == "RVT-403"
     assert "data/order.csv does not exist; did you mean 'orders.csv'?" in str(error)
@@ -71,7 +71,7 @@ def test_a_missing_table_is_shown_from_the_project_with_names_that_are_near(tmp_
     assert "no file matches data/days/*.json" in str(refused(catalog(tmp_path).relation, "days/*.json", {}))
 
 
-def test_what_engines_pass_over_is_no_data(tmp_path, data):
+def test_files_that_engines_ignore_are_no_data(tmp_path, data):
     for table in ("days/_log.csv", "days/_*"):
         assert refused(catalog(tmp_path).relation, table, {}).code == "RVT-403"
     (data / "empty").mkdir()
@@ -79,7 +79,7 @@ def test_what_engines_pass_over_is_no_data(tmp_path, data):
     assert catalog(tmp_path).relation("empty", {"schema": "id INT", "format": "csv"}).format == "csv"
 
 
-def test_names_with_the_characters_of_globs(tmp_path, data):
+def test_names_with_glob_characters(tmp_path, data):
     (data / "a[1].csv").write_text("id\n1\n")
     assert catalog(tmp_path).relation("a[1].csv", {}).paths == (str(data / "a[1].csv"),)
 
@@ -107,7 +107,7 @@ def test_the_format_and_options_of_a_table_are_checked(tmp_path, data):
     assert raw.begin("t", None, {"compression": "zstd"}).target.options == {"compression": "zstd"}
 
 
-def test_a_published_table_is_read_in_one_version(tmp_path):
+def test_a_published_table_is_read_at_one_version(tmp_path):
     raw = catalog(tmp_path, format="csv")
     staged = raw.begin("orders")
     pq.write_table(pa.table({"id": [1]}), f"{staged.target.paths[0]}/part-0.parquet")
@@ -150,7 +150,7 @@ def test_the_data_version_follows_the_files(tmp_path, data):
     assert refused(raw.data_version, "nothing", {}).code == "RVT-403"
 
 
-def test_a_remote_place_can_be_read_but_not_written(tmp_path):
+def test_a_remote_path_can_be_read_but_not_written(tmp_path):
     lake = catalog(tmp_path, path="s3://key:secret@lake/raw/", format="csv")
     found = lake.relation("orders", {"schema": "id INT"})
     assert (found.format, found.paths) == ("csv", ("s3://key:secret@lake/raw/orders",))
@@ -164,7 +164,7 @@ def test_a_remote_place_can_be_read_but_not_written(tmp_path):
         assert "secret" not in str(error)
 
 
-def test_a_file_system_without_links_is_refused(tmp_path, monkeypatch):
+def test_a_file_system_without_symbolic_links_is_rejected(tmp_path, monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
@@ -173,7 +173,7 @@ def test_a_file_system_without_links_is_refused(tmp_path, monkeypatch):
     assert list((tmp_path / "data/.rivet/orders").iterdir()) == []
 
 
-def test_a_place_that_cannot_be_made_is_refused(tmp_path):
+def test_a_folder_that_cannot_be_created_is_an_error(tmp_path):
     (tmp_path / "data").write_text("a file")
     assert refused(catalog(tmp_path).begin, "orders").code == "RVT-404"
 
@@ -220,7 +220,7 @@ def test_types_are_found_by_entry_point():
         ("2025", []),
     ],
 )
-def test_the_files_of_a_table_are_those_that_are_read_and_may_have_yet_to_come(tmp_path, data, table, names):
+def test_listed_files_are_those_that_are_read_or_none_yet(tmp_path, data, table, names):
     found = catalog(tmp_path).files(table, {})
     assert [file.path for file in found] == names
     assert {file.size for file in found} <= {5}
@@ -228,13 +228,13 @@ def test_the_files_of_a_table_are_those_that_are_read_and_may_have_yet_to_come(t
 
 
 @pytest.mark.parametrize("table", ["nowhere/orders.csv", "nowhere/*.csv", "s3://bucket/orders"])
-def test_files_that_cannot_come_or_cannot_be_looked_at_are_refused(tmp_path, data, table):
+def test_listing_files_in_a_missing_folder_or_remote_store_is_an_error(tmp_path, data, table):
     error = refused(catalog(tmp_path).files, table, {})
     assert error.code == "RVT-403"
     assert "nowhere" in str(error) or "only the engine" in str(error)
 
 
-def test_a_folder_that_nobody_may_look_into_is_not_empty(tmp_path, data, monkeypatch):
+def test_an_unreadable_folder_is_not_empty(tmp_path, data, monkeypatch):
     def refuse(path, *_):
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 

@@ -1,4 +1,4 @@
-"""Signs of life: what a dead run staged is swept, what a living one stages is not, and the dead publish nothing."""
+"""Heartbeats: staged versions of dead runs are swept, those of live runs are not, and dead runs publish nothing."""
 
 import json
 import os
@@ -35,15 +35,15 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "warehouse/.rivet/orders"
 
 
-def silent_for(seconds: float, home: Path, staged: FilesystemTransaction) -> None:
-    """Make the last sign of life so old."""
+def age_heartbeat(seconds: float, home: Path, staged: FilesystemTransaction) -> None:
+    """Age the last heartbeat by ``seconds``."""
     then = time.time() - seconds
     os.utime(home / f"{staged.version}.alive", (then, then))
 
 
-def test_a_living_run_is_never_swept(warehouse, home):
+def test_a_live_run_is_never_swept(warehouse, home):
     staged = fill(warehouse.begin("orders"), [1])
-    silent_for(50, home, staged)
+    age_heartbeat(50, home, staged)
     assert warehouse.sweep() == ()
     before = tree(home)
     other = warehouse.begin("orders")  # the next run of the table sweeps as well
@@ -57,7 +57,7 @@ def test_a_dead_run_is_swept_and_nothing_else(tmp_path, warehouse, home):
     published = publish(warehouse, [2])
     before = tree(home)
     staged = fill(warehouse.begin("orders"), [3])
-    silent_for(61, home, staged)
+    age_heartbeat(61, home, staged)
     assert warehouse.sweep() == (f"orders/{staged.version}",)
     assert tree(home) == before
     assert warehouse.sweep() == ()
@@ -67,12 +67,12 @@ def test_a_dead_run_is_swept_and_nothing_else(tmp_path, warehouse, home):
 
 def test_the_next_run_of_a_table_sweeps_it(warehouse, home):
     dead = fill(warehouse.begin("orders"), [1])
-    silent_for(61, home, dead)
+    age_heartbeat(61, home, dead)
     publish(warehouse, [2])
     assert not [name for name in tree(home) if name.startswith(dead.version)]
 
 
-def test_a_folder_without_any_sign_is_a_dead_runs(warehouse, home):
+def test_a_folder_without_a_heartbeat_belongs_to_a_dead_run(warehouse, home):
     publish(warehouse, [1])
     for name in ("00000007-0badcafe", "00000008-0badcafe"):
         (home / name).mkdir()
@@ -81,19 +81,19 @@ def test_a_folder_without_any_sign_is_a_dead_runs(warehouse, home):
     os.utime(home / "00000009-0badcafe.alive", (0, 0))
     (home / ".link-0badcafe").symlink_to("nowhere")
     os.utime(home / ".link-0badcafe", (0, 0), follow_symlinks=False)
-    (home / ".link-1badcafe").symlink_to("nowhere")  # somebody's of this moment
+    (home / ".link-1badcafe").symlink_to("nowhere")  # the one of a run that has just begun
     assert warehouse.sweep() == ("orders/00000007-0badcafe", "orders/00000008-0badcafe", "orders/00000009-0badcafe")
     assert not [name for name in tree(home) if "0badcafe" in name]
     assert ".link-1badcafe" in tree(home)
 
 
-def test_a_run_that_was_silent_publishes_nothing(tmp_path, warehouse, home):
+def test_a_run_without_a_recent_heartbeat_publishes_nothing(tmp_path, warehouse, home):
     publish(warehouse, [1])
     staged = fill(warehouse.begin("orders"), [2])
-    silent_for(61, home, staged)
+    age_heartbeat(61, home, staged)
     error = refused(staged.commit, "run")
     assert error.code == "RVT-406"
-    assert re.search(r"gave no sign of life for 6\d s", str(error))  # a second more where the machine is busy
+    assert re.search(r"gave no sign of life for 6\d s", str(error))  # one more second on a busy machine
     assert refused(staged.beat).code == "RVT-406"
     staged.abort()
     assert ids(tmp_path / "warehouse/orders") == [1]
@@ -102,7 +102,7 @@ def test_a_run_that_was_silent_publishes_nothing(tmp_path, warehouse, home):
 def test_a_run_that_was_swept_publishes_nothing(tmp_path, warehouse, home):
     publish(warehouse, [1])
     staged = fill(warehouse.begin("orders"), [2])
-    silent_for(61, home, staged)
+    age_heartbeat(61, home, staged)
     warehouse.sweep()
     assert refused(staged.beat).code == "RVT-406"
     Path(staged.target.paths[0]).mkdir()  # its engine goes on writing
@@ -111,19 +111,19 @@ def test_a_run_that_was_swept_publishes_nothing(tmp_path, warehouse, home):
     assert ids(tmp_path / "warehouse/orders") == [1]
 
 
-def test_nothing_stays_of_what_was_published_or_discarded(warehouse, home):
+def test_publishing_and_discarding_leave_no_staged_files(warehouse, home):
     published = publish(warehouse, [1])
     warehouse.begin("orders").abort()
     assert [name for name in tree(home) if name.endswith(".alive")] == []
     assert published.version in tree(home)
 
 
-def test_signs_are_given_while_a_block_runs_and_not_after(warehouse, home, monkeypatch):
+def test_heartbeats_are_written_while_a_block_runs_and_not_after(warehouse, home, monkeypatch):
     staged = warehouse.begin("orders")
     file = home / f"{staged.version}.alive"
     monkeypatch.setattr(heartbeat_thread, "SECONDS", 0.05)
     with staged:
-        silent_for(30, home, staged)
+        age_heartbeat(30, home, staged)
         deadline = time.monotonic() + 60
         while time.time() - file.stat().st_mtime > 5:
             assert time.monotonic() < deadline
@@ -131,7 +131,7 @@ def test_signs_are_given_while_a_block_runs_and_not_after(warehouse, home, monke
     assert not [thread for thread in threading.enumerate() if thread.name == "rivet-alive-orders"]
 
 
-def test_storage_that_is_away_for_a_moment_does_not_end_the_signs(warehouse, home, monkeypatch):
+def test_temporarily_unavailable_storage_does_not_end_the_heartbeat(warehouse, home, monkeypatch):
     staged = warehouse.begin("orders")
     calls = []
 
@@ -153,7 +153,7 @@ def test_sweep_on_the_command_line(tmp_path, capsys):
     lake = catalog(tmp_path, "lake")
     publish(lake, [1])
     staged = fill(lake.begin("orders"), [2])
-    silent_for(61, tmp_path / "lake/.rivet/orders", staged)
+    age_heartbeat(61, tmp_path / "lake/.rivet/orders", staged)
     assert main(["-p", str(project.root), "sweep"]) == 0
     assert capsys.readouterr().out == f"removed lake: orders/{staged.version}\n1 leftover of dead runs removed\n"
     assert main(["-p", str(project.root), "sweep"]) == 0
@@ -161,8 +161,8 @@ def test_sweep_on_the_command_line(tmp_path, capsys):
     assert ids(tmp_path / "lake/orders") == [1]
 
 
-def answers(staged: FilesystemTransaction) -> list[str]:
-    """The codes that each verb about a staged version ends with."""
+def error_codes(staged: FilesystemTransaction) -> list[str]:
+    """Return the error code of each method of a staged version."""
     rows = pa.table({"id": [1]}).to_reader()
     verbs = {
         "base": lambda: staged.base,
@@ -178,10 +178,10 @@ def answers(staged: FilesystemTransaction) -> list[str]:
 
 
 @pytest.mark.parametrize("left", ["nothing", "folder", "files", "no table at all"])
-def test_a_run_that_was_swept_and_wakes_is_told_so_whatever_it_does(warehouse, home, left):
+def test_every_method_of_a_swept_run_raises_the_same_error(warehouse, home, left):
     publish(warehouse, [1])
     staged = fill(warehouse.begin("orders"), [2])
-    silent_for(61, home, staged)
+    age_heartbeat(61, home, staged)
     assert warehouse.sweep() == (f"orders/{staged.version}",)
     if left in ("folder", "files"):
         Path(staged.target.paths[0]).mkdir()  # its engine goes on writing
@@ -189,12 +189,12 @@ def test_a_run_that_was_swept_and_wakes_is_told_so_whatever_it_does(warehouse, h
         fill(staged, [2])
     if left == "no table at all":
         shutil.rmtree(home)
-    assert set(answers(staged)) == {"RVT-406"}
+    assert set(error_codes(staged)) == {"RVT-406"}
     staged.abort()
 
 
-def test_what_a_swept_run_meets_elsewhere_is_told_as_its_cause(warehouse, home):
-    """An engine, for one, whose files have gone."""
+def test_other_errors_of_a_swept_run_are_reported_as_the_cause(warehouse, home):
+    """Such as an engine whose files have been removed."""
     for error, code in ((RivetError("RVT-503", "no such file"), "RVT-503"), (KeyError("x"), None)):
         with pytest.raises(type(error)) as caught, warehouse.begin("orders"):
             raise error
@@ -202,7 +202,7 @@ def test_what_a_swept_run_meets_elsewhere_is_told_as_its_cause(warehouse, home):
 
     def wake() -> None:
         with warehouse.begin("orders") as staged:
-            silent_for(61, home, staged)
+            age_heartbeat(61, home, staged)
             warehouse.sweep()
             raise RivetError("RVT-503", "no such file")
 
@@ -210,34 +210,34 @@ def test_what_a_swept_run_meets_elsewhere_is_told_as_its_cause(warehouse, home):
     assert (swept.code, swept.__cause__.code) == ("RVT-406", "RVT-503")
 
 
-def test_a_late_sign_revives_nothing(warehouse, home):
+def test_a_late_heartbeat_does_not_revive_a_swept_run(warehouse, home):
     staged = fill(warehouse.begin("orders"), [1])
     file = home / f"{staged.version}.alive"
-    silent_for(100, home, staged)
+    age_heartbeat(100, home, staged)
     with patch("os.utime", wraps=os.utime) as renewed:
         assert "gave no sign of life for 100 s" in str(refused(staged.beat))
     assert call(file) not in renewed.mock_calls
     assert not file.exists()
 
 
-def test_a_sign_and_a_sweep_exclude_each_other(warehouse, home):
-    """A sweep that has seen a version dead removes it before it can live again, and none waits itself to death."""
+def test_a_heartbeat_and_a_sweep_exclude_each_other(warehouse, home):
+    """A sweep removes a dead version before it can be revived, and a heartbeat that waits for the lock is not swept."""
     staged, table = fill(warehouse.begin("orders"), [1]), TableLayout(home.parents[1], "orders")
     thread = threading.Thread(target=staged.beat)
     with versions.locked(table):
-        silent_for(30, home, staged)
+        age_heartbeat(30, home, staged)
         thread.start()
         thread.join(0.2)
         assert thread.is_alive()
     thread.join(10)
     assert not thread.is_alive()
     with versions.locked(table):
-        silent_for(70, home, staged)
-        heartbeat.beat(table, staged.version, since=time.time() - 30)  # so long it has waited for the lock
+        age_heartbeat(70, home, staged)
+        heartbeat.beat(table, staged.version, since=time.time() - 30)  # it has waited that long for the lock
     assert warehouse.sweep() == ()
 
 
-def test_other_processes_and_their_probes_come_and_go_while_it_sweeps(warehouse, home, monkeypatch):
+def test_processes_and_probe_folders_may_appear_and_vanish_during_a_sweep(warehouse, home, monkeypatch):
     publish(warehouse, [1])
     for name in (".clock-0badcafe", ".watermark-0badcafe", ".kept-0badcafe"):
         (home / name).touch()
@@ -255,7 +255,7 @@ def test_other_processes_and_their_probes_come_and_go_while_it_sweeps(warehouse,
     assert not [name for name in tree(home) if "0badcafe" in name]
 
 
-def test_what_others_left_among_the_tables_is_passed_over(tmp_path, warehouse, home):
+def test_unknown_files_among_the_tables_are_ignored(tmp_path, warehouse, home):
     publish(warehouse, [1])
     foreign = ["../.DS_Store", "../.nfs0001", "../.gitignore", "../notes.txt", ".DS_Store", ".nfs0002", "notes.txt"]
     for name in foreign:
@@ -283,7 +283,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("which", ["current", "older"])
-def test_a_manifest_that_cannot_be_read_stops_its_own_table_alone(tmp_path, capsys, damage, which):
+def test_an_unreadable_manifest_stops_only_its_own_table(tmp_path, capsys, damage, which):
     project = ProjectFolder(tmp_path, {"joints/one.sql": "SELECT 1 AS id"})
     lake = catalog(tmp_path, "lake", versions=3)
     older, current = publish(lake, [1]), publish(lake, [2])
@@ -298,10 +298,10 @@ def test_a_manifest_that_cannot_be_read_stops_its_own_table_alone(tmp_path, caps
 
     assert [(f.status, f.code) for f in lake.examine(True)] == [("fail", "RVT-407"), ("warn", None)]
     assert main(["-p", str(project.root), "sweep"]) == 1
-    out, told = capsys.readouterr()
+    out, err = capsys.readouterr()
     assert out == "removed lake: other/00000009-0badcafe\n1 leftover of dead runs removed\n"
-    assert (told.count("RVT-407"), str(manifest) in told) == (1, True)
-    assert ("from_tomorrow" in told) == ("Update rivet_dagster" in told) == (damage == "newer")
+    assert (err.count("RVT-407"), str(manifest) in err) == (1, True)
+    assert ("from_tomorrow" in err) == ("Update rivet_dagster" in err) == (damage == "newer")
     for ask in (lake.versions, lake.begin):
         assert refused(ask, "orders").code == "RVT-407"
     assert tree(home / "orders") == before
@@ -312,7 +312,7 @@ def test_a_manifest_that_cannot_be_read_stops_its_own_table_alone(tmp_path, caps
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "\udcff"])
-def test_a_watermark_that_cannot_be_read_is_one_clear_error(warehouse, home, text):
+def test_an_unreadable_watermark_is_one_clear_error(warehouse, home, text):
     published = publish(warehouse, [1])
     file = home / f"{published.version}.watermark"
     file.write_text(text, errors="surrogateescape")

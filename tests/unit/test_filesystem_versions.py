@@ -1,4 +1,4 @@
-"""Versions that a person decides on: withheld, brought back, listed, evicted."""
+"""Versions handled by commands: withheld, rolled back, listed, evicted."""
 
 import errno
 import fcntl
@@ -55,7 +55,7 @@ def test_a_version_is_found_by_the_run_that_published_it(warehouse, table, monke
     remembered = table.parent / ".rivet/orders/publishers.jsonl"
     assert [json.loads(line)["identity"] for line in remembered.open()] == ["one", "two", "three", "four"]
     with remembered.open("a") as file:
-        file.write('{"version": "0')  # of somebody who was killed
+        file.write('{"version": "0')  # of a killed process
     publish(warehouse, [5], run="eight")
     assert warehouse.published_by("orders", "five").rows_before == 1
     monkeypatch.setattr(publishers, "REMEMBERED", timedelta(0))
@@ -65,8 +65,8 @@ def test_a_version_is_found_by_the_run_that_published_it(warehouse, table, monke
     assert warehouse.published_by("orders", "seven").rows_before == 1
 
 
-def test_a_version_that_an_earlier_release_published_is_remembered_too(tmp_path, table):
-    """Its manifest tells nothing of those before it, nor what it did to the rows."""
+def test_the_run_of_a_version_of_an_earlier_release_is_found_too(tmp_path, table):
+    """Its manifest has neither the previous version nor the row counts of the run."""
     warehouse = catalog(tmp_path, versions=1)
     path = table.parent / f".rivet/orders/{publish(warehouse, [1, 2], run='one').version}.json"
     known = {"version", "base", "identity", "rows", "rows_before", "bytes", "columns", "published_at"}
@@ -76,7 +76,7 @@ def test_a_version_that_an_earlier_release_published_is_remembered_too(tmp_path,
     assert warehouse.published_by("orders", "one").record == Record(2)
 
 
-def test_what_was_evicted_was_published_by_nobody(warehouse):
+def test_an_evicted_version_has_no_publisher(warehouse):
     for name in ("one", "two", "three", "four"):
         last = publish(warehouse, [1], run=name)
     warehouse.evict(last)
@@ -84,21 +84,21 @@ def test_what_was_evicted_was_published_by_nobody(warehouse):
     assert [warehouse.published_by("orders", name) for name in ("one", "four")] == [None, None]
 
 
-def test_all_versions_are_listed_the_newest_first(warehouse):
+def test_all_versions_are_listed_newest_first(warehouse):
     assert warehouse.versions("orders") == ()
     first = publish(warehouse, [1, 2], run="one")
     second = publish(warehouse, [3], run="two")
     building = fill(warehouse.begin("orders"), [4])
-    kept = withheld(warehouse, [5, 6, 7])
+    withheld_version = withheld(warehouse, [5, 6, 7])
     assert listed(warehouse) == [
         (second.version, "current", 1, "two"),
         (first.version, "older", 2, "one"),
-        (kept.version, "withheld", 3, ""),
+        (withheld_version.version, "withheld", 3, ""),
     ]
     building.abort()
 
 
-def test_a_version_kept_back_is_never_swept(warehouse, table):
+def test_a_withheld_version_is_never_swept(warehouse, table):
     publish(warehouse, [1])
     staged = withheld(warehouse, [2])
     before = tree(table.parent)
@@ -108,21 +108,21 @@ def test_a_version_kept_back_is_never_swept(warehouse, table):
     assert ids(table) == [3]
 
 
-def test_a_version_kept_back_is_published_upon_what_is_there_now(warehouse, table):
+def test_a_withheld_version_is_published_on_top_of_the_current_one(warehouse, table):
     publish(warehouse, [1])
-    kept = withheld(warehouse, [2, 3])
+    withheld_version = withheld(warehouse, [2, 3])
     newer = publish(warehouse, [4])
-    staged = warehouse.take_up("orders", kept.version)
+    staged = warehouse.take_up("orders", withheld_version.version)
     assert Path(staged.base.relation.paths[0]).name == newer.version
     published = staged.commit("by hand")
-    assert (published.version, published.rows_before) == (kept.version, 1)
+    assert (published.version, published.rows_before) == (withheld_version.version, 1)
     assert ids(table) == [2, 3]
     assert not any(one.state == "withheld" for one in warehouse.versions("orders"))
     assert warehouse.sweep() == ()
 
 
-def test_a_retry_of_the_run_whose_version_a_person_published_finds_it(warehouse):
-    """Also when it was taken up in vain before, and when it has expired."""
+def test_a_retry_finds_its_version_published_by_hand(warehouse):
+    """Also after a failed attempt to publish it, and when it has expired."""
     publish(warehouse, [1])
     staged = fill(warehouse.begin("orders"), [2])
     staged.withhold("monday/orders")
@@ -141,24 +141,24 @@ def test_a_retry_of_the_run_whose_version_a_person_published_finds_it(warehouse)
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"zone": {"files": [{"path": "a.csv", "size": 1, "mtime_ns": 2}]}}'])
-def test_a_mark_that_an_earlier_release_wrote_is_read(warehouse, table, text):
-    kept = withheld(warehouse, [1])
-    (table.parent / f".rivet/orders/{kept.version}.kept").write_text(text)
-    staged = warehouse.take_up("orders", kept.version)
+def test_withheld_versions_of_an_earlier_release_are_read(warehouse, table, text):
+    withheld_version = withheld(warehouse, [1])
+    (table.parent / f".rivet/orders/{withheld_version.version}.kept").write_text(text)
+    staged = warehouse.take_up("orders", withheld_version.version)
     published = staged.commit("by hand")
     assert sorted(published.landed) == (["zone"] if "zone" in text else [])
-    assert "made_by" not in (table.parent / f".rivet/orders/{kept.version}.json").read_text()
+    assert "made_by" not in (table.parent / f".rivet/orders/{withheld_version.version}.json").read_text()
 
 
-def test_a_version_kept_back_is_dropped(warehouse, table):
+def test_a_withheld_version_is_dropped(warehouse, table):
     publish(warehouse, [1])
     before = tree(table.parent)
-    kept = withheld(warehouse, [2])
-    warehouse.take_up("orders", kept.version).abort()
+    withheld_version = withheld(warehouse, [2])
+    warehouse.take_up("orders", withheld_version.version).abort()
     assert tree(table.parent) == before
 
 
-def test_an_older_version_comes_back_as_a_new_one(warehouse, table):
+def test_a_rollback_publishes_an_older_version_as_a_new_one(warehouse, table):
     first = publish(warehouse, [1, 2], run="one")
     publish(warehouse, [3], run="two")
     published = warehouse.restage("orders", first.version).commit("rollback")
@@ -176,7 +176,7 @@ def test_an_older_version_comes_back_as_a_new_one(warehouse, table):
     assert refused(warehouse.restage, "orders", first.version).code == "RVT-408"
 
 
-def test_bringing_back_loses_against_a_run_that_publishes_meanwhile(warehouse, table):
+def test_a_rollback_fails_if_a_run_publishes_meanwhile(warehouse, table):
     first = publish(warehouse, [1])
     publish(warehouse, [2])
     staged = warehouse.restage("orders", first.version)
@@ -185,7 +185,7 @@ def test_bringing_back_loses_against_a_run_that_publishes_meanwhile(warehouse, t
     assert ids(table) == [3]
 
 
-def test_files_are_copied_where_the_file_system_cannot_share_them(warehouse, table, monkeypatch):
+def test_files_are_copied_if_hard_links_are_not_possible(warehouse, table, monkeypatch):
     first = publish(warehouse, [1, 2])
     publish(warehouse, [3])
 
@@ -197,7 +197,7 @@ def test_files_are_copied_where_the_file_system_cannot_share_them(warehouse, tab
     assert ids(table) == [1, 2]
 
 
-def test_versions_that_are_not_there(warehouse, table):
+def test_unknown_versions_are_errors(warehouse, table):
     current = publish(warehouse, [1])
     before = tree(table.parent)
     for call in (warehouse.restage, warehouse.take_up):
@@ -206,24 +206,24 @@ def test_versions_that_are_not_there(warehouse, table):
     assert tree(table.parent) == before
 
 
-def test_a_version_is_taken_up_by_one_person_and_stays_theirs(warehouse, table):
+def test_a_withheld_version_is_claimed_by_one_command_only(warehouse, table):
     publish(warehouse, [1])
-    kept = withheld(warehouse, [2])
-    warehouse.take_up("orders", kept.version)
-    error = refused(warehouse.take_up, "orders", kept.version)
+    withheld_version = withheld(warehouse, [2])
+    warehouse.take_up("orders", withheld_version.version)
+    error = refused(warehouse.take_up, "orders", withheld_version.version)
     assert (error.code, "somebody else is publishing or dropping" in str(error)) == ("RVT-408", True)
-    # Its process dies: the version is withheld as before, and can be taken up when that is known.
+    # Its process dies: the version is still withheld, and can be claimed again when the heartbeat has expired.
     (alive,) = table.parent.glob(".rivet/orders/*.alive")
     os.utime(alive, (0, 0))
     assert warehouse.sweep() == ()
     assert not alive.exists()
     assert [one.state for one in warehouse.versions("orders")] == ["current", "withheld"]
-    published = warehouse.take_up("orders", kept.version).commit("by hand")
-    assert (published.version, ids(table)) == (kept.version, [2])
+    published = warehouse.take_up("orders", withheld_version.version).commit("by hand")
+    assert (published.version, ids(table)) == (withheld_version.version, [2])
 
 
-def test_a_version_is_kept_back_under_the_lock_and_on_disk(warehouse, table, monkeypatch):
-    """A sweep sees it alive or marked, never neither; and a loss of power takes nothing of it."""
+def test_a_version_is_withheld_under_the_lock_and_synced(warehouse, table, monkeypatch):
+    """A sweep sees it either alive or marked, and a power failure loses nothing of it."""
     staged = fill(warehouse.begin("orders"), [1])
     home = table.parent / ".rivet/orders"
     seen, synced = [], recorded_syncs(monkeypatch)
@@ -244,24 +244,24 @@ def is_locked(home: Path) -> bool:
     return False
 
 
-def test_a_version_that_was_published_and_still_has_its_mark_is_published(warehouse, table):
-    """Its process was killed at that very moment."""
+def test_a_published_version_with_a_leftover_mark_is_not_withheld(warehouse, table):
+    """Its process was killed between publishing and removing the mark."""
     publish(warehouse, [1])
-    kept = withheld(warehouse, [2])
-    mark = table.parent / f".rivet/orders/{kept.version}.kept"
+    withheld_version = withheld(warehouse, [2])
+    mark = table.parent / f".rivet/orders/{withheld_version.version}.kept"
     text = mark.read_text()
-    warehouse.take_up("orders", kept.version).commit("by hand")
+    warehouse.take_up("orders", withheld_version.version).commit("by hand")
     mark.write_text(text)
     assert [one.state for one in warehouse.versions("orders")] == ["current", "older"]
-    assert refused(warehouse.take_up, "orders", kept.version).code == "RVT-408"
+    assert refused(warehouse.take_up, "orders", withheld_version.version).code == "RVT-408"
     assert warehouse.sweep() == ()
     assert not mark.exists()
     assert ids(table) == [2]
 
 
 @pytest.mark.parametrize("place", ["orders_of_monday", "old/2024/orders", "file.parquet"])
-def test_what_a_persons_link_leads_to_stays(warehouse, table, place):
-    """However often the table is published again, swept or evicted meanwhile."""
+def test_a_version_with_a_link_of_the_user_is_not_removed(warehouse, table, place):
+    """Regardless of later publishes, sweeps and evictions."""
     old = publish(warehouse, [1, 2])
     link, folder = table.parent / place, Path(warehouse.read(old).paths[0])
     link.parent.mkdir(parents=True, exist_ok=True)
@@ -283,7 +283,7 @@ def test_what_a_persons_link_leads_to_stays(warehouse, table, place):
     assert ids(table) == [7]
 
 
-def test_a_run_that_fails_after_publishing_takes_nothing_from_a_link_that_was_renamed(warehouse, table):
+def test_a_run_that_fails_after_publishing_does_not_affect_a_renamed_link(warehouse, table):
     staged = fill(warehouse.begin("orders"), [1])
     staged.commit("run")
     table.rename(table.parent / "mine")
@@ -291,7 +291,7 @@ def test_a_run_that_fails_after_publishing_takes_nothing_from_a_link_that_was_re
     assert ids(table.parent / "mine") == [1]
 
 
-def test_a_name_of_a_version_leads_to_no_other_table(warehouse, table):
+def test_a_version_name_cannot_refer_to_another_table(warehouse, table):
     publish(warehouse, [1])
     other = fill(warehouse.begin("other"), [2])
     other.withhold()
@@ -304,7 +304,7 @@ def test_a_name_of_a_version_leads_to_no_other_table(warehouse, table):
     assert tree(table.parent) == before
 
 
-def test_signs_of_life_are_given_while_files_are_copied(warehouse, table, monkeypatch):
+def test_heartbeats_are_written_while_files_are_copied(warehouse, table, monkeypatch):
     first = publish(warehouse, [1, 2])
     publish(warehouse, [3])
     beats = threading.Event()
@@ -326,7 +326,7 @@ def test_signs_of_life_are_given_while_files_are_copied(warehouse, table, monkey
     assert ids(table) == [1, 2]
 
 
-def test_an_older_version_that_expires_while_it_is_copied(warehouse, table, monkeypatch):
+def test_a_version_that_expires_during_a_rollback_is_an_error(warehouse, table, monkeypatch):
     first = publish(warehouse, [1])
     publish(warehouse, [2])
     before = tree(table.parent)
@@ -339,7 +339,7 @@ def test_an_older_version_that_expires_while_it_is_copied(warehouse, table, monk
     assert tree(table.parent) == before
 
 
-def test_a_file_that_is_there_is_never_copied_over(tmp_path):
+def test_existing_files_are_never_overwritten_by_a_copy(tmp_path):
     """Other versions may share it."""
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
@@ -349,7 +349,7 @@ def test_a_file_that_is_there_is_never_copied_over(tmp_path):
     assert (tmp_path / "two/part").read_text() == "two"
 
 
-def test_eviction_leaves_nothing_but_what_another_run_builds(warehouse, table):
+def test_eviction_leaves_only_the_staged_version_of_another_run(warehouse, table):
     publish(warehouse, [1])
     last = publish(warehouse, [2])
     building = fill(warehouse.begin("orders"), [3])

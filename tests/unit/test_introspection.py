@@ -1,4 +1,4 @@
-"""The step before compiling that asks catalogs for the columns of sources."""
+"""Introspection: asking catalogs for the columns of sources before compiling."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def schemas(plan: CompiledAssembly) -> dict[str, tuple[str, list[tuple[str, str 
     }
 
 
-def test_what_catalogs_tell_flows_through_the_plan(project):
+def test_columns_from_catalogs_propagate_through_the_plan(project):
     plan = compile_directory(project.root, introspect=True)
     assert not plan.warnings
     orders = [("id", "bigint"), ("name", "string")]
@@ -74,7 +74,7 @@ def test_what_catalogs_tell_flows_through_the_plan(project):
     assert CompiledAssembly.from_json(plan.to_json()) == plan
 
 
-def test_without_asking_the_same_plan_knows_less(project):
+def test_without_introspection_fewer_schemas_are_known(project):
     known = schemas(compile_directory(project.root))
     assert known["orders"] == known["copy"] == ("none", None)
     assert known["named"] == ("partial", [("next", None), ("name", None)])
@@ -95,7 +95,7 @@ def test_a_failure_is_a_warning_at_the_source(project, capsys):
     assert len(json.loads(capsys.readouterr().out)["warnings"]) == 5
 
 
-def test_a_variable_that_is_not_set_is_a_warning_too(project):
+def test_an_unset_variable_is_a_warning_too(project):
     profiles = {"default": {
         "catalogs": {
             "raw": {"type": "filesystem", "path": "${DATA_HOME}"}, "lake": {"type": "filesystem", "path": "lake"},
@@ -105,34 +105,34 @@ def test_a_variable_that_is_not_set_is_a_warning_too(project):
     project.write({"profiles.yaml": profiles})
     environ = {"DATA_HOME": str(project.root / "data")}
     assert not compile_directory(project.root, introspect=True, environ=environ).raise_errors().warnings
-    # Reading the profile already refuses what is not set; a process without the variable asks in vain.
+    # The profile is expanded with the variable set; introspection then runs in a process without it.
     declared = load_project(project.root, environ=environ)
-    told = introspection(declared, project.root, {}, CompileCache())
-    assert {w.message for w in told.warnings} == {
+    introspected = introspection(declared, project.root, {}, CompileCache())
+    assert {w.message for w in introspected.warnings} == {
         "its columns are unknown: the environment variable DATA_HOME is not set"
     }
 
 
-def test_a_source_of_no_catalog_is_the_error_it_always_is(project):
+def test_a_source_without_a_catalog_is_the_usual_error(project):
     project.write({"sources/few.yaml": {"type": "source", "catalog": "rwa", "table": "orders.parquet"}})
     plan = compile_directory(project.root, introspect=True)
     assert [(error.code, error.joint) for error in plan.errors] == [("RVT-309", "few")]
 
 
-def test_all_catalogs_are_asked_at_once_and_none_for_ever(project, monkeypatch):
+def test_all_catalogs_are_asked_concurrently_with_a_timeout(project, monkeypatch):
     together = threading.Barrier(4)
     endless = threading.Event()
     answered = []
     real = FilesystemCatalog.columns
 
     def slow(self, table, options):
-        together.wait(60)  # opens when all four are asked at the same time
+        together.wait(60)  # passes when all four are asked at the same time
         if table == "orders.parquet":
             endless.wait(60)
         answered.append(real(self, table, options))
         return answered[-1]
 
-    # Its last second begins when three have answered, however long they took.
+    # Its last second begins when three have answered, regardless of their time.
     clock = SimpleNamespace(monotonic=lambda: 59.0 if len(answered) == 3 else 0.0)
     monkeypatch.setattr("rivet_dagster.catalogs.introspection.time", clock)
     monkeypatch.setattr(FilesystemCatalog, "columns", slow)
@@ -140,15 +140,15 @@ def test_all_catalogs_are_asked_at_once_and_none_for_ever(project, monkeypatch):
         (project.root / f"sources/{name}.yaml").unlink()
     for name in ("a", "b"):
         project.write({f"sources/{name}.yaml": {"type": "source", "catalog": "raw", "table": "people.csv"}})
-    told = introspection(load_project(project.root), project.root, os.environ, CompileCache(), seconds=60)
+    introspected = introspection(load_project(project.root), project.root, os.environ, CompileCache(), seconds=60)
     endless.set()
-    assert told.tables.keys() == {"a", "b", "people"}
-    assert [(w.joint, w.message) for w in told.warnings] == [
+    assert introspected.tables.keys() == {"a", "b", "people"}
+    assert [(w.joint, w.message) for w in introspected.warnings] == [
         ("orders", "its columns are unknown: no answer within 60 seconds")
     ]
 
 
-def test_unchanged_data_is_not_opened_again(project, monkeypatch):
+def test_unchanged_files_are_not_opened_again(project, monkeypatch):
     first = compile_directory(project.root, introspect=True)
     asked = []
     real = FilesystemCatalog.columns
@@ -156,7 +156,7 @@ def test_unchanged_data_is_not_opened_again(project, monkeypatch):
         FilesystemCatalog, "columns", lambda self, table, options: asked.append(table) or real(self, table, options)
     )
     assert compile_directory(project.root, introspect=True) == first
-    # What told nothing of the types is known as well as what did.
+    # An answer without types is stored like one with types.
     assert asked == []
     table = pa.table({"id": pa.array([1], pa.int32()), "name": pa.array(["a"])})
     pq.write_table(table, project.root / "data/orders.parquet")
@@ -164,7 +164,7 @@ def test_unchanged_data_is_not_opened_again(project, monkeypatch):
     assert set(asked) == {"orders.parquet"}
 
 
-def test_the_bytes_are_those_of_what_was_told(project):
+def test_introspected_plans_are_reproducible(project):
     assert compile_directory(project.root, introspect=True).to_json() == (
         compile_directory(project.root, introspect=True).to_json()
     )
@@ -172,24 +172,24 @@ def test_the_bytes_are_those_of_what_was_told(project):
 
 
 def recalled(root, **options) -> CompiledAssembly:
-    """The plan as definitions take it."""
+    """Compile with the last answers, like definitions."""
     return compile_directory(root, recall=True, **options)
 
 
-def test_what_was_told_last_is_recalled_without_a_catalog(project, monkeypatch):
-    told = compile_directory(project.root, introspect=True)
-    assert schemas(compile_directory(project.root))["orders"] == ("none", None)  # which forgets nothing
+def test_the_last_answer_is_used_without_a_catalog(project, monkeypatch):
+    introspected = compile_directory(project.root, introspect=True)
+    assert schemas(compile_directory(project.root))["orders"] == ("none", None)  # which does not drop the last answers
     monkeypatch.setattr(FilesystemCatalog, "__init__", lambda *_: pytest.fail("a catalog is contacted"))
     again = recalled(project.root)
-    assert schemas(again) == schemas(told)
+    assert schemas(again) == schemas(introspected)
     assert not again.warnings
-    # Another table is another question.
+    # The answer for another table does not apply.
     project.write({"sources/orders.yaml": {"type": "source", "catalog": "raw", "table": "others.parquet"}})
     assert schemas(recalled(project.root))["orders"] == ("none", None)
 
 
-def test_what_was_told_last_is_no_reason_to_refuse(project):
-    """The table may have got the columns since; where it is asked now, they are not there."""
+def test_the_last_answer_causes_no_errors(project):
+    """The table may have new columns since; when asked now, missing columns are errors."""
     compile_directory(project.root, introspect=True)
     project.write({
         "joints/named.sql": "SELECT id + 1 AS next, name, nmae FROM orders",
@@ -210,7 +210,7 @@ def test_what_was_told_last_is_no_reason_to_refuse(project):
     assert recalled(project.root, introspect=True).warnings == ()
 
 
-def test_a_catalog_that_does_not_answer_now_counts_as_it_last_did(project):
+def test_if_a_catalog_does_not_answer_its_last_answer_is_used(project):
     before = schemas(compile_directory(project.root, introspect=True))
     project.write({"data/orders.parquet": "no parquet"})
     assert schemas(compile_directory(project.root, introspect=True))["orders"] == ("none", None)
@@ -219,7 +219,7 @@ def test_a_catalog_that_does_not_answer_now_counts_as_it_last_did(project):
     assert {w.code for w in plan.warnings} == {"RVT-318"}
 
 
-def test_an_answer_that_tells_nothing_replaces_the_last_one(project):
+def test_an_empty_answer_replaces_the_last_one(project):
     compile_directory(project.root, introspect=True)
     os.renames(project.root / "data/orders.parquet", project.root / "data/day=1/orders.parquet")
     os.renames(project.root / "data/day=1", project.root / "data/orders.parquet/day=1")

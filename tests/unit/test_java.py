@@ -1,4 +1,4 @@
-"""Finding Java, among scripts that only answer as a Java does: no JVM starts here."""
+"""Finding Java among scripts that only print a version: no JVM starts here."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def script(path: Path, body: str) -> Path:
 
 
 def fake_java(home: Path, version: str, modules: str | None = ALL_MODULES) -> Path:
-    """A Java home whose ``java`` prints ``version`` to stderr, in the form of the real one."""
+    """Make a Java home whose ``java`` prints ``version`` to stderr, in the form of the real one."""
     lines = [
         "Property settings:",
         f"    java.home = {home}",
@@ -49,7 +49,7 @@ def environment(java_home: Path | None = None, path: Path | None = None) -> dict
 @pytest.mark.parametrize(
     ("version", "major"), [("17", 17), ("17.0.15", 17), ("21", 21), ("21.0.8", 21), ("22.0.1", 22)]
 )
-def test_java_home_is_taken(tmp_path: Path, version: str, major: int) -> None:
+def test_java_home_is_used(tmp_path: Path, version: str, major: int) -> None:
     home = fake_java(tmp_path / "jdk", version)
     assert find_java(environment(java_home=home)) == Java(home, major)
 
@@ -60,12 +60,12 @@ def test_java_home_comes_before_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unfit", ["1.8.0_392", "11.0.2", "23.0.1", "25.0.3"])
-def test_an_unfit_java_home_gives_way_to_path(tmp_path: Path, unfit: str) -> None:
+def test_an_unsuitable_java_home_is_skipped_for_path(tmp_path: Path, unfit: str) -> None:
     wrong, right = fake_java(tmp_path / "wrong", unfit), fake_java(tmp_path / "right", "17.0.15")
     assert find_java(environment(java_home=wrong, path=right)).home == right
 
 
-def test_path_leads_through_links_and_scripts_to_the_home(tmp_path: Path) -> None:
+def test_links_and_scripts_on_path_are_resolved_to_the_home(tmp_path: Path) -> None:
     home = fake_java(tmp_path / "jdk", "21")
     script(tmp_path / "shims" / "bin" / "java", f'exec "{home}/bin/java" "$@"')
     assert find_java(environment(path=tmp_path / "shims")).home == home
@@ -97,7 +97,7 @@ def test_a_java_home_without_java(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("body", ["echo 'Unable to locate a Java Runtime.' >&2; exit 1", "echo hello", "kill -9 $$"])
-def test_a_broken_java_is_no_java(tmp_path: Path, body: str) -> None:
+def test_a_broken_java_does_not_count(tmp_path: Path, body: str) -> None:
     executable = script(tmp_path / "broken" / "bin" / "java", body)
     with pytest.raises(RivetError) as caught:
         find_java(environment(path=tmp_path / "broken"))
@@ -136,24 +136,24 @@ def test_too_new_depends_on_the_installed_spark(tmp_path: Path, monkeypatch: pyt
     assert find_java(environment(java_home=home)).major == 25
 
 
-def test_newest_java_is_a_matter_of_the_minor_version() -> None:
+def test_the_newest_supported_java_depends_on_sparks_minor_version() -> None:
     assert newest_java("4.0.5") == newest_java("4.1.10") == 22
     assert newest_java("4.10.0") is newest_java("4.11.0") is None
 
 
 @pytest.mark.parametrize(("modules", "trimmed"), [(ALL_MODULES, False), ("java.base java.se", True), (None, False)])
-def test_trimmed_is_read_from_the_release_file(tmp_path: Path, modules: str | None, trimmed: bool) -> None:
+def test_a_reduced_java_is_recognized_by_its_release_file(tmp_path: Path, modules: str | None, trimmed: bool) -> None:
     home = fake_java(tmp_path / "jdk", "21.0.8", modules)
     assert find_java(environment(java_home=home)).trimmed is trimmed
 
 
-def test_a_whole_java_is_used_as_it_is(tmp_path: Path) -> None:
+def test_a_complete_java_is_used_as_it_is(tmp_path: Path) -> None:
     environ = {"JAVA_HOME": "/elsewhere", "OTHER": "1"}
     prepare_java(Java(tmp_path, 17), environ)
     assert environ == {"JAVA_HOME": str(tmp_path), "OTHER": "1"}
 
 
-def test_a_trimmed_java_never_sees_the_module_it_lacks(tmp_path: Path) -> None:
+def test_the_shim_of_a_reduced_java_removes_the_missing_module(tmp_path: Path) -> None:
     home = tmp_path / "a home's name"
     script(home / "bin" / "java", r"""printf '<%s>\n' "$@" """)
     environ: dict[str, str] = {}
@@ -164,7 +164,7 @@ def test_a_trimmed_java_never_sees_the_module_it_lacks(tmp_path: Path) -> None:
     assert answer.stdout.splitlines() == [f"<{a}>" for a in arguments if a != "--add-modules=jdk.incubator.vector"]
 
 
-def test_the_shim_is_made_once_and_goes_with_the_process(tmp_path: Path) -> None:
+def test_the_shim_is_created_once_and_removed_with_the_process(tmp_path: Path) -> None:
     program = """
 from pathlib import Path
 from rivet_dagster.engines.pyspark.java import Java, prepare_java

@@ -1,4 +1,4 @@
-"""What runs read of a landing zone, on an engine that starts at once, and what they move away afterwards."""
+"""Files of a landing zone that runs read and archive, on an engine that needs no start."""
 
 import os
 import tempfile
@@ -38,7 +38,7 @@ def test_each_reader_reads_each_file_once(tmp_path):
     assert rows_ever(tmp_path, "first") == [1, 2, 3, 4]
 
 
-def test_a_file_that_has_changed_is_read_again(tmp_path):
+def test_a_changed_file_is_read_again(tmp_path):
     put(tmp_path, "a.csv", 1)
     put(tmp_path, "b.csv", 2)
     read(tmp_path, assembly=KEEP)
@@ -47,7 +47,7 @@ def test_a_file_that_has_changed_is_read_again(tmp_path):
     assert rows(tmp_path) == [5]
 
 
-def test_no_new_file_is_an_empty_batch_of_the_same_columns(tmp_path):
+def test_without_new_files_the_batch_is_empty_with_the_same_columns(tmp_path):
     put(tmp_path, "a.csv", 1)
     read(tmp_path)
     assert zone_files(tmp_path) == {"a.csv": "1"}  # the second table has not read it
@@ -57,14 +57,14 @@ def test_no_new_file_is_an_empty_batch_of_the_same_columns(tmp_path):
     assert error.code == "RVT-508"
 
 
-def test_without_any_file_ever_the_columns_are_not_known(tmp_path):
+def test_before_the_first_file_the_columns_are_unknown(tmp_path):
     (tmp_path / "lake/zone").mkdir(parents=True)
     error = refused(read, tmp_path)
     assert (error.code, error.diagnostics[0].joint) == ("RVT-403", "zone")
     assert catalog(tmp_path).current("first") is None
 
 
-def test_a_zone_that_is_gone_fails_the_run_and_nothing_is_forgotten(tmp_path):
+def test_a_missing_zone_fails_the_run_and_consumed_files_stay_recorded(tmp_path):
     put(tmp_path, "a.csv", 1)
     read(tmp_path, assembly=KEEP)
     (tmp_path / "lake/zone").rename(tmp_path / "away")
@@ -74,7 +74,7 @@ def test_a_zone_that_is_gone_fails_the_run_and_nothing_is_forgotten(tmp_path):
     assert rows(tmp_path) == []
 
 
-def test_a_file_that_comes_while_others_are_read_waits_for_the_next_run(tmp_path):
+def test_a_file_that_arrives_during_the_run_waits_for_the_next_run(tmp_path):
     put(tmp_path, "a.csv", 1)
     read(tmp_path, "second")
     result = read(tmp_path, "first", before_write=lambda: put(tmp_path, "b.csv", 2))
@@ -85,19 +85,19 @@ def test_a_file_that_comes_while_others_are_read_waits_for_the_next_run(tmp_path
     assert rows(tmp_path) == [2]
 
 
-def test_a_file_that_changes_while_it_is_read_is_read_again_and_stays_until_then(tmp_path):
+def test_a_file_that_changes_during_the_run_is_read_again_and_not_archived(tmp_path):
     put(tmp_path, "a.csv", 1)
     read(tmp_path, "second")
     read(tmp_path, "first", before_write=lambda: put(tmp_path, "a.csv", 1, 2))
     assert (archived(tmp_path), zone_files(tmp_path)) == ({}, {"a.csv": "1 2"})
     read(tmp_path, "first")
     assert rows(tmp_path) == [1, 2]
-    assert archived(tmp_path) == {}  # the second table has read its first state only
+    assert archived(tmp_path) == {}  # the second table has read only its first state
     read(tmp_path, "second")
     assert archived(tmp_path) == {"a.csv": "1 2"}
 
 
-def test_files_are_archived_under_the_version_that_was_the_last_to_read_them(tmp_path):
+def test_files_are_archived_under_the_version_of_the_last_reader(tmp_path):
     put(tmp_path, "a b.csv", 1)
     put(tmp_path, "[x]*/c.csv", 2)
     read(tmp_path, "first")
@@ -110,14 +110,14 @@ def test_files_are_archived_under_the_version_that_was_the_last_to_read_them(tmp
     assert read(tmp_path, "first").rows.total == 0
 
 
-def test_what_is_not_to_be_archived_stays(tmp_path):
+def test_files_are_not_archived_without_the_option(tmp_path):
     put(tmp_path, "a.csv", 1)
     for table in READERS:
         read(tmp_path, table, assembly=KEEP)
     assert zone_files(tmp_path) == {"a.csv": "1"}
 
 
-def test_the_record_holds_what_is_there_and_no_more(tmp_path):
+def test_the_record_of_consumed_files_has_only_existing_files(tmp_path):
     for n in range(5):
         put(tmp_path, f"{n}.csv", n)
         for table in READERS:
@@ -125,7 +125,7 @@ def test_the_record_holds_what_is_there_and_no_more(tmp_path):
     assert len(published.landed["zone"].known) == 1
 
 
-def test_a_run_whose_publish_failed_has_read_nothing(tmp_path):
+def test_a_run_that_fails_to_publish_consumes_nothing(tmp_path):
     put(tmp_path, "a.csv", 1)
     read(tmp_path, "second")
     with patch.object(FilesystemTransaction, "commit", side_effect=RivetError("RVT-404", "full")):
@@ -135,7 +135,7 @@ def test_a_run_whose_publish_failed_has_read_nothing(tmp_path):
     assert rows(tmp_path) == [1]
 
 
-def test_a_retry_of_a_run_that_had_published_reads_nothing_again_and_archives(tmp_path):
+def test_a_retry_of_a_published_run_reads_nothing_again_and_archives(tmp_path):
     put(tmp_path, "a.csv", 1)
     read(tmp_path, "second")
     with (
@@ -149,7 +149,7 @@ def test_a_retry_of_a_run_that_had_published_reads_nothing_again_and_archives(tm
     assert (rows_ever(tmp_path), archived(tmp_path)) == ([1], {"a.csv": "1"})
 
 
-def test_an_empty_batch_that_is_skipped_archives_what_was_read_before(tmp_path):
+def test_a_skipped_empty_batch_archives_files_read_before(tmp_path):
     skip = plan(on_empty="skip")
     put(tmp_path, "a.csv", 1)
     read(tmp_path, "second", assembly=skip)
@@ -159,7 +159,7 @@ def test_an_empty_batch_that_is_skipped_archives_what_was_read_before(tmp_path):
     assert archived(tmp_path) == {"a.csv": "1"}
 
 
-def test_an_empty_file_of_a_skipped_batch_is_looked_at_again(tmp_path):
+def test_an_empty_file_of_a_skipped_batch_is_read_again(tmp_path):
     skip = plan(on_empty="skip")
     put(tmp_path, "a.csv")
     for table in READERS:
@@ -170,7 +170,7 @@ def test_an_empty_file_of_a_skipped_batch_is_looked_at_again(tmp_path):
     assert archived(tmp_path) == {"a.csv": "", "b.csv": "1"}
 
 
-def test_what_cannot_be_archived_is_published_all_the_same(tmp_path):
+def test_rows_of_files_that_cannot_be_archived_are_published(tmp_path):
     put(tmp_path, "a.csv", 1)
     (tmp_path / "lake/zone/_archive").write_text("in the way")
     read(tmp_path, "second")
@@ -182,7 +182,7 @@ def test_what_cannot_be_archived_is_published_all_the_same(tmp_path):
     assert archived(tmp_path) == {"a.csv": "1"}
 
 
-def test_a_run_that_was_overtaken_looks_again(tmp_path):
+def test_an_overtaken_run_lists_the_files_again(tmp_path):
     put(tmp_path, "a.csv", 1)
     commit = FilesystemTransaction.commit
     left = [1]
@@ -214,7 +214,7 @@ def test_after_a_rollback_the_files_of_the_newer_versions_are_read_again(tmp_pat
 
 
 class Zone(RuleBasedStateMachine):
-    """Files come, change and go, tables read; a plain model says who has read what, and what is archived."""
+    """Files are added, changed and removed, tables read them; a model has the consumed and the archived files."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -232,27 +232,27 @@ class Zone(RuleBasedStateMachine):
         self.folder.cleanup()
 
     @rule(name=st.sampled_from(["a.csv", "b c.csv", "d/e.csv", "d/*.csv"]), rows=st.integers(0, 3))
-    def comes_or_changes(self, name: str, rows: int) -> None:
+    def add_or_change(self, name: str, rows: int) -> None:
         numbers = tuple(range(self.number, self.number + rows))
         self.number += max(rows, 1)
         put(self.root, name, *numbers)
-        # No two are alike, even without rows: their times differ.
+        # All files differ, even without rows, by their times.
         self.there[name] = (*numbers, -self.number)
 
     @precondition(lambda self: self.there)
     @rule(data=st.data())
-    def goes(self, data: st.DataObject) -> None:
+    def remove(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.there)))
         (self.root / "lake/zone" / name).unlink()
         del self.there[name]
 
     @rule(table=st.sampled_from(READERS), archives=st.booleans(), fails=st.sampled_from(["", "", "commit", "archive"]))
-    def reads(self, table: str, archives: bool, fails: str) -> None:
+    def read_table(self, table: str, archives: bool, fails: str) -> None:
         error = RivetError("RVT-404", "full")
         broken = {"commit": FilesystemTransaction, "archive": FilesystemLandingZone}.get(fails)
         assembly = plan(archives)
         if not self.there and table not in self.began:
-            assert refused(read, self.root, table).code == "RVT-403"  # nothing tells the columns
+            assert refused(read, self.root, table).code == "RVT-403"  # the columns are unknown
             return
         if broken is None:
             read(self.root, table, assembly=assembly)
@@ -276,7 +276,7 @@ class Zone(RuleBasedStateMachine):
                     del self.there[name]
 
     @invariant()
-    def is_as_the_model_says(self) -> None:
+    def matches_the_model(self) -> None:
         def text(content: tuple[int, ...]) -> str:
             return " ".join(str(number) for number in content if number >= 0)
 

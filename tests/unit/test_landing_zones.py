@@ -37,7 +37,7 @@ def landed(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_directory_is_all_files_at_and_below_it(landed):
+def test_a_directory_means_all_files_in_and_below_it(landed):
     assert names(zone(landed).files()) == sorted(NAMES)
 
 
@@ -46,19 +46,19 @@ def test_a_directory_is_all_files_at_and_below_it(landed):
     [
         ("zone/*.csv", ["%41.csv", "[x]*.csv", "a.csv", "b c.csv", "ümlaut.csv"]),
         ("zone/[!a]*.csv", ["%41.csv", "[x]*.csv", "b c.csv", "ümlaut.csv"]),
-        ("zone/*", sorted(NAMES)),  # folders that match are read, too
+        ("zone/*", sorted(NAMES)),  # matching folders are read, too
         ("zone/*/*", ["2026/01/d.csv", "2026/day=1/e.csv"]),
         ("zone/*/*/*.csv", ["2026/01/d.csv", "2026/day=1/e.csv"]),
         ("zone/{a,b c}.csv", ["a.csv", "b c.csv"]),
-        ("zone/_archive/v1/*.csv", ["_archive/v1/a.csv"]),  # asked for by name
+        ("zone/_archive/v1/*.csv", ["_archive/v1/a.csv"]),  # explicitly named
         ("zone/no*", []),
     ],
 )
-def test_a_glob_is_what_it_matches_but_never_by_way_of_an_archive(landed, table, expected):
+def test_a_glob_matches_no_files_in_an_archive(landed, table, expected):
     assert names(zone(landed, table).files()) == expected
 
 
-def test_a_file_is_told_apart_by_path_size_and_time(tmp_path):
+def test_a_file_is_identified_by_path_size_and_time(tmp_path):
     put(tmp_path, "a.csv")
     (before,) = zone(tmp_path).files()
     path = tmp_path / "zone/a.csv"
@@ -72,7 +72,7 @@ def test_a_file_is_told_apart_by_path_size_and_time(tmp_path):
     assert len({before, later, longer}) == 3
 
 
-def test_a_catalog_that_has_been_moved_knows_its_files(tmp_path):
+def test_a_moved_catalog_recognizes_its_consumed_files(tmp_path):
     put(tmp_path / "one", "a.csv")
     files = zone(tmp_path / "one").files()
     (tmp_path / "one").rename(tmp_path / "two")
@@ -80,13 +80,13 @@ def test_a_catalog_that_has_been_moved_knows_its_files(tmp_path):
     assert zone(tmp_path / "elsewhere", str(tmp_path / "two/zone")).files()[0].path == str(tmp_path / "two/zone/a.csv")
 
 
-def test_a_relation_is_exactly_the_files_given(landed):
+def test_a_relation_has_exactly_the_given_files(landed):
     one = zone(landed, sep=";")
     chosen = [file for file in one.files() if "[x]" in file.path or file.path.endswith("d.csv")]
     relation = one.relation(chosen)
     assert relation.format == "csv"
     assert relation.paths == (str(landed / "zone/2026/01/d.csv"), str(landed / "zone/[x]*.csv"))
-    # Partition folders below the directory give their columns.
+    # Partition folders below the directory add columns.
     csv = {"header": "true", "enforceSchema": "false", "sep": ";"}
     assert relation.options == {**csv, "basePath": f"file://{landed}/zone"}
     assert zone(landed, "zone/*.csv").relation(()).options.keys() == {"header", "enforceSchema"}
@@ -94,17 +94,17 @@ def test_a_relation_is_exactly_the_files_given(landed):
 
 
 @pytest.mark.parametrize("table", ["nothing", "nothing/*.csv", "zone/no/*.csv"])
-def test_a_zone_that_is_not_there_is_no_empty_one(landed, table):
+def test_a_missing_zone_is_an_error_and_not_empty(landed, table):
     assert refused(zone(landed, table).files).code == "RVT-403"
 
 
-def test_a_zone_is_no_file_and_no_remote_store(landed):
+def test_a_zone_must_not_be_a_file_or_a_remote_store(landed):
     assert "zone/a.csv is a file" in str(refused(zone(landed, "zone/a.csv").files))
     assert refused(zone(landed, "s3://bucket/zone").files).code == "RVT-321"
 
 
 @pytest.mark.parametrize("table", ["zone", "zone/*.csv"])
-def test_a_zone_that_cannot_be_listed_is_no_empty_one(landed, table):
+def test_a_zone_that_cannot_be_listed_is_an_error_and_not_empty(landed, table):
     list_folder, scan = os.listdir, os.scandir
 
     def stale(call: Callable) -> Callable:
@@ -123,7 +123,7 @@ def test_a_zone_that_cannot_be_listed_is_no_empty_one(landed, table):
 # archive
 
 
-def test_the_files_given_are_moved_beside_them_and_no_others(landed):
+def test_only_the_given_files_are_archived(landed):
     one = zone(landed)
     before = {name: (landed / "zone" / name).read_bytes() for name in (*NAMES, *IGNORED)}
     chosen = [file for file in one.files() if file.path.endswith(("d.csv", "*.csv", "b c.csv"))]
@@ -138,7 +138,7 @@ def test_the_files_given_are_moved_beside_them_and_no_others(landed):
     assert names(one.files()) == sorted(set(NAMES) - moved)
 
 
-def test_a_file_that_changed_or_went_stays_as_it_is(tmp_path):
+def test_changed_or_removed_files_are_not_archived(tmp_path):
     put(tmp_path, "a.csv", "b.csv", "c.csv")
     files = zone(tmp_path).files()
     put(tmp_path, "a.csv", text="id\n1\n2\n")
@@ -147,7 +147,7 @@ def test_a_file_that_changed_or_went_stays_as_it_is(tmp_path):
     assert tree(tmp_path / "zone") == ["_archive", "_archive/v1", "_archive/v1/c.csv", "a.csv"]
 
 
-def test_a_file_that_is_replaced_while_it_is_moved_comes_back(tmp_path):
+def test_a_file_replaced_during_archiving_is_restored(tmp_path):
     put(tmp_path, "a.csv")
     files = zone(tmp_path).files()
     rename = os.rename
@@ -163,7 +163,7 @@ def test_a_file_that_is_replaced_while_it_is_moved_comes_back(tmp_path):
     assert tree(tmp_path / "zone/_archive") == ["v1"]
 
 
-def test_what_came_twice_while_a_file_was_moved_overwrites_nothing(tmp_path):
+def test_files_added_during_archiving_are_not_overwritten(tmp_path):
     put(tmp_path, "a.csv")
     files = zone(tmp_path).files()
     rename = os.rename
@@ -180,7 +180,7 @@ def test_what_came_twice_while_a_file_was_moved_overwrites_nothing(tmp_path):
     assert (tmp_path / "zone/_archive/v1/a.csv").read_text() == "another"
 
 
-def test_two_that_archive_the_same_do_not_disturb_each_other(tmp_path):
+def test_two_processes_may_archive_the_same_files(tmp_path):
     put(tmp_path, "a.csv", "b.csv")
     files = zone(tmp_path).files()
     rename = os.rename
@@ -196,7 +196,7 @@ def test_two_that_archive_the_same_do_not_disturb_each_other(tmp_path):
     assert tree(tmp_path / "zone/_archive/mine") == []
 
 
-def test_nothing_in_the_archive_is_overwritten_and_the_others_are_moved(tmp_path):
+def test_archived_files_are_not_overwritten_and_other_files_are_moved(tmp_path):
     put(tmp_path, "a.csv", "b.csv")
     put(tmp_path, "_archive/v1/a.csv", text="older")
     error = refused(zone(tmp_path).archive, zone(tmp_path).files(), "v1")
@@ -206,7 +206,7 @@ def test_nothing_in_the_archive_is_overwritten_and_the_others_are_moved(tmp_path
     assert tree(tmp_path / "zone") == ["_archive", "_archive/v1", "_archive/v1/a.csv", "_archive/v1/b.csv", "a.csv"]
 
 
-def test_where_no_file_can_be_moved_the_first_ones_are_named(tmp_path):
+def test_if_no_file_can_be_moved_the_first_ones_are_named(tmp_path):
     put(tmp_path, *(f"{n}.csv" for n in range(5)))
     put(tmp_path, "_archive", text="in the way")
     error = refused(zone(tmp_path).archive, zone(tmp_path).files(), "v1")
@@ -216,7 +216,7 @@ def test_where_no_file_can_be_moved_the_first_ones_are_named(tmp_path):
     assert len(zone(tmp_path).files()) == 5
 
 
-def test_a_link_is_moved_and_leads_to_the_same_file(tmp_path):
+def test_a_moved_link_still_points_to_its_file(tmp_path):
     put(tmp_path, "../store/a.csv")
     (tmp_path / "zone").mkdir(exist_ok=True)
     (tmp_path / "zone/a.csv").symlink_to("../store/a.csv")
@@ -228,7 +228,7 @@ def test_a_link_is_moved_and_leads_to_the_same_file(tmp_path):
     assert not (tmp_path / "zone/a.csv").is_symlink()
 
 
-# the record
+# consumed files
 
 
 READ = {
@@ -246,7 +246,7 @@ def staged(warehouse):
     return fill(warehouse.begin("orders"), [1])
 
 
-def test_what_a_version_was_made_of_is_published_with_it(tmp_path, warehouse):
+def test_consumed_files_are_published_with_the_version(tmp_path, warehouse):
     published = staged(warehouse).commit("run", READ)
     assert published.landed == READ
     assert catalog(tmp_path).current("orders") == published
@@ -254,7 +254,7 @@ def test_what_a_version_was_made_of_is_published_with_it(tmp_path, warehouse):
     assert publish(warehouse, [2]).landed == {}
 
 
-def test_a_version_of_an_older_release_was_made_of_nothing(warehouse):
+def test_a_version_of_an_older_release_has_no_consumed_files(warehouse):
     published = publish(warehouse, [1])
     path = Path(warehouse.read(published).paths[0]).with_suffix(".json")
     text = path.read_text()
@@ -264,23 +264,23 @@ def test_a_version_of_an_older_release_was_made_of_nothing(warehouse):
     assert warehouse.current("orders") == published
 
 
-def test_an_older_version_brings_back_its_own_record(warehouse):
+def test_a_rollback_restores_the_consumed_files_of_the_version(warehouse):
     first = staged(warehouse).commit("one", READ)
     publish(warehouse, [2])
     back = warehouse.restage("orders", first.version).commit("rollback")
     assert back.landed == READ
 
 
-def test_a_version_that_was_kept_back_keeps_its_record(tmp_path, warehouse):
-    kept = staged(warehouse)
-    kept.withhold(inputs=READ)
+def test_a_withheld_version_retains_its_consumed_files(tmp_path, warehouse):
+    transaction = staged(warehouse)
+    transaction.withhold(inputs=READ)
     publish(warehouse, [2])
-    assert catalog(tmp_path).take_up("orders", kept.version).commit("by hand").landed == READ
+    assert catalog(tmp_path).take_up("orders", transaction.version).commit("by hand").landed == READ
     assert not [path for path in tree(tmp_path / "warehouse") if ".kept" in path]
 
 
-def test_a_mark_of_an_older_release_was_made_of_nothing(tmp_path, warehouse):
-    kept = staged(warehouse)
-    kept.withhold(inputs=READ)
-    (tmp_path / f"warehouse/.rivet/orders/{kept.version}.kept").write_text("")
-    assert warehouse.take_up("orders", kept.version).commit("by hand").landed == {}
+def test_a_withheld_version_of_an_older_release_has_no_consumed_files(tmp_path, warehouse):
+    transaction = staged(warehouse)
+    transaction.withhold(inputs=READ)
+    (tmp_path / f"warehouse/.rivet/orders/{transaction.version}.kept").write_text("")
+    assert warehouse.take_up("orders", transaction.version).commit("by hand").landed == {}

@@ -1,4 +1,4 @@
-"""Hints among many names are those of a comparison with every one of them, at a bounded price."""
+"""Hints among many names equal those of a comparison with all names, at a bounded cost."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def test_the_nearest_of_many(wrong: str) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 12, 13, 14, 40])
-def test_where_nothing_is_near_it_says_what_is_known(count: int) -> None:
+def test_without_near_names_the_hint_lists_known_names(count: int) -> None:
     names = [f"joint_{place:02}" for place in range(count)]
     assert NearNames(names).hint("x") == nearest("x", names)
     assert NearNames(names).hint("x", but="joint_00") == nearest("x", names[1:])
     assert NearNames(names).hint("x", listed=False) == ""
 
 
-def test_what_a_hint_costs_does_not_grow_with_the_names() -> None:
+def test_the_cost_of_a_hint_does_not_grow_with_the_number_of_names() -> None:
     near = NearNames([f"{name}_{place}" for name in NAMES for place in range(8)])
     near.hint("x")
     begin = time.process_time()

@@ -1,4 +1,4 @@
-"""Partitions: what may be declared, what it does to the plan, and which rows a window chooses."""
+"""Partitions: declarations, effects on the plan, and the rows of a window."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_same_declaration_in_python():
         Joint(name="a", type="sql", sql="SELECT 1", partitions="daily")
 
 
-def test_hours_begin_on_a_date_or_at_an_hour():
+def test_hourly_partitions_start_on_a_date_or_at_an_hour():
     for start in ("2024-01-01", "2024-01-01T05:00", datetime(2024, 1, 1, 5)):
         assert parse_partitions({**DAILY, "type": "hourly", "start": start}).start in ("2024-01-01", "2024-01-01T05:00")
     for start in ("2024-01-01T05:00Z", "2024-01-01T05:30", "2024-01", "today", 20240101, True, None):
@@ -64,7 +64,7 @@ def test_equal_partitions_fuse():
     assert groups(chain()) == {"out": ("raw", "a", "b", "out")}
 
 
-def test_the_column_may_change_its_name_on_the_way():
+def test_fused_joints_may_have_different_partition_columns():
     assert groups(chain(raw={**DAILY, "column": "at"})) == {"out": ("raw", "a", "b", "out")}
 
 
@@ -73,26 +73,26 @@ def test_the_column_may_change_its_name_on_the_way():
     [None, REGIONS, {**DAILY, "type": "weekly"}, {**DAILY, "start": "2024-01-02"}, {**DAILY, "end": "2025-01-01"},
      {**DAILY, "timezone": "Europe/Berlin"}],
 )  # fmt: skip
-def test_other_partitions_bound_a_group(other):
+def test_different_partitions_end_a_group(other):
     plan = chain(b=other, out=other)
     assert groups(plan) == {"a": ("raw", "a"), "out": ("b", "out")}
     assert reasons(plan) == {"a": "partition_boundary"}
 
 
-def test_a_source_whose_reader_has_other_partitions_stands_alone():
+def test_a_source_with_other_partitions_than_its_reader_is_not_fused():
     plan = chain(raw=None)
     assert groups(plan) == {"raw": ("raw",), "out": ("a", "b", "out")}
     assert reasons(plan) == {}
 
 
-def test_other_rules_come_first():
+def test_other_fusion_rules_take_precedence():
     joint, functions = python("model", "a", partitions=REGIONS)
     plan = compile_joints(sql("a", "SELECT 1 AS day", partitions={**REGIONS, "column": "day"}), joint,
                           sql("b", QUERY.format("model")), functions=functions)  # fmt: skip
     assert reasons(plan) == {"a": "python_boundary", "model": "python_boundary"}
 
 
-def test_the_plan_holds_them_and_survives_json():
+def test_partitions_are_part_of_the_plan_and_survive_json():
     plan = chain()
     assert plan.joint("a").partitions == Partitions("daily", "day", "2024-01-01")
     assert CompiledAssembly.from_json(plan.to_json()) == plan
@@ -105,7 +105,7 @@ def test_the_plan_holds_them_and_survives_json():
     )
 
 
-def test_they_are_part_of_the_code_version():
+def test_partitions_are_part_of_the_code_version():
     versions = {
         chain(a=a).joint("a").code_version
         for a in (None, DAILY, REGIONS, {**DAILY, "column": "at"}, {**DAILY, "end": "2024-02-01"})
@@ -114,7 +114,7 @@ def test_they_are_part_of_the_code_version():
     assert diff_plans(chain(), chain(out={**DAILY, "column": "at"})).changed == (ChangedJoint("out", "own"),)
 
 
-def test_people_see_them():
+def test_partitions_are_shown_in_the_plan_text():
     text = plan_text(chain(raw=None, b=REGIONS, out=REGIONS))
     assert "    parts   daily from 2024-01-01 UTC by day\n" in text
     assert "    parts   static (eu, us) by region\n" in text
@@ -125,7 +125,7 @@ def test_people_see_them():
     assert "  raw  lake.raw  (daily from 2024-01-01 UTC by day)" in plan_text(chain(a=None, b=None, out=None))
 
 
-def test_parameters_are_told_from_paths_texts_and_comments():
+def test_parameters_are_distinguished_from_paths_strings_and_comments():
     text = "SELECT v:partition_end, a::date, ':partition_keys', x[0]:partition_end\n"
     text += "-- :partition_end\nFROM t WHERE :partition_start < f(:b)"
     assert parameters(text) == {"partition_start": 3, "b": 3}
@@ -147,7 +147,7 @@ def window(partitions: Partitions, start: datetime, end: datetime) -> Window:
         ("string", ("2024-03-31", "2024-04-01")),
     ],
 )
-def test_the_bounds_are_values_of_the_columns_type(kind, bounds):
+def test_the_bounds_have_the_type_of_the_column(kind, bounds):
     day = Partitions("daily", "at", "2024-01-01", timezone="Europe/Berlin")
     chosen = window(day, datetime(2024, 3, 31, tzinfo=BERLIN), datetime(2024, 4, 1, tzinfo=BERLIN))
     text, values = rows_in_window("x", day, kind, chosen)
@@ -158,20 +158,20 @@ def test_the_bounds_are_values_of_the_columns_type(kind, bounds):
     )
 
 
-def test_a_date_lies_in_the_hours_of_its_day_and_a_day_ends_with_its_last_instant():
+def test_a_date_matches_the_hours_of_its_day_and_a_day_ends_with_its_last_instant():
     day = Partitions("daily", "day", "2024-01-01", timezone="America/Sao_Paulo")
     zone = ZoneInfo("America/Sao_Paulo")
     hour = datetime(2024, 1, 5, 7, tzinfo=zone)
     _, values = rows_in_window("x", day, "date", window(day, hour, hour + timedelta(hours=1)))
     assert tuple(values.values()) == (date(2024, 1, 5), date(2024, 1, 6))
-    # There summer time began at midnight: the fourth of November began, and the third ended, at one o'clock.
+    # Daylight saving time began there at midnight: the third of November ended, and the fourth began, at one o'clock.
     ends = datetime(2018, 11, 4, 3, tzinfo=UTC).astimezone(zone)
     assert ends.hour == 1
     _, values = rows_in_window("x", day, "date", window(day, datetime(2018, 11, 3, tzinfo=zone), ends))
     assert tuple(values.values()) == (date(2018, 11, 3), date(2018, 11, 4))
 
 
-def test_keys_are_texts_of_what_the_column_holds():
+def test_keys_are_the_texts_of_column_values():
     regions = Partitions("static", "region", values=("eu", "us", "'; --"))
     text, values = rows_in_window("x", regions, "string", Window(regions, ("us", "'; --")))
     assert text == "SELECT * FROM `x` WHERE `region` IN (:rivet_key_0, :rivet_key_1)"
@@ -179,7 +179,7 @@ def test_keys_are_texts_of_what_the_column_holds():
     assert "CAST(`region` AS STRING) IN" in rows_in_window("x", regions, "int", Window(regions, ("us",)))[0]
 
 
-def test_each_key_has_its_count():
+def test_each_key_has_its_row_count():
     regions = Partitions("static", "region", values=("eu", "us", "ap"))
     found = [{"moment": "ap", "rows": 3}]
     assert rows_by_key(found, "string", Window(regions, ("us", "ap"))) == {"us": 0, "ap": 3}
@@ -190,7 +190,7 @@ def test_each_key_has_its_count():
     assert rows_by_key(days, "date", chosen) == {"2024-01-01": 30, "2024-02-01": 30}
 
 
-def test_a_run_is_known_by_its_keys():
+def test_a_run_is_identified_by_its_keys():
     day, regions = parse_partitions(DAILY), parse_partitions(REGIONS)
     found = [Window(day, ("2024-01-01",)), Window(day, ("2024-01-01", "2024-01-02")), Window(regions, ("eu",)),
              Window(regions, ("eu", "us"))]  # fmt: skip

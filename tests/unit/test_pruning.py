@@ -1,4 +1,4 @@
-"""Which rows of a table a write may change, as far as statistics tell; too many do no harm, too few lose data."""
+"""The rows of a table that a write may affect, by statistics; too many are harmless, too few would lose data."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def never(columns, most):
     ("mode", "expected"),
     [("append", NOTHING), ("replace", REPLACED), ("truncate_insert", REPLACED)],
 )
-def test_modes_for_which_no_value_counts(mode, expected):
+def test_modes_without_pruning_by_values(mode, expected):
     assert affected(write_plan(parse_write_strategy(mode)), batch(), never) == expected
 
 
@@ -33,7 +33,7 @@ def test_a_batch_without_rows_affects_nothing(strategy):
     assert affected(strategy, batch(0), never) == NOTHING
 
 
-def test_one_partition_is_told_by_the_footers():
+def test_one_partition_is_found_from_the_footers():
     point = Affected(("day",), ((Interval(3, 3),),), wholly=True)
     assert affected(SNAPSHOT, batch(day=ColumnStatistics(0, 3, 3)), never) == point
     nothing = Affected(("day",), ((Interval(None, None, nulls=True),),), wholly=True)
@@ -41,22 +41,22 @@ def test_one_partition_is_told_by_the_footers():
 
 
 @pytest.mark.parametrize("known", [ColumnStatistics(0, 3, 4), ColumnStatistics(1, 3, 3), ColumnStatistics()])
-def test_several_partitions_are_asked_for(known):
+def test_several_partitions_are_queried(known):
     found = affected(SNAPSHOT, batch(day=known), lambda columns, most: [{"day": 3}, {"day": None}])
     assert found == Affected(("day",), ((Interval(3, 3),), (Interval(None, None, nulls=True),)), wholly=True)
 
 
-def test_too_many_partitions_are_one_range():
+def test_too_many_partitions_become_one_range():
     found = affected(SNAPSHOT, batch(day=ColumnStatistics(0, 1, 9)), lambda columns, most: [{"day": 1}] * most)
     assert found == Affected(("day",), ((Interval(1, 9),),))
     assert MOST_VALUES == 1000
 
 
-def test_keys_are_a_range():
+def test_keys_become_a_range():
     known = {"id": ColumnStatistics(0, 1, 9), "region": ColumnStatistics(2, "a", "c")}
     box = (Interval(1, 9), Interval("a", "c", nulls=True))
     assert affected(MERGE, batch(**known), never) == Affected(("id", "Region"), (box,))
 
 
-def test_keys_of_which_nothing_is_known_may_be_anywhere():
+def test_keys_without_statistics_may_be_in_any_file():
     assert affected(MERGE, batch(), never) == EVERYTHING

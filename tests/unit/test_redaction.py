@@ -1,4 +1,4 @@
-"""No secret leaves the process: which texts hold one, and what is left of them."""
+"""Redaction: which texts contain a secret, and how they are masked."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SECRET = "hun/ter+2 é="
         ("fs.s3a.secret.key = s3cret", "fs.s3a.secret.key = ***"),
     ],
 )
-def test_what_looks_like_a_secret_is_none_any_more(text, left):
+def test_texts_in_the_form_of_a_secret_are_masked(text, left):
     assert redacted(text) == redacted(left) == left
 
 
@@ -52,14 +52,14 @@ def test_what_looks_like_a_secret_is_none_any_more(text, left):
         "spark.hadoop.fs.s3a.secret.key=*********(redacted)",
     ],
 )
-def test_ordinary_texts_stay(text):
+def test_ordinary_texts_are_unchanged(text):
     assert redacted(text) == text
 
 
 @pytest.mark.parametrize(
     "form", [SECRET, quote(SECRET), quote(SECRET, safe="").lower(), quote_plus(SECRET), json.dumps(SECRET)[1:-1]]
 )
-def test_a_value_is_found_in_all_its_forms(form):
+def test_a_value_is_masked_in_all_its_forms(form):
     remember(SECRET, "${PASSWORD}")
     assert redacted(f"file:/lake/{form}/x") == "file:/lake/${PASSWORD}/x"
 
@@ -77,20 +77,20 @@ def test_a_value_is_found_in_all_its_forms(form):
         ("sc://spark/;token=tokn", "header tokn", "header ${V}"),
     ],
 )
-def test_which_values_count(value, text, left):
+def test_which_values_are_masked(value, text, left):
     redactor = Redactor()
     redactor.remember(value, "${V}")
     assert redactor.redacted(text) == redactor.redacted(left) == left
 
 
-def test_the_longest_value_wins_and_a_name_is_never_taken_for_a_value():
+def test_the_longest_value_wins_and_names_of_variables_are_not_masked():
     for value, shown in (("SECRET12", "${SECRET12}"), ("SECRET12345", "${LONG}")):
         remember(value, shown)
     assert redacted("SECRET12345 SECRET12") == "${LONG} ${SECRET12}"
     assert redacted(redacted("SECRET12")) == "${SECRET12}"
 
 
-def test_expanding_keeps_values_and_literal_secrets_but_no_places():
+def test_expanding_records_values_and_literal_secrets_but_not_locations():
     options = {
         "path": "${LAKE}/${ACCESS_TOKEN}",
         "remote": "sc://${HOST}/;token=${TOKEN}",
@@ -108,7 +108,7 @@ def test_expanding_keeps_values_and_literal_secrets_but_no_places():
     assert redacted(text) == "/mnt/lake/${ACCESS_TOKEN} at ${HOST}, ${TOKEN} ${X} *** in /scratch"
 
 
-def test_whatever_tells_of_a_secret_tells_it_redacted():
+def test_every_output_is_redacted():
     remember("hunter2222")
     long = "x" * 40 + "hunter2222" * 3
     diagnostic = Diagnostic("RVT-502", "no hunter2222", remediation="Try hunter2222.")
@@ -126,7 +126,7 @@ def test_whatever_tells_of_a_secret_tells_it_redacted():
         assert "***" in text
 
 
-def test_what_led_to_an_error_is_shown_without_secrets_too():
+def test_causes_of_an_error_are_redacted_too():
     secret = "hunter2222"
 
     class Odd(ValueError):
@@ -148,12 +148,12 @@ def test_what_led_to_an_error_is_shown_without_secrets_too():
     assert shown is caught.value
     text = "".join(traceback.format_exception(shown))
     assert secret not in text
-    assert text.count("in fail") == 2  # the traceback stays
-    for told in ("Odd: odd ***\nnote ***\n", "KeyError: '***'\n", "RVT-502 ***\n"):
-        assert told in text
+    assert text.count("in fail") == 2  # the traceback remains
+    for expected in ("Odd: odd ***\nnote ***\n", "KeyError: '***'\n", "RVT-502 ***\n"):
+        assert expected in text
 
 
-def test_an_error_without_secrets_stays_the_same():
+def test_an_error_without_secrets_is_unchanged():
     error = ValueError("plain")
     error.__cause__ = error.__context__ = KeyError("x")
     assert without_secrets(error) is error

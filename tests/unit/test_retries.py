@@ -1,4 +1,4 @@
-"""A step that is tried again after it had published."""
+"""Retries of a step that has published."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``row_values: false``, of a profile and of joints: how it is declared, and what the plan makes of it."""
+"""``row_values: false`` of a profile and of joints: declaration, and effect on the plan."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ CHECKS = [{"type": "not_null", "columns": ["id"], "samples": 3}, {"type": "schem
 
 @pytest.fixture
 def compiled(tmp_path: Path):
-    """The plan of joints in each notation with this ``row_values``, those called ``plain`` without, by joint."""
+    """Compile joints in each notation with this ``row_values``, except those called ``plain``; return them by name."""
 
     def compile(own: str, **profile: bool):
         key = {"row_values": json.loads(own)}
@@ -44,11 +44,11 @@ def test_a_joints_own_key_wins_over_the_profiles(compiled, own):
     assert {joints[name].row_values for name in OWN} == {own == "true"}
     assert joints["plain"].row_values is (own == "false")
     counts = {name: [check.samples for check in joints[name].checks] for name in ("kept", "plain")}
-    assert counts[("kept", "plain")[own == "true"]] == [0, 10]  # what a schema check shows is no row
+    assert counts[("kept", "plain")[own == "true"]] == [0, 10]  # samples of a schema check are not rows
     assert counts[("kept", "plain")[own == "false"]] == [3, 10]
 
 
-def test_it_changes_no_code_version_and_is_true_by_default(compiled):
+def test_row_values_does_not_change_code_versions_and_is_true_by_default(compiled):
     versions = [{name: joint.code_version for name, joint in compiled(own).items()} for own in ("true", "false")]
     assert versions[0] == versions[1]
     assert compiled("true")["plain"].row_values is True
@@ -63,11 +63,11 @@ def test_other_values_are_errors_at_their_lines(tmp_path):
     assert (found.code, found.file, found.line) == ("RVT-204", "joints/one.sql", 1)
 
 
-def test_samples_are_cut():
+def test_samples_are_truncated():
     rows = [{"id": number, "note": "é" * 500, "none": None} for number in range(100)]
-    kept = bounded(rows)
-    assert kept[0] == {"id": "0", "note": "é" * 197 + "...", "none": "NULL"}
-    size = sum(len((name + text).encode()) for row in kept for name, text in row.items())
+    bounded_rows = bounded(rows)
+    assert bounded_rows[0] == {"id": "0", "note": "é" * 197 + "...", "none": "NULL"}
+    size = sum(len((name + text).encode()) for row in bounded_rows for name, text in row.items())
     assert BYTES - 500 < size <= BYTES
-    assert [row["id"] for row in kept] == [str(number) for number in range(len(kept))]
+    assert [row["id"] for row in bounded_rows] == [str(number) for number in range(len(bounded_rows))]
     assert bounded([{"n" * 20_000: 1}]) == [{}]

@@ -1,4 +1,4 @@
-"""What a run shows on stderr: a bar on a terminal, plain lines elsewhere."""
+"""Progress on stderr: a bar on a terminal, plain lines elsewhere."""
 
 import io
 import re
@@ -8,13 +8,13 @@ from rivet_dagster.engines.contract import Progress
 
 
 class Tty(io.StringIO):
-    """A terminal that remembers all that was sent to it."""
+    """A terminal that records its output."""
 
     def isatty(self) -> bool:
         return True
 
     def lines(self) -> list[str]:
-        """What a person sees: a carriage return goes back to the beginning of the line, to write over it."""
+        """Return the visible lines: after a carriage return the line is overwritten from its beginning."""
         shown = []
         for line in self.getvalue().split("\n"):
             cells = ""
@@ -29,7 +29,7 @@ def halves(screen, until: int) -> None:
         screen.show("report", Progress(0, 1, second, 2 * until, second))
 
 
-def test_a_terminal_shows_one_line_that_is_drawn_anew():
+def test_a_terminal_shows_one_line_that_is_redrawn():
     tty = Tty()
     screen = screen_on(tty)
     halves(screen, 3)
@@ -40,7 +40,7 @@ def test_a_terminal_shows_one_line_that_is_drawn_anew():
     screen.close()
 
 
-def test_the_bar_is_as_long_as_the_part_that_is_done():
+def test_the_length_of_the_bar_shows_the_progress():
     tty = Tty()
     screen = screen_on(tty)
     shares = []
@@ -52,7 +52,7 @@ def test_the_bar_is_as_long_as_the_part_that_is_done():
     assert shares == [0, 0.5, 1]
 
 
-def test_a_line_on_a_terminal_takes_the_place_of_the_bar():
+def test_a_line_on_a_terminal_replaces_the_bar():
     tty = Tty()
     screen = screen_on(tty)
     screen.line("report: running")
@@ -63,7 +63,7 @@ def test_a_line_on_a_terminal_takes_the_place_of_the_bar():
     assert tty.lines() == ["report: running", "report: done", ""]
 
 
-def test_what_is_no_terminal_gets_whole_lines_at_a_readable_pace():
+def test_other_outputs_get_whole_lines_at_a_readable_pace():
     stream = io.StringIO()
     screen = screen_on(stream)
     screen.line("report: running")

@@ -1,4 +1,4 @@
-"""What catalogs tell an engine before its session starts, and what an engine tells Dagster."""
+"""Needs of catalogs that an engine gets before its session starts, and passes on to Dagster."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from rivet_dagster.model.session_needs import SessionNeeds
 
 
 class LakeCatalog(FilesystemCatalog):
-    """A catalog that wants something of Spark's session: its own settings, and a package."""
+    """A catalog that needs settings and a package in Spark's session."""
 
     def session_needs(self, engine_type):
         if engine_type != "pyspark":
@@ -27,7 +27,7 @@ class LakeCatalog(FilesystemCatalog):
 
 
 class OtherCatalog(LakeCatalog):
-    """Another that wants the same setting to be something else."""
+    """A catalog that needs another value of the same setting."""
 
     def session_needs(self, engine_type):
         return SessionNeeds(("org.lake:runtime:1",), config={"spark.sql.extensions": "org.other.Extensions"})
@@ -55,7 +55,7 @@ def config(made: ProjectFolder) -> dict[str, str]:
     return Runtime(made.assembly, made.root).engine("spark").session_config()
 
 
-def test_an_engine_gets_what_the_catalogs_need_that_it_reaches(project):
+def test_an_engine_gets_the_needs_of_its_catalogs(project):
     found = config(project({"a": "lake", "b": "lake", "unreached": "other"}, ["a", "b"]))
     assert found["spark.jars.packages"] == "org.lake:runtime:2"
     assert found["spark.jars"] == "/jars/lake.jar"
@@ -71,13 +71,13 @@ def test_the_users_own_settings_win(project):
     assert found["spark.jars.packages"] == "org.lake:runtime:3,a:b:1"
 
 
-def test_catalogs_that_contradict_each_other_are_an_error(project):
+def test_conflicting_needs_of_catalogs_are_an_error(project):
     made = project({"a": "lake", "b": "other"}, ["a", "b"])
     with pytest.raises(RivetError, match=r"RVT-126 two catalogs of one engine want org\.lake:runtime to be"):
         config(made)
 
 
-def test_a_server_is_only_told_the_settings(project):
+def test_a_server_gets_only_the_settings(project):
     made = project({"a": "lake"}, ["a"])
     profile = {"default": {"catalogs": {"a": {"type": "lake", "path": "a"}}, "engines": [
         {"name": "spark", "type": "pyspark", "catalogs": ["a"], "remote": "sc://spark:15002"}
@@ -114,7 +114,7 @@ def test_an_engine_that_connects_by_itself_has_no_resource(project, monkeypatch,
     assert rivet_executor(rivet).name == "multiprocess"
 
 
-def test_what_a_plugin_lacks_is_missed_when_it_is_made():
+def test_a_missing_method_of_a_plugin_is_an_error_at_construction():
     class Half(EngineSession):
         def load(self, relation, projection=None): ...
 

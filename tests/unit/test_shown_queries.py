@@ -1,4 +1,4 @@
-"""The query that the plan shows is the one that the engine gets, and so are the values that it binds."""
+"""The queries and parameters in the plan are those that the engine gets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from support.projects import compile_joints, sink, source, sql
 from support.random_projects import Shape, shapes
-from support.recording import asked
+from support.recording import recorded_query
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.loading import compile_directory
@@ -38,41 +38,41 @@ def assert_shown_is_asked(monkeypatch: pytest.MonkeyPatch, plan: CompiledAssembl
         if plan.joint(group.exit).type == SOURCE:
             continue
         for later, shown in ((False, group.sql), (True, group.sql_incremental or group.sql)):
-            text, bound, views = asked(monkeypatch, plan, group, later)
+            text, bound, views = recorded_query(monkeypatch, plan, group, later)
             assert text == shown
             assert views >= set(group.inputs) or text is None
             if len(bound) == 1:
                 assert set(bound[0]) == set(parameters(shown))
 
 
-def test_of_the_example(monkeypatch):
+def test_queries_of_the_example(monkeypatch):
     assert_shown_is_asked(monkeypatch, compile_directory(EXAMPLE))
 
 
-def test_of_templates(monkeypatch):
+def test_queries_of_templates(monkeypatch):
     plan = compile_joints(*TEMPLATES).raise_errors()
     assert [group.sql_incremental is not None for group in plan.fused_groups] == [False, True, True]
     assert_shown_is_asked(monkeypatch, plan)
-    _, (values,), views = asked(monkeypatch, plan, plan.group("out"), later=True)
+    _, (values,), views = recorded_query(monkeypatch, plan, plan.group("out"), later=True)
     assert set(values) == {"watermark_of_out", "run_started_at"}
     assert "_rivet_this_out" in views
 
 
-def test_of_a_joint_within_a_group(monkeypatch):
+def test_queries_of_a_joint_within_a_group(monkeypatch):
     plan = compile_joints(*TEMPLATES).raise_errors()
-    text, (values,), _ = asked(monkeypatch, plan, plan.group("out"), later=True, joint="news")
+    text, (values,), _ = recorded_query(monkeypatch, plan, plan.group("out"), later=True, joint="news")
     assert text == "WITH news AS (\nSELECT * FROM raw WHERE at > :watermark_of_out\n)\nSELECT * FROM news"
     assert set(values) == {"watermark_of_out"}
-    assert asked(monkeypatch, plan, plan.group("out"), later=False, joint="news")[1] == [{}]
+    assert recorded_query(monkeypatch, plan, plan.group("out"), later=False, joint="news")[1] == [{}]
 
 
 @FAST
 @given(shapes())
-def test_of_random_projects(shape: Shape) -> None:
+def test_queries_of_random_projects(shape: Shape) -> None:
     plan = compile_joints(*shape.joints, functions=shape.functions, max_fusion_depth=6)
     with pytest.MonkeyPatch.context() as monkeypatch:
         assert_shown_is_asked(monkeypatch, plan)
         for group in plan.fused_groups:
             for cte in group.ctes:
-                text, _, _ = asked(monkeypatch, plan, group, later=False, joint=cte.joint)
+                text, _, _ = recorded_query(monkeypatch, plan, group, later=False, joint=cte.joint)
                 assert text == group.query.of(cte.joint).text()

@@ -1,4 +1,4 @@
-"""Adding up what Spark tells of stages."""
+"""Adding up the progress of Spark's stages."""
 
 from contextlib import contextmanager
 from dataclasses import astuple
@@ -22,24 +22,24 @@ def tallied(*seen: list[Stage]) -> list[tuple[int, int, int, int]]:
     return found
 
 
-def test_stages_are_added_up_and_those_that_are_not_told_of_again_still_count():
+def test_stages_add_up_and_those_that_are_no_longer_reported_still_count():
     assert tallied([], [Stage(0, 2, 8)], [Stage(0, 8, 8), Stage(1, 1, 4)], [Stage(1, 4, 4)]) == [
         None, (0, 1, 2, 8), (1, 2, 9, 12), (2, 2, 12, 12),
     ]  # fmt: skip
 
 
-def test_a_stage_that_runs_again_takes_nothing_back():
+def test_a_repeated_stage_does_not_reduce_the_progress():
     assert tallied([Stage(0, 7, 8)], [Stage(0, 0, 1)], [Stage(0, 1, 1)], [Stage(0, 8, 8)]) == [
         (0, 1, 7, 8), (0, 1, 7, 8), (0, 1, 7, 8), (1, 1, 8, 8),
     ]  # fmt: skip
 
 
-def test_tasks_that_ended_twice_do_not_exceed_the_total():
+def test_tasks_that_end_twice_do_not_exceed_the_total():
     assert tallied([Stage(0, 9, 8)]) == [(1, 1, 8, 8)]
 
 
 class FakeJobs:
-    """Jobs whose stages are told by hand."""
+    """Jobs with stages set by hand."""
 
     def __init__(self) -> None:
         self.listener = None
@@ -50,43 +50,43 @@ class FakeJobs:
         yield
 
 
-def test_the_end_tells_that_all_is_done():
-    told: list[Progress] = []
+def test_the_end_reports_everything_as_done():
+    reported: list[Progress] = []
     jobs = FakeJobs()
-    with reporting(told.append, jobs.listen, "t") as tick:
+    with reporting(reported.append, jobs.listen, "t") as tick:
         tick()
         jobs.listener([Stage(0, 3, 8)])
         tick()
         jobs.listener([Stage(0, 5, 8), Stage(1, 1, 2)])
-    assert [astuple(progress)[:4] for progress in told] == [(0, 1, 3, 8), (2, 2, 10, 10)]
-    assert 0 <= told[0].seconds <= told[1].seconds
+    assert [astuple(progress)[:4] for progress in reported] == [(0, 1, 3, 8), (2, 2, 10, 10)]
+    assert 0 <= reported[0].seconds <= reported[1].seconds
 
 
-def test_what_was_never_told_of_has_no_end_either():
-    told: list[Progress] = []
+def test_a_write_without_reported_progress_reports_no_end():
+    reported: list[Progress] = []
     jobs = FakeJobs()
-    with reporting(told.append, jobs.listen, "t"):
+    with reporting(reported.append, jobs.listen, "t"):
         jobs.listener([Stage(0, 3, 8)])
-    assert told == []
+    assert reported == []
 
 
-def test_what_fails_is_not_told_to_be_done():
-    told: list[Progress] = []
+def test_a_failed_write_is_not_reported_as_done():
+    reported: list[Progress] = []
     jobs = FakeJobs()
 
     def work() -> None:
-        with reporting(told.append, jobs.listen, "t") as tick:
+        with reporting(reported.append, jobs.listen, "t") as tick:
             jobs.listener([Stage(0, 3, 8)])
             tick()
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         work()
-    assert [progress.tasks_done for progress in told] == [3]
+    assert [progress.tasks_done for progress in reported] == [3]
 
 
 class FakeConnect:
-    """The part of a Connect session that tells progress, as its client calls handlers."""
+    """The part of a Connect session that reports progress, with handlers called like those of its client."""
 
     def __init__(self) -> None:
         self.handlers = []
@@ -106,7 +106,7 @@ class FakeConnect:
             handler(stages=infos, inflight_tasks=2, operation_id="o", done=done)
 
 
-# What a server told of a join with a sort: stages that it will skip stand among those that have not begun.
+# Reported by a server for a join with a sort: stages that will be skipped are listed as not begun.
 JOIN = [
     (),
     ((0, 0, 8, False), (1, 0, 4, False)),
@@ -118,13 +118,13 @@ JOIN = [
 
 
 def test_over_connect_only_stages_that_have_begun_are_counted():
-    told: list[Progress] = []
+    reported: list[Progress] = []
     spark = FakeConnect()
-    with reporting(told.append, ConnectAdapter(spark).listen, "t") as tick:
+    with reporting(reported.append, ConnectAdapter(spark).listen, "t") as tick:
         for stages in JOIN:
             spark.tell(*stages)
             tick()
-    assert [astuple(progress)[:4] for progress in told] == [
+    assert [astuple(progress)[:4] for progress in reported] == [
         (0, 1, 5, 8), (2, 3, 16, 18), (4, 5, 25, 26), (5, 5, 26, 26),
     ]  # fmt: skip
     assert spark.handlers == []

@@ -1,4 +1,4 @@
--- rivet:description: How busy and how punctual each hour of an airport's day is, and how much of the day is over by then.
+-- rivet:description: How busy and punctual each hour at an airport is, and the share of flights scheduled by then.
 -- rivet:tags: [yearly]
 SELECT
   origin,

@@ -1,4 +1,4 @@
--- rivet:description: Departures of each airport by the hour of the timetable.
+-- rivet:description: Departures of each airport by scheduled hour.
 SELECT
   origin,
   sched_hour,

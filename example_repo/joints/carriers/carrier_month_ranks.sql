@@ -1,4 +1,4 @@
--- rivet:description: Each carrier's place in the month, by its share of flights on time. It takes 100 flights to be ranked.
+-- rivet:description: Rank of each carrier in each month by its share of flights on time, with at least 100 flights.
 -- rivet:tags: [monthly]
 SELECT
   carrier,

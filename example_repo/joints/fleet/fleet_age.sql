@@ -1,11 +1,11 @@
--- rivet:description: Age, size and make of each carrier's aircraft, weighted by flights, as far as the register knows them.
+-- rivet:description: Age, size and make of each carrier's aircraft in the register, weighted by flights.
 -- rivet:owners: [team:fleet]
 -- rivet:tags: [yearly]
 SELECT
   usage.carrier,
   airlines.name AS airline,
   sum(usage.flights) AS flights,
-  -- the rest of the row speaks of this part alone
+  -- the other columns describe only these identified flights
   round(
     100 * sum(CASE WHEN fleet.tailnum IS NOT NULL THEN usage.flights ELSE 0 END) / sum(usage.flights),
     2

@@ -1,4 +1,4 @@
--- rivet:description: Destinations that the table of airports does not know.
+-- rivet:description: Destinations that are missing from the table of airports.
 -- rivet:tags: [data_quality]
 SELECT
   'airports' AS missing_from,

@@ -1,6 +1,6 @@
 # rivet:description: Days on which a busy route collected far more delay than usual, by the median and its deviation.
 # rivet:tags: [daily, python]
-"""Robust outliers: a mean and a standard deviation would be swayed by the very days that are looked for."""
+"""Robust outliers: a mean and a standard deviation would be distorted by the outliers themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from rivet_dagster import MaterializedRef
 
-MIN_DAYS = 200  # a route flown less often has no usual day
+MIN_DAYS = 200  # the median of fewer days is not reliable
 MIN_USUAL_ARRIVALS = 5  # with fewer in a day, one late flight is an outlier
 MIN_DEVIATIONS = 10
 
@@ -35,7 +35,7 @@ def transform(route_days: MaterializedRef) -> pa.Table:
     days["usual_late_minutes"] = days["late_minutes"].groupby(route).transform("median")
     above_usual = days["late_minutes"] - days["usual_late_minutes"]
     spread = above_usual.abs().groupby(route).transform("median")
-    days["deviations"] = above_usual / spread.where(spread > 0)  # without spread every day would be an outlier
+    days["deviations"] = above_usual / spread.where(spread > 0)  # without spread any deviation would be an outlier
 
     arrivals = days["arrivals"].groupby(route)
     busy = (arrivals.transform("size") >= MIN_DAYS) & (arrivals.transform("median") >= MIN_USUAL_ARRIVALS)

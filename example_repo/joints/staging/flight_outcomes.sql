@@ -26,7 +26,7 @@ SELECT
   air_time,
   CASE
     WHEN dep_time IS NULL THEN 'cancelled'
-    WHEN arr_delay IS NULL THEN 'diverted'  -- it left, and never arrived where it should
+    WHEN arr_delay IS NULL THEN 'diverted'  -- it left, and did not arrive at its destination
     WHEN arr_delay < 15 THEN 'on_time'
     ELSE 'late'
   END AS outcome

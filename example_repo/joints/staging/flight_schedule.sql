@@ -1,4 +1,4 @@
--- rivet:description: One row a scheduled flight, with a key, a real date and only the columns somebody reads.
+-- rivet:description: One row for each scheduled flight, with a key, a date and only the columns that are read.
 -- rivet:owners: [team:flight-data]
 -- rivet:tags: [staging]
 SELECT

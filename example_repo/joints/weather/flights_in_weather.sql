@@ -1,4 +1,4 @@
--- rivet:description: Each flight with the weather at its airport in the hour it was to leave.
+-- rivet:description: Each flight with the weather at its airport in the hour of its scheduled departure.
 SELECT
   flights.origin,
   coalesce(weather.condition, 'not_observed') AS condition,

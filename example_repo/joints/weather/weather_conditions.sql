@@ -1,4 +1,4 @@
--- rivet:description: One word for the weather at an airport in an hour. The first that fits, worst first.
+-- rivet:description: The weather at an airport in an hour as one word, the first that applies, from worst to best.
 -- rivet:owners: [team:weather]
 -- rivet:tags: [staging]
 -- rivet:assert: unique(origin, time_hour)

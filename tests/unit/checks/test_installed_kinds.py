@@ -1,4 +1,4 @@
-"""A kind of check that a package brings along."""
+"""A kind of check from an installed package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = Path(__file__).parents[3] / "docs/check-kinds.md"
 
 @pytest.fixture
 def even(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The package of the documentation, installed; its one module."""
+    """Install the package of the documentation and yield its module's file."""
     site = tmp_path / "site"
     entry_points, module = re.findall(r"```(?:toml|python)\n(.*?)```", PAGE.read_text(), re.DOTALL)
     described = site / "our_checks-1.0.dist-info"
@@ -42,7 +42,7 @@ def compiled(folder: Path, *checks: str) -> CompiledAssembly:
     return compile_directory(ProjectFolder(folder / "project", files).root)
 
 
-def test_it_is_a_check_like_the_others(even: Path, tmp_path: Path) -> None:
+def test_an_installed_kind_works_like_a_built_in_one(even: Path, tmp_path: Path) -> None:
     plan = compiled(tmp_path, "even(id)", "not_null(id)", "even(id, severity=warn)").raise_errors()
     first, _, last = plan.joint("rows").checks
     assert (first.kind, first.name, first.columns, first.blocking) == ("even", "even_id", ("id",), True)
@@ -53,7 +53,7 @@ def test_it_is_a_check_like_the_others(even: Path, tmp_path: Path) -> None:
     assert CompiledAssembly.from_json(plan.to_json()) == plan
 
 
-def test_what_is_wrong_with_one_is_told_as_of_any(even: Path, tmp_path: Path) -> None:
+def test_errors_of_an_installed_kind_are_reported_like_those_of_built_in_ones(even: Path, tmp_path: Path) -> None:
     plan = compiled(tmp_path, "even(idd)", "even(id, colour=red)", "even", "evn(id)")
     assert [(error.code, error.line) for error in plan.errors] == [
         ("RVT-203", 2), ("RVT-205", 3), ("RVT-209", 4),
@@ -63,7 +63,7 @@ def test_what_is_wrong_with_one_is_told_as_of_any(even: Path, tmp_path: Path) ->
     assert unknown.code == "RVT-327"
 
 
-def test_another_release_of_it_is_asked_again(even: Path, tmp_path: Path) -> None:
+def test_another_release_of_the_package_compiles_its_checks_again(even: Path, tmp_path: Path) -> None:
     shown = compiled(tmp_path, "even(id)").joint("rows").checks[0].queries.shown
     even.write_text(even.read_text().replace("number(2)", "number(3)"))
     sys.modules.pop("our_checks")
@@ -72,7 +72,7 @@ def test_another_release_of_it_is_asked_again(even: Path, tmp_path: Path) -> Non
     assert again == shown.replace("% 2", "% 3") != shown
 
 
-def test_one_that_cannot_be_imported_is_an_error_at_its_place(even: Path, tmp_path: Path) -> None:
+def test_a_kind_that_cannot_be_imported_is_an_error_at_the_check(even: Path, tmp_path: Path) -> None:
     even.write_text("import no_such_module\n")
     (error,) = compiled(tmp_path, "even(id)").errors
     assert (error.code, error.file, error.line) == ("RVT-109", "joints/rows.sql", 1)

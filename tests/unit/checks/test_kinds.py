@@ -1,4 +1,4 @@
-"""What each kind of check gives the plan."""
+"""The queries of each kind of check in the plan."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def queries(*checks: Raw, **fields: Any) -> list[CheckQueries]:
 
 
 @pytest.mark.parametrize(("check", "item", "samples"), IN_ONE_PASS, ids=lambda value: str(value)[:30])
-def test_kinds_that_share_a_pass(check: Raw, item: str, samples: str | None) -> None:
+def test_kinds_that_share_one_pass(check: Raw, item: str, samples: str | None) -> None:
     (found,) = queries(check)
     assert isinstance(found.counting, InOnePass)
     assert (found.counting.item, found.counting.name) == (f"{item} AS `check_0`", "check_0")
@@ -96,7 +96,7 @@ def test_a_schema_is_compared_without_a_query() -> None:
     assert (found.shown, found.samples, found.proof) == ("SELECT * FROM `orders`", None, None)
 
 
-def test_every_kind_is_here() -> None:
+def test_every_kind_is_covered_here() -> None:
     here = {check["type"] for cases in (IN_ONE_PASS, BY_QUERY) for check, *_ in cases}
     assert here | {"schema"} == set(plugins(CHECKS))
 
@@ -110,7 +110,7 @@ def test_the_aggregates_of_a_joint_fit_in_one_pass() -> None:
     }  # fmt: skip
 
 
-def test_no_rows_are_shown_where_a_joint_keeps_its_values() -> None:
+def test_no_samples_are_planned_without_row_values() -> None:
     checks = ({"type": "not_null", "columns": ["id"]}, {"type": "schema", "columns": {"id": "INT"}})
     hidden, schema = compiled(*checks, row_values=False).joint("orders").checks
     assert (hidden.samples, hidden.queries.samples, schema.samples) == (0, None, 3)
@@ -118,7 +118,7 @@ def test_no_rows_are_shown_where_a_joint_keeps_its_values() -> None:
     assert none.samples is None
 
 
-def test_a_plan_that_was_stored_needs_no_kinds(tmp_path: Path) -> None:
+def test_a_stored_plan_needs_no_kinds(tmp_path: Path) -> None:
     plan = compiled(*[check for check, *_ in (*IN_ONE_PASS, *BY_QUERY)])
     (tmp_path / "plan.json").write_text(plan.to_json())
     program = f"""
@@ -137,7 +137,7 @@ print(*[name for name in sys.modules if name.startswith("rivet_dagster.checks")]
     assert CompiledAssembly.from_json(plan.to_json()) == plan
 
 
-def test_a_row_count_beyond_what_an_engine_counts() -> None:
+def test_a_row_count_beyond_the_range_of_an_engine() -> None:
     (found,) = queries({"type": "row_count", "min": 10**40, "max": 10**50})
     assert isinstance(found.counting, InOnePass)
     assert f"{2**63 - 1} - COUNT(*)" in found.counting.item

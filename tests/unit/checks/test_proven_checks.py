@@ -1,4 +1,4 @@
-"""What the footers of Parquet files prove is what the rows say."""
+"""Results proven by the footers of Parquet files equal those of the rows."""
 
 import datetime
 import math
@@ -54,7 +54,9 @@ def proven_violations(judged: Check, known: Statistics) -> int | None:
     a=st.integers(-4, 4),
     b=st.integers(-4, 4),
 )
-def test_what_is_proven_is_true(tmp_path: Path, rows: list[dict], split: int, group: int, a: int, b: int) -> None:
+def test_a_proven_result_equals_the_computed_one(
+    tmp_path: Path, rows: list[dict], split: int, group: int, a: int, b: int
+) -> None:
     files = []
     for number, part in enumerate((rows[:split], rows[split:])):
         files.append(tmp_path / f"{number}.parquet")
@@ -70,7 +72,7 @@ def test_what_is_proven_is_true(tmp_path: Path, rows: list[dict], split: int, gr
         proven = proven_violations(check("expression", sql=sql.format(a, b)), known)
         assert proven in (None, broken)
         if broken == 0 and any(row["n"] is not None for row in rows):
-            assert proven == 0, sql  # it is no use if it proves nothing
+            assert proven == 0, sql  # a test in which nothing is proven would be useless
 
 
 @pytest.mark.parametrize(
@@ -88,13 +90,13 @@ def test_what_is_proven_is_true(tmp_path: Path, rows: list[dict], split: int, gr
         "n = n",
     ],
 )
-def test_what_bounds_cannot_tell_is_left_to_the_rows(tmp_path: Path, sql: str) -> None:
+def test_conditions_that_bounds_cannot_decide_need_the_rows(tmp_path: Path, sql: str) -> None:
     row = {"n": 1, "Big": 1, "x": math.nan, "s": "a"}
     pq.write_table(pa.Table.from_pylist([row], pa.schema(COLUMNS)), tmp_path / "t.parquet")
     assert proven_violations(check("expression", sql=sql), read_statistics([tmp_path / "t.parquet"])) is None
 
 
-def test_files_without_statistics_prove_nothing_but_their_rows(tmp_path: Path) -> None:
+def test_files_without_statistics_prove_only_their_row_count(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": [1, None]}), tmp_path / "t.parquet", write_statistics=False)
     known = read_statistics([tmp_path / "t.parquet"])
     assert known.values == {"n": ColumnStatistics()}
@@ -102,7 +104,7 @@ def test_files_without_statistics_prove_nothing_but_their_rows(tmp_path: Path) -
     assert proven_violations(check("row_count", max=1), known) == 1
 
 
-def test_nested_columns_and_those_of_another_kind(tmp_path: Path) -> None:
+def test_nested_columns_and_columns_of_other_types(tmp_path: Path) -> None:
     table = pa.table({
         "day": [datetime.date(2026, 1, 1), None],
         "pair": [{"a": 1}, None],
@@ -205,11 +207,11 @@ def test_each_condition_can_be_proven(tmp_path: Path, sql: str) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "n < 1e3",  # compares as a double, in which neighbours are equal
+        "n < 1e3",  # is compared as a double, in which neighbouring values are equal
         "n < 1234567890123456789",
         "n < 1.0000000000000000000000000001",
-        "s = 'a\\b'",  # with backslashes, which Spark reads by a setting
-        's = "a"',  # a name, by another
+        "s = 'a\\b'",  # with backslashes, which Spark interprets by a setting
+        's = "a"',  # with double quotes, a name by another setting
         "day > DATE '2020-1-1'",
         "n > NULL",
         "n IN (SELECT 1)",
@@ -219,17 +221,17 @@ def test_each_condition_can_be_proven(tmp_path: Path, sql: str) -> None:
         "n > (SELECT 0)",
     ],
 )
-def test_constants_that_engines_may_read_otherwise_prove_nothing(sql: str) -> None:
+def test_constants_that_engines_may_interpret_differently_prove_nothing(sql: str) -> None:
     assert kind_of(check("expression", sql=sql)).proof() is None
 
 
-def test_an_interval_is_no_number() -> None:
+def test_an_interval_is_not_a_number() -> None:
     known = Statistics(1, 0, (("i", "interval year to month"),), {"i": ColumnStatistics(0, 1, 1)})
     assert proven_violations(check("expression", sql="i > 0"), known) is None
     assert proven_violations(check("accepted_values", column="i", values=(1,)), known) is None
 
 
-def test_only_a_column_that_is_there_has_nothing_but_nulls() -> None:
+def test_only_an_existing_column_can_be_all_null() -> None:
     known = Statistics(0, 0, (("n", "bigint"),), {"n": ColumnStatistics(0)})
     assert proven_violations(check("expression", sql="n > 0"), known) == 0
     assert proven_violations(check("expression", sql="nope > 0"), known) is None
@@ -245,7 +247,7 @@ def test_the_newest_time(age: int, zone: datetime.tzinfo | None, proven: int | N
     assert proven_violations(check("freshness", column="at", max_age=7200.0), known) == proven
 
 
-def test_a_column_with_a_dot_in_its_name_is_no_field(tmp_path: Path) -> None:
+def test_a_column_with_a_dot_in_its_name_is_not_a_nested_field(tmp_path: Path) -> None:
     table = pa.table({"a.b": [None, 1], "a": [{"b": 1}, {"b": 2}], "xs": [[1], []]})
     pq.write_table(table, tmp_path / "t.parquet")
     assert read_statistics([tmp_path / "t.parquet"]).values.keys() == set()

@@ -1,4 +1,4 @@
-"""Checks that read other joints: what must be stored for them, and what has to wait."""
+"""Checks that read other joints: which joints are stored for them, and in which order groups run."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def custom(query: str) -> dict[str, Any]:
     return {"audits": [{"type": "custom", "sql": query}]}
 
 
-def test_what_a_check_reads_comes_first() -> None:
+def test_joints_read_by_a_check_run_first() -> None:
     plan = compile_joints(
         source("raw"),
         sql("zeta", "SELECT id FROM raw"),
@@ -53,7 +53,7 @@ def test_a_joint_that_a_check_reads_is_stored() -> None:
     ]  # fmt: skip
 
 
-def test_a_joint_that_the_judged_one_reads_too_is_stored() -> None:
+def test_a_joint_read_by_both_a_check_and_its_joint_is_stored() -> None:
     plan = compile_joints(
         sql("customers", "SELECT 1 AS id"),
         sql("orders", "SELECT id AS customer FROM customers", quality=relationship("customers.id")),
@@ -62,7 +62,7 @@ def test_a_joint_that_the_judged_one_reads_too_is_stored() -> None:
     assert (plan.group("orders").inputs, plan.group("orders").judged_with) == (("customers",), ())
 
 
-def test_a_custom_check_reads_what_its_query_names() -> None:
+def test_a_custom_check_reads_the_joints_in_its_query() -> None:
     query = (
         "WITH big AS (SELECT 1) SELECT * FROM {{ this }} o ANTI JOIN Customers c ON o.customer = c.id CROSS JOIN big"
     )
@@ -72,12 +72,12 @@ def test_a_custom_check_reads_what_its_query_names() -> None:
     assert plan.group("orders").judged_with == ("customers",)
 
 
-def test_a_joint_may_be_judged_with_itself() -> None:
+def test_a_check_may_read_its_own_joint() -> None:
     plan = compile_joints(sql("staff", "SELECT 1 AS id, 2 AS customer", quality=relationship("staff.id")))
     assert plan.group("staff").before == ()
 
 
-def test_a_source_is_judged_with_a_joint() -> None:
+def test_a_check_of_a_source_may_read_a_joint() -> None:
     plan = compile_joints(
         source("orders", quality=relationship("customers.id")),
         source("people"),
@@ -88,7 +88,7 @@ def test_a_source_is_judged_with_a_joint() -> None:
     assert groups(plan)["orders"] == ("orders",)
 
 
-def test_a_check_on_what_comes_after_is_a_cycle() -> None:
+def test_a_check_that_reads_a_downstream_joint_is_a_cycle() -> None:
     plan = compile_joints(
         sql("a", "SELECT 1 AS customer", quality=relationship("c.id")),
         sql("b", "SELECT * FROM a"),
@@ -107,7 +107,7 @@ def test_a_check_on_what_comes_after_is_a_cycle() -> None:
         (custom("SELECT * FROM {{ this }}, report"), "RVT-307", "it reads the sink 'report'"),
     ],
 )
-def test_what_no_check_can_read(quality: dict[str, Any], code: str, words: str) -> None:
+def test_joints_that_a_check_cannot_read(quality: dict[str, Any], code: str, words: str) -> None:
     plan = compile_joints(
         sql("customers", "SELECT 1 AS id"), sink("report", "customers"), sql("orders", "SELECT 1", quality=quality)
     )
@@ -115,7 +115,7 @@ def test_what_no_check_can_read(quality: dict[str, Any], code: str, words: str) 
     assert words in plan.errors[0].message
 
 
-def test_a_limited_source_is_not_read_by_a_check_too() -> None:
+def test_a_source_with_a_limit_is_not_also_read_by_a_check() -> None:
     plan = compile_joints(
         source("raw", limit=3), sql("orders", "SELECT * FROM raw"), sql("a", "SELECT 1", quality=relationship("raw.id"))
     )

@@ -1,4 +1,4 @@
-"""The tables and options of sinks and sources, as their catalog judges them before anything runs."""
+"""Tables and options of sinks and sources, checked by their catalog when compiling."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def test_a_sinks_table_is_a_plain_name(table: str, tmp_path: Path) -> None:
         catalog(tmp_path).begin(table)
 
 
-def test_a_name_that_no_file_can_have_is_no_table() -> None:
+def test_a_name_that_is_impossible_for_a_file_is_no_table() -> None:
     for table, wrong in (("ä" * 128, ["RVT-204"]), ("ä" * 127, []), ("größe.v1-b", [])):
         assert codes(compile_joints(source("raw"), sink("out", "raw", table=table))) == wrong
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"Compression": "ZSTD", "maxRecordsPerFile": 10, "retries": 3, "format": "parquet"}, None),
         ({"parquet.bloom.filter.enabled#id": True, "parquet.compression.codec.zstd.level": 3}, None),
@@ -63,12 +63,12 @@ def test_a_name_that_no_file_can_have_is_no_table() -> None:
         ({"format": "csv"}, "always Parquet"),
     ],
 )
-def test_a_sinks_options_are_those_of_sparks_parquet_writer(options: dict[str, Any], told: str | None) -> None:
+def test_a_sinks_options_are_those_of_sparks_parquet_writer(options: dict[str, Any], message: str | None) -> None:
     errors = compile_joints(source("raw"), sink("out", "raw", options=options)).errors
-    assert [told in error.message for error in errors if told] == [True] * (told is not None), errors
+    assert [message in error.message for error in errors if message] == [True] * (message is not None), errors
 
 
-def test_a_store_without_a_switch_holds_no_sink_and_no_workspace() -> None:
+def test_a_store_without_an_atomic_switch_has_no_sink_and_no_workspace() -> None:
     for path, wrong in (("s3a://x/y", ["RVT-402"]), ("lake/.rivet/", ["RVT-204"]), ("${LAKE}", []), ("${S}://x", [])):
         catalogs = (CatalogSpec("lake", "filesystem", {"path": path}), profile().catalogs[1])
         for workspace, also in (("workspace", []), ("lake", wrong)):
@@ -81,12 +81,12 @@ def test_a_store_without_a_switch_holds_no_sink_and_no_workspace() -> None:
 @pytest.mark.parametrize(
     "fields", [{"table": "{a,b}" * 30}, {"table": "a\0"}, {"options": {"format": "exe"}}, {"options": {"sep": ["a"]}}]
 )
-def test_what_a_source_cannot_be_read_from_is_an_error(fields: dict[str, Any]) -> None:
+def test_wrong_tables_and_options_of_a_source_are_errors(fields: dict[str, Any]) -> None:
     plan = compile_joints(source("raw", **{"table": "x", **fields}), sink("out", "raw"))
     assert codes(plan) == ["RVT-204"]
 
 
-def test_braces_stand_for_a_bounded_number_of_patterns() -> None:
+def test_braces_expand_to_a_limited_number_of_patterns() -> None:
     assert len(without_braces("{a,b,c,d,e,f,g,h,i,j}" * 3)) == 1000
     assert without_braces("{a}" * 3000) == ["a" * 3000]
     assert set(without_braces("{a,{b,c}}-{d,")) == {"a-{d,", "b-{d,", "c-{d,"}

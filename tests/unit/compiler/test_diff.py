@@ -1,4 +1,4 @@
-"""What differs between two plans."""
+"""Differences between two plans."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def test_equal_plans_have_no_difference():
     assert diff_plans(plan(), plan(a="select ID, net -- why\nFROM raw;")).empty
 
 
-def test_a_plan_read_back_is_equal():
+def test_a_plan_read_from_json_has_no_difference():
     one = plan()
     assert diff_plans(read_plan(one.to_json(), "old.json"), one) == PlanDiff()
 
 
 def test_a_plan_of_an_earlier_release_is_read():
-    """Then every joint had every field, and no group its query."""
+    """In earlier releases every joint had every field, and groups had no query."""
     one = plan()
     data = json.loads(one.to_json())
     fields = {name for joint in data["joints"] for name in joint} | {"template", "function_file"}
@@ -49,7 +49,7 @@ def test_added_and_removed():
     assert diff_plans(more, plan()) == PlanDiff(removed=("c",))
 
 
-def test_changes_go_downstream():
+def test_changes_propagate_downstream():
     diff = diff_plans(plan(), plan(a="SELECT id, net FROM raw WHERE net > 0"))
     assert diff.changed == (
         ChangedJoint("a", "own"),
@@ -59,26 +59,26 @@ def test_changes_go_downstream():
     assert diff.breaking == ()
 
 
-def test_a_joint_that_takes_the_place_of_a_table_changes_its_readers():
+def test_a_joint_that_replaces_a_table_changes_its_readers():
     before = plan(b="SELECT net * f AS twice FROM a JOIN rates")
     after = plan(b="SELECT net * f AS twice FROM a JOIN rates", more=[sql("rates", "SELECT 2 AS f")])
     assert ChangedJoint("b", "upstream", ("rates",)) in diff_plans(before, after).changed
     assert ChangedJoint("b", "upstream", ("rates",)) in diff_plans(after, before).changed
 
 
-def test_a_column_that_a_reader_needs_is_gone():
-    """Where all that the reader reads is known, it does not compile any more."""
+def test_a_removed_column_breaks_its_readers():
+    """If all columns that the reader reads are known, it no longer compiles."""
     diff = diff_plans(plan(b=READER, more=FAR), plan(a="SELECT id FROM raw", b=READER, more=FAR))
     assert diff.breaking == (BrokenColumn("a", "net", "removed", "double", None, ("b",)),)
 
 
-def test_a_column_that_nobody_reads_breaks_nobody():
+def test_a_removed_column_without_readers_breaks_nothing():
     assert diff_plans(plan(), plan(a="SELECT net FROM raw")).breaking == ()
 
 
-def test_a_reader_that_gave_the_column_up_is_not_broken():
+def test_a_reader_that_no_longer_uses_the_column_is_not_broken():
     diff = diff_plans(plan(), plan(a="SELECT id FROM raw", b="SELECT id AS twice FROM a"))
-    assert [one.joint for one in diff.breaking] == ["b"]  # the sink's column is of another type now
+    assert [one.joint for one in diff.breaking] == ["b"]  # the sink's column has another type now
 
 
 def test_a_retyped_column():
@@ -92,12 +92,12 @@ def test_a_retyped_column():
     ["", "no json", "[]", "{}", "3", '{"success": true}', '{"success": true, "profile": "x", "joints": [5]}',
      '{"success": true, "profile": "x", "joints": null}', "[" * 100_000],
 )  # fmt: skip
-def test_what_is_no_plan_is_refused(text):
+def test_a_file_that_is_no_plan_is_rejected(text):
     with pytest.raises(RivetError, match=r"RVT-113 old\.json"):
         read_plan(text, "old.json")
 
 
-def test_a_plan_with_errors_is_refused():
+def test_a_plan_with_errors_is_rejected():
     with pytest.raises(RivetError, match="did not compile"):
         read_plan(compile_joints(sink("out", "nowhere")).to_json(), "old.json")
 

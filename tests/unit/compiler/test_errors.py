@@ -1,4 +1,4 @@
-"""What does not fit together; each error by itself is a case of test_bad_inputs.py."""
+"""Combinations of errors; test_bad_inputs.py has a case for each single error."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from support.projects import codes, compile_joints, python, sink, sql
 from rivet_dagster.errors import RivetError
 
 
-def test_a_single_upstream_goes_to_a_parameter_of_any_name():
+def test_a_single_upstream_is_passed_to_a_parameter_of_any_name():
     single, functions = python("model", "anything", upstream=["a"])
     assert codes(compile_joints(single, sql("a", "SELECT 1 AS x"), functions=functions)) == []
 
 
-def test_all_errors_come_at_once_and_nothing_is_planned():
+def test_all_errors_are_reported_at_once_and_nothing_is_planned():
     plan = compile_joints(sql("a", "SELECT 1; SELECT 2"), sink("out", "nowhere"), sink("empty"))
     assert sorted(codes(plan)) == ["RVT-207", "RVT-302", "RVT-304"]
     assert plan.fused_groups == ()

@@ -1,4 +1,4 @@
-"""Sources of the catalog `dagster`: other Dagster assets, which only can be read."""
+"""Sources of the catalog `dagster`: other Dagster assets, which can only be read."""
 
 import pytest
 from support.folders import MANIFEST, ProjectFolder, sink
@@ -18,7 +18,7 @@ def foreign(table="shop/raw", **fields):
     return source("raw", catalog=DAGSTER, table=table, **fields)
 
 
-def test_it_fuses_with_its_reader_and_is_read_in_place_by_any_engine():
+def test_an_external_source_is_fused_and_read_in_place_by_any_engine():
     plan = compile_joints(foreign(), sql("a", "SELECT * FROM raw"), sql("b", "SELECT * FROM raw", engine="other"))
     assert groups(plan) == {"raw": ("raw",), "a": ("a",), "b": ("b",)}
     assert {edge.method for edge in plan.engine_boundaries} == {"native_reference"}
@@ -28,14 +28,14 @@ def test_it_fuses_with_its_reader_and_is_read_in_place_by_any_engine():
 
 
 @pytest.mark.parametrize("table", ["/raw", "raw/", "a//b", "a/ /b"])
-def test_what_is_no_asset_key_is_an_error(table):
+def test_a_table_that_is_no_asset_key_is_an_error(table):
     plan = compile_joints(foreign(table), sql("a", "SELECT * FROM raw"))
     assert codes(plan) == ["RVT-204"]
     with pytest.raises(ValueError):
         key_path(table)
 
 
-def test_options_a_sink_and_our_own_joints_are_errors_all_at_once():
+def test_options_sinks_and_own_joints_are_errors_reported_at_once():
     plan = compile_joints(
         foreign("a", options={"header": True, "landing": True}),
         sql("a", "SELECT 1 AS n"),
@@ -48,7 +48,7 @@ def test_options_a_sink_and_our_own_joints_are_errors_all_at_once():
     assert "the asset a is the joint 'a' of this project" in text
 
 
-def test_a_profile_cannot_declare_it(tmp_path):
+def test_a_profile_cannot_declare_the_catalog_dagster(tmp_path):
     folder = ProjectFolder(tmp_path, {"joints/a.sql": "SELECT 1 AS n"})
     text = (tmp_path / "profiles.yaml").read_text()
     folder.write({"profiles.yaml": text.replace("    lake:", "    dagster:").replace("- lake", "- dagster")})
@@ -56,13 +56,13 @@ def test_a_profile_cannot_declare_it(tmp_path):
         compile_directory(tmp_path)
 
 
-def test_an_engine_may_list_it(tmp_path):
+def test_an_engine_may_list_the_catalog_dagster(tmp_path):
     folder = ProjectFolder(tmp_path, {"joints/a.sql": "SELECT 1 AS n"})
     folder.write({"profiles.yaml": (tmp_path / "profiles.yaml").read_text().replace("- lake", "- lake\n    - dagster")})
     assert compile_directory(tmp_path).success
 
 
-def test_in_dagster_it_has_no_asset_of_its_own(tmp_path):
+def test_an_external_source_has_no_asset_of_its_own(tmp_path):
     files = {
         "rivet.yaml": MANIFEST | {"dagster": {"key_prefix": "mine"}},
         "sources/raw.yaml": {"type": "source", "catalog": "dagster", "table": "shop/raw"},
@@ -82,7 +82,7 @@ def test_in_dagster_it_has_no_asset_of_its_own(tmp_path):
         project.spec("raw")
 
 
-def test_names_of_tables_tell_keys_and_partitions_apart():
+def test_table_names_distinguish_keys_and_partitions():
     names = {
         external_table(path, part)
         for path in (["a", "b"], ["a_b"], ["A", "B"], ["a/b"], ["a", "b", ""], ["ä"], ["é"], ["_asset_a"])
@@ -93,7 +93,7 @@ def test_names_of_tables_tell_keys_and_partitions_apart():
     assert len(external_table(["x" * 999], Part("y" * 999, "z"))) < 130
 
 
-def test_nobody_watches_or_observes_it_but_its_checks_go_with_its_readers(tmp_path):
+def test_an_external_source_is_not_observed_but_its_checks_run_with_its_readers(tmp_path):
     check = {"type": "not_null", "columns": ["id"]}
     files = {
         "sources/raw.yaml": {

@@ -1,4 +1,4 @@
-"""Which joints share a query, and why the others are stored."""
+"""Which joints are fused, and why the others are stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_a_chain_is_one_query_with_the_sources_read_in_place():
     assert reasons(plan) == {}
 
 
-def test_a_joint_read_by_two_is_stored_once_even_within_one_group():
+def test_a_joint_with_two_readers_is_stored_once_even_within_one_group():
     plan = compile_joints(
         source("raw"),
         sql("a", "SELECT * FROM raw"),
@@ -26,19 +26,19 @@ def test_a_joint_read_by_two_is_stored_once_even_within_one_group():
     assert plan.materializations[0].evict_after == ("c",)
 
 
-def test_a_joint_that_one_joint_reads_twice_fuses():
+def test_a_joint_read_twice_by_one_joint_is_fused():
     plan = compile_joints(sql("a", "SELECT 1 AS id"), sql("b", "SELECT * FROM a x JOIN a y USING (id)"))
     assert groups(plan) == {"b": ("a", "b")}
 
 
-def test_a_source_with_readers_in_two_groups_stands_alone_and_is_not_stored():
+def test_a_source_with_readers_in_two_groups_is_neither_fused_nor_stored():
     plan = compile_joints(source("raw"), sql("a", "SELECT * FROM raw"), sql("b", "SELECT * FROM raw"))
     assert groups(plan) == {"raw": ("raw",), "a": ("a",), "b": ("b",)}
     assert reasons(plan) == {}
     assert plan.group("a").inputs == ("raw",)
 
 
-def test_a_source_read_twice_within_one_group_fuses():
+def test_a_source_read_twice_within_one_group_is_fused():
     plan = compile_joints(source("raw"), sql("a", "SELECT * FROM raw"), sql("b", "SELECT * FROM raw JOIN a USING (id)"))
     assert groups(plan) == {"b": ("raw", "a", "b")}
 
@@ -60,7 +60,7 @@ def test_a_warning_is_a_boundary_too():
     assert reasons(plan) == {"a": "assertion_boundary"}
 
 
-def test_a_gated_source_stands_alone():
+def test_a_gated_source_is_not_fused():
     plan = compile_joints(source("raw", quality=NOT_NULL), sql("a", "SELECT * FROM raw"))
     assert groups(plan) == {"raw": ("raw",), "a": ("a",)}
 
@@ -75,7 +75,7 @@ def test_python_is_a_group_of_its_own():
     assert plan.group("model").sql is None
 
 
-def test_what_differs_each_time_is_never_evaluated_twice():
+def test_a_non_deterministic_result_is_never_evaluated_twice():
     twice = "SELECT * FROM a x JOIN a y USING (id)"
     for text in (
         "SELECT rand() AS id",
@@ -91,7 +91,7 @@ def test_what_differs_each_time_is_never_evaluated_twice():
         assert reasons(compile_joints(sql("a", text), sql("b", twice))) == {}, text
 
 
-def test_chance_is_inherited_until_it_is_stored():
+def test_non_determinism_is_inherited_until_the_result_is_stored():
     plan = compile_joints(
         sql("a", "SELECT rand() AS id"), sql("b", "SELECT * FROM a"), sql("c", "SELECT * FROM b x JOIN b y USING (id)")
     )
@@ -111,7 +111,7 @@ def test_a_cte_that_is_read_twice_counts_twice():
     assert reasons(plan) == {"a": "non_deterministic"}
 
 
-def test_a_chain_deeper_than_the_limit_is_cut():
+def test_a_chain_deeper_than_the_limit_is_split():
     chain = [sql("j000", "SELECT 1 AS id")] + [sql(f"j{n:03}", f"SELECT * FROM j{n - 1:03}") for n in range(1, 100)]
     plan = compile_joints(*chain)
     assert set(reasons(plan).values()) == {"depth"}
@@ -149,7 +149,7 @@ def test_order_waves_and_boundaries():
     assert plan.materializations[0].evict_after == ("c", "out")
 
 
-def test_a_joint_that_names_itself_means_the_engines_table():
+def test_a_joint_that_reads_its_own_name_reads_the_engines_table():
     plan = compile_joints(sql("orders", "SELECT * FROM orders"), sql("b", "SELECT * FROM Orders"))
     assert groups(plan) == {"b": ("orders", "b")}
     assert plan.joint("orders").upstream == ()

@@ -1,4 +1,4 @@
-"""Where each column comes from: the joints it reads, and the sources behind them."""
+"""Column lineage: to the upstream joints, and to the sources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FAR = source("far")
 
 
 def lineage(plan, name):
-    """Column -> the upstream's columns and the sources' columns, as text."""
+    """Return for each column the upstream columns and the source columns, as text."""
     assert plan.success, plan.errors
 
     def texts(references):
@@ -20,12 +20,12 @@ def lineage(plan, name):
 
 
 def direct(text, *others):
-    """The upstream's columns of one query over raw and far."""
+    """Return the upstream columns of one query on raw and far."""
     found = lineage(compile_joints(RAW, FAR, *others, sql("q", text)), "q")
     return {column: upstream for column, (upstream, _) in found.items()}
 
 
-def test_lineage_goes_through_all_queries_to_the_sources():
+def test_lineage_leads_through_all_queries_to_the_sources():
     plan = compile_joints(
         RAW,
         sql("a", "SELECT id, upper(name) AS loud, net * 1.2 AS gross FROM raw WHERE net > 0"),
@@ -71,16 +71,16 @@ def test_lineage_goes_through_all_queries_to_the_sources():
         ("SELECT user AS who FROM far", {}),
     ],
 )
-def test_what_a_column_is_made_from(text, expected):
+def test_lineage_of_expressions(text, expected):
     assert direct(text) == expected
 
 
-def test_a_joint_that_only_filters_an_unknown_source_is_seen_through():
+def test_lineage_leads_through_a_filter_of_an_unknown_source():
     plan = compile_joints(FAR, sql("a", "SELECT * FROM far WHERE ok"), sql("b", "SELECT x FROM a"))
     assert lineage(plan, "b") == {"x": (["a.x"], ["far.x"])}
 
 
-def test_behind_python_the_sources_are_unknown():
+def test_lineage_ends_at_a_python_joint():
     joint, functions = python("model", "raw")
     plan = compile_joints(RAW, joint, sql("b", "SELECT score FROM model"), functions=functions)
     assert lineage(plan, "b") == {"score": (["model.score"], None)}
@@ -92,7 +92,7 @@ def test_a_sink_of_two_has_the_columns_of_both():
     assert [(f.name, f.type) for f in plan.joint("out").schema] == [("id", "bigint")]
 
 
-def test_a_sink_takes_the_best_that_is_known_of_its_upstreams():
+def test_a_sink_uses_the_best_known_schema_of_its_upstreams():
     unknown, named = sql("x", "SELECT * FROM far"), sql("y", "SELECT my_function(1) AS ID")
     plan = compile_joints(RAW, FAR, unknown, named, sql("z", "SELECT id FROM raw"),
         sink("one", "x", "z"), sink("two", "y", "z"), sink("three", "x", "y"), sink("four", "x"),
@@ -106,14 +106,14 @@ def test_a_sink_takes_the_best_that_is_known_of_its_upstreams():
     assert not plan.warnings
 
 
-def test_what_is_not_known_hides_no_conflict():
+def test_unknown_types_hide_no_conflict():
     plan = compile_joints(FAR, sql("a", "SELECT 1 AS id"), sql("b", "SELECT 2 AS k"), sink("out", "far", "a", "b"))
     assert (plan.joint("out").schema, plan.joint("out").schema_confidence) == (None, "partial")
     assert [w.code for w in plan.warnings] == ["RVT-317"]
 
 
-def test_a_type_that_only_one_upstream_tells_refuses_no_partitions():
-    """Spark may widen it by that of the other."""
+def test_a_type_known_from_one_upstream_alone_rejects_no_partitions():
+    """Spark may widen it to the type of the other upstream."""
     daily = {"type": "daily", "column": "day", "start": "2024-01-01"}
     far = sql("far_rows", "SELECT day FROM far")
     plan = compile_joints(FAR, far, sql("a", "SELECT 1.5D AS day"), sink("out", "far_rows", "a", partitions=daily))
@@ -137,7 +137,7 @@ def test_a_stored_or_written_result_with_a_repeated_column_is_an_error():
     assert compile_joints(RAW, sql("q", twice), sql("r", "SELECT net FROM q")).success
 
 
-def test_depth_does_not_matter():
+def test_lineage_works_at_any_depth():
     plus = "SELECT " + " + ".join(["id"] * 5000) + " AS x FROM raw"
     union = " UNION ALL ".join(["SELECT id FROM raw"] * 1000)
     nested = "SELECT * FROM (" * 400 + "SELECT id FROM raw" + ")" * 400

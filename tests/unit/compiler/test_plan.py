@@ -24,7 +24,7 @@ def some_plan():
     )
 
 
-def test_json_gives_the_same_plan_back():
+def test_a_plan_survives_json():
     plan = some_plan()
     assert CompiledAssembly.from_json(plan.to_json()) == plan
 
@@ -46,7 +46,7 @@ def test_the_bytes_do_not_depend_on_the_hash_seed():
     assert len(outputs) == 1
 
 
-def test_code_version_changes_with_the_logic_alone():
+def test_the_code_version_changes_only_with_the_logic():
     def version(text, **fields):
         return compile_joints(sql("a", text, **fields)).joint("a").code_version
 
@@ -57,7 +57,7 @@ def test_code_version_changes_with_the_logic_alone():
     assert version("SELECT id, 'A' AS y FROM t") != base
 
 
-def test_schemas_follow_from_sources_through_stars_and_joins():
+def test_schemas_propagate_from_sources_through_stars_and_joins():
     plan = compile_joints(
         source("raw", options={"schema": "id BIGINT, name STRING"}),
         source("far"),

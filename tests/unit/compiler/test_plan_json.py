@@ -1,4 +1,4 @@
-"""A plan that went through JSON is the plan itself: what component state holds is what the compiler made."""
+"""A plan read from JSON equals the original, so the state of a component equals the compiled plan."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ PROMISED = (
 )  # fmt: skip
 
 
-def test_each_joint_is_of_its_type_and_says_where_it_is_stored(tmp_path):
+def test_each_joint_has_its_type_and_its_table(tmp_path):
     plan = ProjectFolder(tmp_path, FILES).assembly
     kinds = {"source": SourceJoint, "sql": QueryJoint, "python": FunctionJoint, "sink": SinkJoint}
     assert {joint.type for joint in plan.joints} == set(kinds)
@@ -159,7 +159,7 @@ def test_each_joint_is_of_its_type_and_says_where_it_is_stored(tmp_path):
     assert [shown[name]["table"] for name in ("orders", "rare", "append_table")] == ["orders", "rare", "append"]
 
 
-def test_a_joint_within_a_query_is_nowhere():
+def test_a_joint_within_a_query_has_no_table():
     plan = compile_joints(sql("a", "SELECT 1 AS id"), sink("out", "a"))
     inner, out = json.loads(plan.to_json())["joints"]
     assert (inner["name"], inner["catalog"], inner["table"]) == ("a", None, None)
@@ -188,7 +188,7 @@ def test_the_plan_of_any_graph_survives_json(shape: Shape) -> None:
 
 
 def assert_survives(plan: CompiledAssembly) -> None:
-    """Equal in every value, and as text byte for byte."""
+    """Assert that the plan read from JSON is equal in every value, and its JSON byte for byte."""
     text = plan.to_json()
     again = CompiledAssembly.from_json(text)
     assert again == plan

@@ -1,4 +1,4 @@
-"""What holds of every plan, whatever the graph."""
+"""Properties of every plan, for any graph."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def declared(shape: Shape) -> dict[str, Joint]:
 
 @FAST
 @given(shapes())
-def test_every_joint_is_in_one_group_whose_one_exit_stands_last(shape: Shape) -> None:
+def test_every_joint_is_in_one_group_with_one_exit_at_the_end(shape: Shape) -> None:
     plan = plan_of(shape)
     members = [name for group in plan.fused_groups for name in group.joints]
     assert sorted(members) == sorted(declared(shape))
@@ -43,7 +43,7 @@ def test_every_joint_is_in_one_group_whose_one_exit_stands_last(shape: Shape) ->
 
 @FAST
 @given(shapes())
-def test_what_must_not_share_a_query_does_not(shape: Shape) -> None:
+def test_joints_that_must_not_share_a_query_do_not(shape: Shape) -> None:
     plan = plan_of(shape)
     joints = declared(shape)
     for group in plan.fused_groups:
@@ -61,8 +61,8 @@ def test_what_must_not_share_a_query_does_not(shape: Shape) -> None:
 
 @FAST
 @given(shapes())
-def test_what_may_share_a_query_does(shape: Shape) -> None:
-    """A stored joint has the reason that the plan gives."""
+def test_joints_that_may_share_a_query_do(shape: Shape) -> None:
+    """A stored joint has the reason in the plan."""
     plan = plan_of(shape)
     joints = declared(shape)
     for stored in plan.materializations:
@@ -83,7 +83,7 @@ def test_what_may_share_a_query_does(shape: Shape) -> None:
 
 @FAST
 @given(shapes())
-def test_groups_run_after_what_they_read_and_waves_are_the_levels(shape: Shape) -> None:
+def test_groups_run_after_their_upstream_and_waves_are_the_levels(shape: Shape) -> None:
     plan = plan_of(shape)
     assert tuple(group.name for group in plan.fused_groups) == plan.execution_order
     reads = {g.name: {plan.joint(name).group for name in g.inputs} for g in plan.fused_groups}
@@ -100,7 +100,7 @@ def test_groups_run_after_what_they_read_and_waves_are_the_levels(shape: Shape) 
 
 @FAST
 @given(shapes())
-def test_the_stored_joints_are_the_edges_between_groups_but_for_sources(shape: Shape) -> None:
+def test_stored_joints_are_the_edges_between_groups_except_sources(shape: Shape) -> None:
     plan = plan_of(shape)
     edges: dict[str, set[str]] = {}
     for group in plan.fused_groups:
@@ -128,7 +128,7 @@ def test_the_order_of_declarations_changes_no_byte(shape: Shape, chance) -> None
 
 @FAST
 @given(shapes())
-def test_json_gives_the_same_plan_back(shape: Shape) -> None:
+def test_a_plan_survives_json(shape: Shape) -> None:
     plan = plan_of(shape)
     again = CompiledAssembly.from_json(plan.to_json())
     assert again == plan
@@ -137,7 +137,7 @@ def test_json_gives_the_same_plan_back(shape: Shape) -> None:
 
 @FAST
 @given(shapes())
-def test_a_fused_query_holds_the_authors_texts_unchanged_and_in_order(shape: Shape) -> None:
+def test_a_fused_query_contains_the_authors_texts_unchanged_and_in_order(shape: Shape) -> None:
     plan = plan_of(shape)
     joints = declared(shape)
     for group in plan.fused_groups:

@@ -1,4 +1,4 @@
-"""What sensors may watch, as the compiler sees it."""
+"""Sources that sensors may watch, checked by the compiler."""
 
 import pytest
 from support.projects import PLUGINS, profile, sink, source
@@ -27,11 +27,11 @@ def versions(*names: str) -> Sensors:
 
 
 @pytest.mark.parametrize("sensors", [files("orders"), versions("orders"), Sensors()])
-def test_sources_are_watched(sensors):
+def test_sensors_watch_sources(sensors):
     assert errors(sensors) == []
 
 
-def test_other_joints_and_unknown_names_are_not():
+def test_sensors_do_not_watch_other_joints_or_unknown_names():
     assert errors(files("order")) == [
         ("RVT-117", 2, "sensor 'landing': `source`: there is no source 'order'; did you mean 'orders'?")
     ]
@@ -40,7 +40,7 @@ def test_other_joints_and_unknown_names_are_not():
     assert "'out' is no source, it is made here" in found[2]
 
 
-def test_a_catalog_lists_no_files_unless_it_says_so():
+def test_a_catalog_without_listsfiles_has_no_files_sensor():
     silent = CatalogTraits(PLUGINS.catalogs["filesystem"].strategies, frozenset({"path"}))
     plugins = Plugins({"filesystem": silent}, PLUGINS.engines)
     assert errors(versions("orders"), plugins) == []

@@ -1,4 +1,4 @@
-"""What is wrong with a write strategy before anything runs."""
+"""Errors of write strategies found when compiling."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ def errors(strategy, query: str = "SELECT * FROM raw", **fields) -> list[tuple[s
     return [(error.code, error.message) for error in plan.errors]
 
 
-def test_a_strategy_that_the_catalog_cannot_do():
+def test_a_strategy_that_the_catalog_does_not_support():
     catalogs = {"filesystem": replace(PLUGINS.catalogs["filesystem"], strategies=frozenset({"replace"}))}
     joints = (sql("orders", "SELECT 1 AS id"), sink("out", "orders", write_strategy="append"))
     plan = compile_project(Project(profile(), joints, {}), replace(PLUGINS, catalogs=catalogs))
@@ -35,7 +35,7 @@ def test_a_strategy_that_the_catalog_cannot_do():
         {"mode": "scd2", "key_columns": ["id"], "effective_at": "at", "track_columns": ["name"]},
     ],
 )
-def test_columns_that_are_there_in_any_letter_case(strategy):
+def test_columns_match_in_any_letter_case(strategy):
     assert errors(strategy) == []
 
 
@@ -51,12 +51,12 @@ def test_columns_that_are_there_in_any_letter_case(strategy):
         ({"mode": "scd2", "key_columns": ["id"], "track_columns": ["nam"]}, "track_columns"),
     ],
 )
-def test_a_column_that_is_not_there(strategy, option):
+def test_a_column_that_does_not_exist(strategy, option):
     message = f"`{option}` names nam, which its upstream does not have; did you mean 'name'?"
     assert errors(strategy) == [("RVT-324", message)]
 
 
-def test_columns_that_nobody_knows_are_left_to_the_run():
+def test_unknown_columns_are_left_to_the_run():
     assert errors({"mode": "merge", "key_columns": ["nam"]}, options={}) == []
 
 

@@ -1,4 +1,4 @@
-"""Which tables are one table: by the names in a profile, and by what stands on this machine."""
+"""Which declarations mean the same table: by the paths in a profile, and by links on this machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rivet_dagster.model.project import Project
 
 
 def compiled(*joints: Joint, other: str = "other", workspace: str = "workspace") -> CompiledAssembly:
-    """The plan of joints, with a catalog ``other`` on a path of its own."""
+    """Compile joints with a second catalog ``other``."""
     found = profile()
     spark = replace(found.engines[0], catalogs=("lake", "other"))
     catalogs = (*found.catalogs, CatalogSpec("other", "filesystem", {"path": other}))
@@ -32,7 +32,7 @@ def compiled(*joints: Joint, other: str = "other", workspace: str = "workspace")
     "other",
     [
         "./lake", "lake/", "lake//", "./x/../lake", "a/b/../../lake", "LAKE",  # the folder itself
-        "lake/.rivet", "lake/.rivet/report", "lake/report", "lake/report/x",  # something within it
+        "lake/.rivet", "lake/.rivet/report", "lake/report", "lake/report/x",  # a folder within it
     ],
 )  # fmt: skip
 def test_two_catalogs_over_one_folder_are_one_table(other: str) -> None:
@@ -55,8 +55,8 @@ STORED = sql("orders", "SELECT * FROM raw", eager=True)
 
 
 @pytest.mark.parametrize(("workspace", "catalog"), [("lake", "lake"), ("workspace", "other")])
-def test_a_stored_joint_and_a_sink_are_not_one_table(workspace: str, catalog: str) -> None:
-    last = sql("total", "SELECT count(*) AS n FROM raw")  # nobody reads it: stored, too
+def test_a_stored_joint_and_a_sink_must_not_share_a_table(workspace: str, catalog: str) -> None:
+    last = sql("total", "SELECT count(*) AS n FROM raw")  # without a reader it is stored, too
     sinks = [sink(f"to_{name.lower()}", "orders", catalog=catalog, table=name) for name in ("orders", "Total", "raw_")]
     plan = compiled(source("raw"), STORED, last, *sinks, other="./.rivet/workspace/", workspace=workspace)
     assert [(error.code, error.joint) for error in plan.errors] == [("RVT-310", "to_orders"), ("RVT-310", "to_total")]
@@ -65,7 +65,7 @@ def test_a_stored_joint_and_a_sink_are_not_one_table(workspace: str, catalog: st
     assert compiled(source("raw"), fused, sinks[0], other="./.rivet/workspace/", workspace=workspace).success
 
 
-def test_what_other_assets_return_is_no_sinks_table() -> None:
+def test_an_external_asset_and_a_sink_must_not_share_a_table() -> None:
     for catalog, table, wrong in (("other", "_asset_x", ["RVT-310"]), ("lake", "_asset_x", []), ("other", "_x", [])):
         plan = compiled(source("raw"), sink("s", "raw", catalog=catalog, table=table), other=".rivet/workspace")
         assert codes(plan) == wrong
@@ -81,14 +81,14 @@ def test_what_other_assets_return_is_no_sinks_table() -> None:
         ("s3://lake/report", False), (".rivet/reports", False), ("../lake/x", False), ("[!r]*", False),
     ],
 )  # fmt: skip
-def test_a_source_does_not_read_what_a_sink_writes(table: str, is_read: bool) -> None:
+def test_a_source_must_not_read_a_table_of_a_sink(table: str, is_read: bool) -> None:
     plan = compiled(source("raw", table="raw/x"), source("old", table=table), sink("report", "raw"))
     assert [(error.code, error.joint) for error in plan.errors] == [("RVT-310", "old")] * is_read
     assert all("what the sink 'report' writes" in error.message for error in plan.errors)
     assert all(error.message.endswith(": read raw instead") for error in plan.errors)
 
 
-def test_nor_what_is_stored_of_a_joint_but_what_is_hidden_is_not_read() -> None:
+def test_a_source_must_not_read_a_stored_joint_but_hidden_folders_do_not_count() -> None:
     plan = compiled(source("raw"), STORED, source("old", catalog="other", table="orders"), other=".rivet/workspace")
     (error,) = plan.errors
     stored = "other.orders holds what is stored of the joint 'orders' as workspace.orders: read orders instead"
@@ -96,7 +96,7 @@ def test_nor_what_is_stored_of_a_joint_but_what_is_hidden_is_not_read() -> None:
     assert compiled(source("raw"), STORED, source("all", catalog="other", table="*"), other=".").success
 
 
-def test_an_archived_landing_zone_is_nobody_elses_by_any_name() -> None:
+def test_an_archived_landing_zone_cannot_be_read_by_another_source() -> None:
     zone = source("zone", table="in", options={"landing": True, "archive": True})
     for catalog, table, shared in (
         ("other", "in", True), ("lake", "in/*.csv", True), ("lake", ".", True), ("lake", "inn", False),
@@ -107,7 +107,7 @@ def test_an_archived_landing_zone_is_nobody_elses_by_any_name() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> ProjectFolder:
-    """A project with two sinks, the second in a catalog by another path."""
+    """Write a project with two sinks, the second in a catalog on another path."""
     files = {
         "rivet.yaml": MANIFEST,
         "sources/raw.yaml": source_file("raw", "id INT"),
@@ -126,7 +126,7 @@ def errors_with(folder: ProjectFolder, path: str) -> list[str]:
     return codes(compile_directory(folder.root, environ={"LAKE": "lake"}))
 
 
-def test_what_only_this_machine_knows_counts_too(folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_that_depend_on_the_machine_count_too(folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     root = folder.root
     (root / "link").symlink_to("lake")
     (root / "lake/.rivet").mkdir()
@@ -140,7 +140,7 @@ def test_what_only_this_machine_knows_counts_too(folder: ProjectFolder, monkeypa
     assert str(root) not in str(compile_directory(root).errors[0])
 
 
-def test_so_do_links_to_what_a_sink_writes(folder: ProjectFolder) -> None:
+def test_links_to_a_table_of_a_sink_count_too(folder: ProjectFolder) -> None:
     (folder.root / "lake/report").mkdir()
     (folder.root / "old").symlink_to("lake/report")
     folder.write({"sources/old.yaml": {**source_file("old", "id INT"), "table": "../old"}})

@@ -1,4 +1,4 @@
-"""Templates in the plan: both texts, the sink they speak of, and all that is wrong with them at its line."""
+"""Templates in the plan: both texts, the sink to which they refer, and errors with their lines."""
 
 import pytest
 from support.projects import compile_joints, groups, python, reasons, sink, source, sql
@@ -20,7 +20,7 @@ WHERE at > {{ watermark_value }}
 
 
 def template(text: str, mode="merge", **fields) -> CompiledAssembly:
-    """A template before one sink."""
+    """Compile a template upstream of one sink."""
     strategy = {"merge": MERGE if "watermark" in text else BY_ID, "scd2": SCD2}.get(mode, mode)
     return compile_joints(RAW, sql("rows", text, **fields), sink("out", "rows", write_strategy=strategy))
 
@@ -31,12 +31,12 @@ def texts(plan: CompiledAssembly, joint: str = "rows") -> tuple[str | None, str 
 
 
 def cte(plan: CompiledAssembly, joint: str = "rows") -> Cte:
-    """The joint as a part of its group's query."""
+    """Return the CTE of the joint in its group's query."""
     (found,) = (cte for group in plan.raise_errors().fused_groups for cte in group.ctes if cte.joint == joint)
     return found
 
 
-def test_both_texts_stand_in_the_plan():
+def test_both_texts_are_in_the_plan():
     plan = template(NEW)
     first, later = texts(plan)
     assert first == "SELECT id, at FROM raw"
@@ -50,7 +50,7 @@ def test_both_texts_stand_in_the_plan():
     assert CompiledAssembly.from_json(plan.to_json()).joint("rows") == plan.joint("rows")
 
 
-def test_a_plain_project_has_the_new_fields_alone():
+def test_a_project_without_templates_has_empty_fields():
     plan = template("SELECT '{' || id AS id FROM raw -- { { }")
     assert texts(plan) == ("SELECT '{' || id AS id FROM raw -- { { }", None)
     assert cte(plan) == Cte("rows", texts(plan)[0], ("raw",))
@@ -66,7 +66,7 @@ def test_a_landing_zone_is_named_like_a_joint():
     assert plan.joint("rows").upstream == ("files",)
 
 
-def test_one_text_where_both_are_the_same():
+def test_equal_texts_are_stored_once():
     plan = template("SELECT *, {{ run_started_at }} AS seen FROM {{ ref('raw') }} {# {{ all }} #}")
     assert texts(plan) == ("SELECT *, :run_started_at AS seen FROM raw", None)
     assert cte(plan) == Cte("rows", texts(plan)[0], ("raw",), ("run_started_at",))
@@ -85,7 +85,7 @@ def test_the_mode_decides(mode, later):
     assert incremental == (later and f"SELECT '{later}' AS id FROM raw")
 
 
-def test_upstream_and_fusion_are_decided_over_both_texts():
+def test_upstream_and_fusion_follow_from_both_texts():
     once_or_twice = "FROM few{% if is_incremental() %} JOIN few f USING (id){% endif %}"
     joints = [
         RAW,
@@ -135,7 +135,7 @@ def test_the_sink_is_found_through_stored_joints_and_python():
     assert plan.group("out").sql_incremental is None
 
 
-def test_a_sink_is_named_where_there_are_several():
+def test_one_of_several_sinks_must_be_named():
     named = NEW.replace("()", "('b')").replace("watermark_value", "watermark_value('b')")
     sinks = [sink("a", "rows", write_strategy="append"), sink("b", "rows", write_strategy=MERGE)]
     plan = compile_joints(RAW, sql("rows", named), *sinks)
@@ -144,7 +144,7 @@ def test_a_sink_is_named_where_there_are_several():
     assert compile_joints(RAW, sql("rows", named), *reversed(sinks)).to_json() == plan.to_json()
 
 
-def test_this_is_the_target_and_no_joint():
+def test_this_is_the_target_and_not_a_joint():
     plan = template(
         "SELECT id FROM raw {% if is_incremental() %}WHERE id < (SELECT max(id) FROM {{ this }}){% endif %}"
     )
@@ -179,7 +179,7 @@ def test_columns_that_differ_between_the_texts_are_a_warning():
 
 
 def at_line(text: str, *sinks: Joint) -> list[tuple[str, int | None, str]]:
-    """What is wrong with a template that begins on line 11 of its file: code, line, message."""
+    """Return code, line and message of the error of a template that begins on line 11 of its file."""
     place = Origin("rows.sql", 1, {"sql": 11})
     plan = compile_joints(RAW, Joint(name="rows", type="sql", sql=text, origin=place), *sinks)
     return [(e.code, e.line, e.message) for e in plan.errors]
@@ -189,7 +189,7 @@ OUT = sink("out", "rows", write_strategy=MERGE)
 
 
 @pytest.mark.parametrize(
-    ("text", "sinks", "told"),
+    ("text", "sinks", "expected"),
     [
         ("SELECT 1\n{% for x in y %}", [OUT], ("RVT-212", 12, "cannot be read: Unexpected end")),
         ("SELECT 1\n{% for x in 'ab' %}{% endfor %}", [OUT], ("RVT-212", 12, "holds a loop")),
@@ -256,8 +256,8 @@ OUT = sink("out", "rows", write_strategy=MERGE)
         ("SELECT 1 {% if is_incremental() %}\n\nFORM x{% endif %}", [OUT], ("RVT-315", 13, "could not be read near")),
     ],
 )
-def test_errors_stand_at_their_lines(text, sinks, told):
-    code, line, words = told
+def test_errors_have_their_lines(text, sinks, expected):
+    code, line, words = expected
     found = at_line(text, *sinks)
     assert [(c, n) for c, n, _ in found] == [(code, line)], found
     assert words in found[0][2]
@@ -274,7 +274,7 @@ def test_errors_of_all_joints_at_once():
     assert [(e.code, e.joint) for e in plan.errors] == [("RVT-302", "lost"), ("RVT-212", "one"), ("RVT-320", "two")]
 
 
-def test_upstream_that_is_declared_holds():
+def test_declared_upstream_wins():
     assert template(NEW, upstream=["raw"]).success
     assert [e.code for e in template("SELECT * FROM {{ ref('raw') }}", upstream=[]).errors] == ["RVT-313"]
 

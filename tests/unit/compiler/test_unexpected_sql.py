@@ -1,4 +1,4 @@
-"""Texts that the SQL library does not expect: each becomes a diagnostic of its joint, and hides no other."""
+"""Texts on which sqlglot fails unexpectedly: each is an error of its joint, and hides no other error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RAISED = (
     "FROM raw |> LIMIT id",
     f"SELECT {'NOT ' * 900}true FROM raw",
 )
-"""What sqlglot answers with an IndexError, a ValueError, a RecursionError..."""
+"""Texts for which sqlglot raises IndexError, ValueError, RecursionError, ..."""
 
 
 def at(file: str, **lines: int) -> Origin:
@@ -34,22 +34,22 @@ def check(kind: str, **options: object) -> Check:
     return Check(kind=kind, name=kind, phase="assertion", options=options, file="q.yaml", line=7)
 
 
-def told(plan: CompiledAssembly) -> list[tuple[str, str | None, str | None, int | None]]:
+def error_locations(plan: CompiledAssembly) -> list[tuple[str, str | None, str | None, int | None]]:
     return [(d.code, d.joint, d.file, d.line) for d in (*plan.errors, *plan.warnings)]
 
 
 @pytest.mark.parametrize("text", RAISED)
-def test_what_the_parser_raises_is_an_error_of_the_joint_beside_all_others(text: str) -> None:
+def test_exceptions_of_the_parser_are_errors_of_the_joint_reported_with_all_others(text: str) -> None:
     wrong = sql("wrong", text, origin=at("joints/wrong.sql", sql=3))
     other = sql("other", "SELECT 1; SELECT 2", origin=at("joints/other.sql", sql=1))
     plan = compile_joints(ROWS, wrong, other)
-    assert ("RVT-207", "other", "joints/other.sql", 1) in told(plan)
-    assert ("RVT-315", "wrong", "joints/wrong.sql", 3) in told(plan)
+    assert ("RVT-207", "other", "joints/other.sql", 1) in error_locations(plan)
+    assert ("RVT-315", "wrong", "joints/wrong.sql", 3) in error_locations(plan)
     assert len(plan.errors) == 2
 
 
 @pytest.mark.parametrize("text", RAISED)
-def test_where_spark_may_read_it_the_plan_stands(text: str) -> None:
+def test_sql_that_spark_may_parse_is_no_error(text: str) -> None:
     plan = compile_joints(ROWS, sql("wrong", text, upstream=("raw",)), sql("reader", "SELECT * FROM wrong"))
     assert plan.success
     assert [(d.code, d.joint) for d in plan.warnings] == [("RVT-315", "wrong")]
@@ -67,7 +67,7 @@ def test_sources_and_checks() -> None:
         checked("b", check("expression", sql="date_trunc() > 1")),
         checked("c", check("custom", sql="SELECT map('a', 1, 'b') FROM c")),
     )
-    assert set(told(plan)) == {
+    assert set(error_locations(plan)) == {
         ("RVT-207", "filtered", "filtered.yaml", 4),
         ("RVT-207", "mapped", "mapped.yaml", 5),
         ("RVT-209", "a", "q.yaml", 7),
@@ -77,7 +77,9 @@ def test_sources_and_checks() -> None:
     assert {d.joint for d in plan.warnings} == {"b", "c"}
 
 
-def test_what_cannot_be_walked_is_not_what_cannot_be_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_column_analysis_is_a_warning_and_a_failed_query_analysis_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def lost(*_: object) -> None:
         raise AttributeError("no such slot")
 
@@ -92,13 +94,13 @@ def test_what_cannot_be_walked_is_not_what_cannot_be_parsed(monkeypatch: pytest.
     assert "no such slot" in plan.errors[0].message
 
 
-def test_texts_with_tokens_gone_doubled_or_exchanged() -> None:
+def test_texts_with_tokens_removed_doubled_or_swapped() -> None:
     for text in (*mutated(1, 40, corpus()), *mutated(2, 80, [*EXPRESSIONS, *TYPES])):
         everywhere(text)
 
 
 def everywhere(text: str) -> None:
-    """Compile ``text`` wherever a user may write it."""
+    """Compile ``text`` in every key that accepts SQL."""
     text = text if text.strip() else "-- nothing"
     checks = (check("expression", sql=text), check("custom", sql=text), check("schema", columns=(("id", text),)))
     plan = compile_joints(

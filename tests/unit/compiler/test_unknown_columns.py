@@ -1,4 +1,4 @@
-"""Columns that are surely not there: which, where, and that nothing else is refused. Spark's own verdict on the same
+"""Unknown columns: which are reported, where, and that nothing else is rejected. The comparison with Spark on the same
 texts is in tests/spark/test_unknown_columns.py."""
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ FAR = source("far")
 DATES = source("days", options={"schema": "day DATE, week INT"})
 
 
-def told(*joints, functions=None):
-    """The errors as (joint, line, message)."""
+def errors_of(*joints, functions=None):
+    """Return the errors as (joint, line, message)."""
     plan = compile_joints(*joints, functions=functions)
     assert {error.code for error in plan.errors} <= {"RVT-327"}
     return [(error.joint, error.line, error.message) for error in plan.errors]
 
 
-def test_all_of_them_are_told_at_their_lines():
+def test_all_unknown_columns_are_reported_at_their_lines():
     place = Origin("joints/a.sql", 1, {"sql": 4})
     text = "SELECT idd,\n  r.nett * 2 AS twice\nFROM raw r\nJOIN days ON r.id = days.weak\nWHERE q.x > 1 ORDER BY twise"
-    found = told(RAW, DATES, Joint(name="a", type="sql", sql=text, origin=place), sql("b", "SELECT nam FROM raw"))
+    found = errors_of(RAW, DATES, Joint(name="a", type="sql", sql=text, origin=place), sql("b", "SELECT nam FROM raw"))
     assert found == [
         ("b", None, "there is no column 'nam'; did you mean 'name'?"),
         ("a", 4, "there is no column 'idd'; did you mean 'id'?"),
@@ -35,20 +35,20 @@ def test_all_of_them_are_told_at_their_lines():
     ]
 
 
-def test_what_follows_from_it_is_no_error():
-    found = told(RAW, sql("a", "SELECT idd AS x, id FROM raw"), sql("b", "SELECT y FROM a"), sink("out", "b"))
+def test_consequences_of_an_unknown_column_are_no_errors():
+    found = errors_of(RAW, sql("a", "SELECT idd AS x, id FROM raw"), sql("b", "SELECT y FROM a"), sink("out", "b"))
     assert [(joint, message) for joint, _, message in found] == [("a", "there is no column 'idd'; did you mean 'id'?")]
 
 
-def test_both_texts_of_a_template_are_judged():
+def test_both_texts_of_a_template_are_checked():
     text = "SELECT id{% if is_incremental() %}, nett{% else %}, nam{% endif %} FROM raw"
-    found = told(RAW, sql("a", text), sink("out", "a", write_strategy={"mode": "append"}))
+    found = errors_of(RAW, sql("a", text), sink("out", "a", write_strategy={"mode": "append"}))
     assert [message.split("'")[1] for _, _, message in found] == ["nam", "nett"]
 
 
-def test_where_not_all_is_known_it_is_for_spark_to_judge():
+def test_if_not_all_columns_are_known_spark_decides():
     model, functions = python("model", "raw")
-    assert not told(
+    assert not errors_of(
         RAW, FAR, model,
         sql("a", "SELECT idd FROM far"),
         sql("b", "SELECT idd FROM raw JOIN far ON raw.id = far.id"),
@@ -65,12 +65,12 @@ def test_sources():
         options={"schema": "id INT, name STRING, net DOUBLE"},
     )  # fmt: skip
     plain = source("far", columns=["anything"], filter="everything > 1")
-    assert [message for _, _, message in told(broken, plain)] == [
+    assert [message for _, _, message in errors_of(broken, plain)] == [
         "there is no column 'dat'; known: id, name, net",
         "there is no column 'nam'; did you mean 'name'?",
         "there is no column 'nett'; did you mean 'net'?",
     ]
-    assert [message for _, _, message in told(source("raw", columns=["id"], options={"schema": "id INT, net INT"}),
+    assert [message for _, _, message in errors_of(source("raw", columns=["id"], options={"schema": "id INT, net INT"}),
         sql("a", "SELECT net FROM raw"))] == ["there is no column 'net'; known: id"]  # fmt: skip
 
 
@@ -90,7 +90,7 @@ def test_checks():
         {"type": "schema", "columns": {"gone": "INT"}},
     )
     raw = source("raw", options=RAW.options, **checks)
-    assert [message for _, _, message in told(raw, DATES)] == [
+    assert [message for _, _, message in errors_of(raw, DATES)] == [
         "check accepted_values_nett: there is no column 'nett'; did you mean 'net'?",
         "check expr: there is no column 'nett'; did you mean 'net'?",
         "check freshness_dat: there is no column 'dat'; did you mean 'at'?",
@@ -100,7 +100,7 @@ def test_checks():
         "check rel: there is no column 'weak'; did you mean 'week'?",
         "check unique_ID_nam: there is no column 'nam'; did you mean 'name'?",
     ]
-    assert not told(source("far", **checks), DATES, sql("a", "SELECT id FROM raw"))[1:]
+    assert not errors_of(source("far", **checks), DATES, sql("a", "SELECT id FROM raw"))[1:]
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_checks():
         ({"mode": "append", "on_schema_change": "ignore"}, 0),
     ],
 )
-def test_an_audit_judges_the_table_which_may_have_more_columns(strategy, audited):
+def test_an_audit_reads_the_table_which_may_have_more_columns(strategy, audited):
     check = {"type": "not_null", "columns": ["gone"]}
     out = sink("out", "a", write_strategy=strategy, quality={"assertions": [check], "audits": [check]})
-    assert len(told(RAW, sql("a", "SELECT id FROM raw"), out)) == 1 + audited
+    assert len(errors_of(RAW, sql("a", "SELECT id FROM raw"), out)) == 1 + audited
 
 
 def test_the_history_has_the_columns_of_scd2():
@@ -123,4 +123,4 @@ def test_the_history_has_the_columns_of_scd2():
     strategy = {"mode": "scd2", "key_columns": ["id"], "valid_to": "until"}
     for checks, errors in (({"audits": audits}, 0), ({"assertions": audits}, 2)):
         out = sink("out", "a", write_strategy=strategy, quality=checks)
-        assert len(told(RAW, sql("a", "SELECT id, name FROM raw"), out)) == errors
+        assert len(errors_of(RAW, sql("a", "SELECT id, name FROM raw"), out)) == errors

@@ -1,4 +1,4 @@
-"""A project written from a few texts, so that a test shows only what it is about."""
+"""Fixtures for projects written from a few texts, so that a test shows only what it tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Load = Callable[[Mapping[str, str | bytes]], Project]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write a project: a working manifest and profile, and the files given, which may replace them."""
+    """Return a function that writes a valid manifest and profile, and files, which may replace them."""
 
     def write(files: Mapping[str, str | bytes]) -> Path:
         for folder in ("sources", "joints", "sinks"):
@@ -41,7 +41,7 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def load(write: Write) -> Load:
-    """Write a project and load it without any environment."""
+    """Return a function that writes a project and loads it without environment variables."""
 
     def load(files: Mapping[str, str | bytes]) -> Project:
         return load_project(write(files), environ={})

@@ -1,4 +1,4 @@
-"""``schedules``, ``observe``, ``automation`` and ``freshness`` of rivet.yaml: what is read, and where what is wrong."""
+"""``schedules``, ``observe``, ``automation`` and ``freshness`` of rivet.yaml, and errors with their lines."""
 
 import pytest
 
@@ -37,7 +37,7 @@ FIRST = MANIFEST.count("\n") + 1
 """The line of `dagster:`."""
 
 
-def test_all_of_it(load: Load) -> None:
+def test_the_complete_block(load: Load) -> None:
     settings = load({"rivet.yaml": MANIFEST + BLOCK}).dagster
     nightly, plain = settings.schedules
     assert (nightly.name, nightly.target, nightly.cron_schedule) == ("nightly", 'group:"marts"', "0 2 * * *")
@@ -101,7 +101,7 @@ def test_all_of_it(load: Load) -> None:
         ("freshness: [{target: '*', cron: {deadline_cron: '@daily'}}]", "RVT-105", "`lower_bound_delta` is missing"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_key_and_line(write: Write, entry: str, code: str, words: str) -> None:
+def test_errors_name_the_key_and_line(write: Write, entry: str, code: str, words: str) -> None:
     with pytest.raises(RivetError) as caught:
         load_project(write({"rivet.yaml": f"{MANIFEST}dagster:\n  key_prefix: x\n  {entry}\n"}), None, {})
     (found,) = caught.value.diagnostics
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_told_with_its_key_and_line(write: Write, entry: str, c
     assert words in found.message
 
 
-def test_one_of_two_ways_of_freshness(write: Write) -> None:
+def test_freshness_takes_exactly_one_of_two_policies(write: Write) -> None:
     both = "{target: '*', time_window: {fail_window: 1h}, cron: {deadline_cron: '@daily', lower_bound_delta: 1h}}"
     with pytest.raises(RivetError) as caught:
         load_project(write({"rivet.yaml": f"{MANIFEST}dagster:\n  freshness:\n    - {both}\n"}), None, {})
@@ -117,7 +117,7 @@ def test_one_of_two_ways_of_freshness(write: Write) -> None:
     assert (found.code, found.line) == ("RVT-104", FIRST + 2)
 
 
-def test_each_line_is_the_key_s_own_and_all_is_told_at_once(write: Write) -> None:
+def test_all_errors_are_reported_at_once_with_the_lines_of_their_keys(write: Write) -> None:
     block = BLOCK.replace("Europe/Berlin", "Berlin").replace("RUNNING\n", "on\n").replace("Asia/Tokyo\n", "Tokio\n")
     block = block.replace("24h, warn_window: 90m", "1h, warn_window: 90m").replace(
         "sources: orders,", "soures: orders,"

@@ -61,7 +61,7 @@ def test_the_short_form(text: str, check: dict[str, object]) -> None:
         ("{type: x", "cannot be read"),
     ],
 )
-def test_what_is_refused(text: str, words: str) -> None:
+def test_wrong_texts_are_rejected(text: str, words: str) -> None:
     with pytest.raises(ValueError) as caught:
         check_text(text, 1)
     assert words in str(caught.value)

@@ -17,7 +17,7 @@ from rivet_dagster.project.environment import MalformedReferenceError, expand, r
 )
 def test_references(text: str, names: tuple[str, ...], expanded: str) -> None:
     assert references(text) == names
-    assert expand(text, {"A": "one", "B": "${A}"}) == expanded  # what a variable holds is not looked into
+    assert expand(text, {"A": "one", "B": "${A}"}) == expanded  # references in values of variables are not expanded
 
 
 @pytest.mark.parametrize("text", ["${", "${}", "${a b}", "${A:-x}", "${1}", "x ${A"])
@@ -26,12 +26,12 @@ def test_malformed(text: str) -> None:
         references(text)
 
 
-def test_expand_goes_deep_and_keeps_the_rest() -> None:
+def test_expand_handles_nested_values_and_leaves_others_unchanged() -> None:
     expanded = expand({"a": ["${A}", 1, {"${A}": None}], "b": True}, {"A": "x"})
     assert expanded == {"a": ["x", 1, {"${A}": None}], "b": True}
 
 
-def test_expand_names_all_that_is_missing() -> None:
+def test_expand_names_all_missing_variables() -> None:
     with pytest.raises(RivetError, match="variable A, B is not set") as caught:
         expand({"a": "${B}", "b": ["${A}", "${C}"]}, {"C": "s3cret"})
     assert caught.value.code == "RVT-107"

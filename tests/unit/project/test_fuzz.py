@@ -1,4 +1,4 @@
-"""Whatever stands in a file: diagnostics, never another exception."""
+"""Any content of a file gives diagnostics, never another exception."""
 
 import json
 import tempfile
@@ -64,7 +64,7 @@ FAST = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 
 def mutated(*seeds: str) -> st.SearchStrategy[str]:
-    """A seed with a few pieces cut out, doubled or put in."""
+    """Generate a seed with a few pieces removed, doubled or inserted."""
 
     @st.composite
     def draw_text(draw: st.DrawFn) -> str:
@@ -72,16 +72,16 @@ def mutated(*seeds: str) -> st.SearchStrategy[str]:
         for _ in range(draw(st.integers(0, 6))):
             begin = draw(st.integers(0, len(text)))
             end = draw(st.integers(begin, min(len(text), begin + 12)))
-            kept = draw(st.sampled_from(["", text[begin:end], text[begin:end] * 2]))
+            replacement = draw(st.sampled_from(["", text[begin:end], text[begin:end] * 2]))
             piece = draw(st.sampled_from(PIECES) | st.text(max_size=4))
-            text = text[:begin] + kept + piece + text[end:]
+            text = text[:begin] + replacement + piece + text[end:]
         return text
 
     return draw_text()
 
 
 def sound(errors: tuple[Diagnostic, ...]) -> None:
-    """The errors can be shown, and point into a file."""
+    """Assert that the errors can be shown, and have a line of a file."""
     for error in errors:
         assert str(error)
         assert json.dumps(error.to_dict()).isascii()
@@ -114,7 +114,7 @@ def test_joint_files(read: Callable[[str, str], Draft], file: str, seeds: tuple[
 @given(mutated(*QUERIES))
 def test_queries(text: str) -> None:
     raw = source("raw", options={"schema": "id BIGINT, net DOUBLE"})
-    with suppress(RivetError):  # an empty text makes no joint
+    with suppress(RivetError):  # an empty text declares no joint
         for joint in (sql("a", text), source("a", filter=text), source("a", options={"schema": text})):
             plan = compile_joints(raw, joint, sql("b", "SELECT * FROM a"))
             sound((*plan.errors, *plan.warnings))

@@ -1,4 +1,4 @@
-"""The three forms of a joint's file: what each declares, and every error with its code and line."""
+"""The three forms of joint files: their declarations, and every error with code and line."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def test_yaml(load: Load) -> None:
         ("type: sql\nsql:\n  SELECT\n  1\n", "SELECT 1", 3),
     ],
 )
-def test_yaml_sql_keeps_its_line(load: Load, text: str, sql: str, line: int) -> None:
+def test_sql_in_yaml_has_its_line(load: Load, text: str, sql: str, line: int) -> None:
     joint = only(load({"joints/a.yml": text}))
     assert (joint.name, joint.sql, joint.origin.lines["sql"]) == ("a", sql, line)
 
@@ -208,7 +208,7 @@ def test_all_errors_at_once_in_order(load: Load) -> None:
     ]
 
 
-def test_a_joint_with_a_stray_key_is_still_there_for_its_readers(load: Load) -> None:
+def test_a_joint_with_an_unknown_key_remains_known_to_its_readers(load: Load) -> None:
     project = load({"joints/a.yaml": YAML_SQL + "x: 1", "joints/b.sql": "-- rivet:x: 1\nSELECT 1"})
     assert [joint.name for joint in project.joints] == ["a", "b"]
     assert [error.joint for error in project.errors] == ["a", "b"]

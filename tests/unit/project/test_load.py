@@ -1,4 +1,4 @@
-"""A whole project: which files count, what their folders mean, and checks from several files."""
+"""Loading whole projects: which files are joints, what folders mean, and checks from several files."""
 
 import os
 import shutil
@@ -48,7 +48,7 @@ def test_links_are_followed_once(write: Write) -> None:
     assert "cannot be read" in project.errors[0].message
 
 
-def test_two_joints_of_one_name_are_both_kept(load: Load) -> None:
+def test_two_joints_with_one_name_are_both_loaded(load: Load) -> None:
     project = load({"joints/x/a.sql": SQL, "joints/y/a.sql": SQL, "quality/a.yaml": NOT_NULL})
     assert [(j.name, j.origin.file, len(j.quality)) for j in project.joints] == [
         ("a", "joints/x/a.sql", 1),
@@ -56,7 +56,7 @@ def test_two_joints_of_one_name_are_both_kept(load: Load) -> None:
     ]
 
 
-def test_checks_come_in_the_order_of_their_places_with_names_apart(load: Load) -> None:
+def test_checks_are_ordered_by_location_and_have_distinct_names(load: Load) -> None:
     project = load({
         "joints/m/a.sql": f"-- rivet:assert: not_null(a)\n{SQL}",
         "joints/m/a.quality.yaml": NOT_NULL + "audits: [{type: row_count, max: 9}]",
@@ -99,7 +99,7 @@ def test_wrong_quality_files(load: Load, file: str, text: str | bytes, code: str
     assert project.joints[0].quality == ()
 
 
-def test_a_quality_file_of_a_broken_joint_is_no_second_error(load: Load) -> None:
+def test_a_quality_file_of_an_invalid_joint_is_no_second_error(load: Load) -> None:
     project = load({"joints/a.yaml": "type: [", "quality/a.yaml": NOT_NULL})
     assert [error.code for error in project.errors] == ["RVT-202"]
 

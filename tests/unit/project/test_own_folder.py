@@ -1,4 +1,4 @@
-"""What is made in a project and in its catalogs stays out of git, as other tools' caches do."""
+"""Files made in a project and in its catalogs are ignored by git."""
 
 import subprocess
 from pathlib import Path
@@ -19,7 +19,7 @@ def compile_once(root: Path) -> None:
 
 
 def unignored(root: Path) -> list[str]:
-    """What git would add, in ``.rivet`` folders."""
+    """Return the files in ``.rivet`` folders that git would add."""
     shown = subprocess.run(
         ["git", "-C", str(root), "status", "--porcelain", "--untracked-files=all"],
         capture_output=True, text=True, check=True,
@@ -27,7 +27,7 @@ def unignored(root: Path) -> list[str]:
     return [line for line in shown.stdout.splitlines() if ".rivet/" in line]
 
 
-def test_git_sees_neither_the_cache_nor_versions(write: Write) -> None:
+def test_git_ignores_the_cache_and_the_versions(write: Write) -> None:
     root = write({"joints/a.sql": "SELECT 1 AS a"})
     subprocess.run(["git", "init", "-q", str(root)], check=True)
     compile_once(root)
@@ -42,7 +42,7 @@ def test_git_sees_neither_the_cache_nor_versions(write: Write) -> None:
     assert [finding.status for finding in warehouse.examine(True)] == ["ok"]
 
 
-def test_folders_of_an_earlier_release_get_it_with_the_next_write(write: Write) -> None:
+def test_folders_of_an_earlier_release_get_a_gitignore_with_the_next_write(write: Write) -> None:
     root = write({"joints/a.sql": "SELECT 1 AS a"})
     compile_once(root)
     publish(catalog(root), [1])
@@ -53,7 +53,7 @@ def test_folders_of_an_earlier_release_get_it_with_the_next_write(write: Write) 
     publish(catalog(root), [2])
     for folder in (".rivet", "warehouse/.rivet"):
         assert (root / folder / ".gitignore").read_text() == "*\n"
-        # A person's own stays.
+        # A .gitignore of the user is not changed.
         (root / folder / ".gitignore").write_text("!*.json\n")
     write({"joints/a.sql": "SELECT 3 AS a"})
     compile_once(root)
@@ -62,12 +62,12 @@ def test_folders_of_an_earlier_release_get_it_with_the_next_write(write: Write) 
         assert (root / folder / ".gitignore").read_text() == "!*.json\n"
 
 
-def test_what_a_killed_process_left_of_it_is_written_anew(tmp_path: Path) -> None:
+def test_a_partial_gitignore_of_a_killed_process_is_rewritten(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").touch()
     keep_out_of_git(tmp_path)
     assert (tmp_path / ".gitignore").read_text() == "*\n"
 
 
-def test_where_it_cannot_be_written_nothing_happens(tmp_path: Path) -> None:
+def test_a_gitignore_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     keep_out_of_git(tmp_path / "gone")
     assert list(tmp_path.iterdir()) == []

@@ -27,7 +27,7 @@ def test_parameters_without_a_default_are_upstream(tmp_path: Path, signature: st
     assert find(tmp_path, f"def {signature}: ...").parameters == parameters
 
 
-def test_where_it_is(tmp_path: Path) -> None:
+def test_where_a_function_is_found(tmp_path: Path) -> None:
     function = find(tmp_path, "import nowhere\n\n@nowhere.cached\ndef f(a): return (yield_ for yield_ in a)\n")
     assert (function.file, function.name, function.line) == ("m.py", "f", 4)
 
@@ -39,7 +39,7 @@ def test_a_package(tmp_path: Path) -> None:
     assert (function.file, function.line, function.parameters) == ("lib/steps/__init__.py", 2, ("a",))
 
 
-def test_the_users_module_is_not_run(tmp_path: Path) -> None:
+def test_the_users_module_is_not_imported(tmp_path: Path) -> None:
     assert find(tmp_path, "raise SystemExit\ndef f(a): ...").parameters == ("a",)
 
 
@@ -61,7 +61,7 @@ def test_the_users_module_is_not_run(tmp_path: Path) -> None:
         ("x = " + "-" * 100_000 + "1", None, "cannot be parsed"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, source: str, line: int | None, words: str) -> None:
+def test_wrong_texts_are_rejected(tmp_path: Path, source: str, line: int | None, words: str) -> None:
     with pytest.raises(FunctionError) as caught:
         find(tmp_path, source)
     assert words in caught.value.message
@@ -69,12 +69,12 @@ def test_what_is_refused(tmp_path: Path, source: str, line: int | None, words: s
 
 
 @pytest.mark.parametrize("function", ["", "m", ":f", "m:", "m:f.g", "..m:f", "m/n:f", "m:f ", "/m:f"])
-def test_what_is_no_name_of_a_function(tmp_path: Path, function: str) -> None:
+def test_wrong_function_names_are_rejected(tmp_path: Path, function: str) -> None:
     with pytest.raises(FunctionError, match=r"`package\.module:name`"):
         find(tmp_path, "def f(): ...", function)
 
 
-def test_a_nested_generator_is_none_of_ours(tmp_path: Path) -> None:
+def test_a_nested_generator_does_not_count(tmp_path: Path) -> None:
     assert find(tmp_path, "def f(a):\n  def g():\n    yield a\n  return list(g())").parameters == ("a",)
 
 
@@ -111,7 +111,7 @@ def f(a, *, key="x"):
         ("[b", "[[b", None),
     ],
 )
-def test_the_tree_changes_with_the_code_alone(tmp_path: Path, old: str, new: str, same: bool | None) -> None:
+def test_the_tree_changes_only_with_the_code(tmp_path: Path, old: str, new: str, same: bool | None) -> None:
     assert old in CODE
     before = find(tmp_path, CODE).tree
     changed = CODE.replace(old, new, 1)

@@ -1,4 +1,4 @@
-"""The sensors of rivet.yaml: what is read, and every error with its code and line."""
+"""The sensors of rivet.yaml, and every error with code and line."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from rivet_dagster.project.load import load_project
 from .conftest import MANIFEST, Load, Write
 
 HEAD = MANIFEST + "dagster:\n  sensors:\n"
-"""The sensors begin at line 7."""
+"""A manifest in which the sensors begin at line 7."""
 
 FOUR = """\
     landing: {type: files, source: orders, target: '*', minimum_interval_seconds: 30}
@@ -24,7 +24,7 @@ FOUR = """\
 """
 
 
-def test_the_four_kinds(load: Load) -> None:
+def test_the_four_kinds_of_sensors(load: Load) -> None:
     found = load({"rivet.yaml": HEAD + FOUR}).dagster.sensors
     assert [sensor.name for sensor in found] == ["landing", "moved", "after", "clean_up"]
     landing, moved, after, clean_up = found
@@ -44,7 +44,7 @@ def test_the_four_kinds(load: Load) -> None:
     assert load({}).dagster.sensors == Sensors()
 
 
-def test_one_source_is_a_list_of_one(load: Load) -> None:
+def test_a_single_source_becomes_a_list(load: Load) -> None:
     text = HEAD + "    a: {type: source_changed, sources: orders, target: '*'}\n"
     assert load({"rivet.yaml": text}).dagster.sensors.source_changed[0].sources == ("orders",)
 
@@ -78,7 +78,7 @@ def test_wrong_sensors(write: Write, sensor: str, code: str, words: str) -> None
     assert words in found.message
 
 
-def test_all_that_is_wrong_is_told_at_once_each_at_its_line(write: Write) -> None:
+def test_all_errors_are_reported_at_once_each_at_its_line(write: Write) -> None:
     text = (
         HEAD
         + "    a:\n      type: files\n      sorce: x\n      target: 1\n    b:\n      type: sweep\n      target: y\n"

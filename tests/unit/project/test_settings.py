@@ -1,4 +1,4 @@
-"""rivet.yaml and profiles.yaml: what is read, and every error with its code and line."""
+"""rivet.yaml and profiles.yaml, and every error with code and line."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -134,7 +134,7 @@ prod:
 """
 
 
-def test_the_full_form_stays_unexpanded(write: Write) -> None:
+def test_the_complete_profile_remains_unexpanded(write: Write) -> None:
     profile = load_project(write({"profiles.yaml": FULL}), environ={"DATA": "d", "PASSWORD": "s3cret"}).profile
     assert profile.catalogs == (
         CatalogSpec("raw", "filesystem", {"path": "${DATA}/raw"}),
@@ -226,6 +226,6 @@ def test_wrong_profiles(
     assert error.exit_code == 10
 
 
-def test_manifest_and_profiles_are_told_together(refused: Callable[..., RivetError]) -> None:
+def test_errors_of_manifest_and_profiles_are_reported_together(refused: Callable[..., RivetError]) -> None:
     error = refused({"rivet.yaml": MANIFEST + "x: y\n", "profiles.yaml": PROFILES.replace("[lake]", "[pond]")})
     assert places(error) == [("RVT-104", "profiles.yaml", 5), ("RVT-103", "rivet.yaml", 5)]

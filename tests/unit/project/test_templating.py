@@ -1,4 +1,4 @@
-"""Templates are read and rendered without anything of them being executed."""
+"""Templates are parsed and rendered, and nothing in them is executed."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from rivet_dagster.project.templating import is_template, read_template
 
 
 def both(sql: str) -> tuple[str, str]:
-    """The texts where no condition holds, and where each does."""
+    """Return the text in which no condition holds, and the one in which each does."""
     template = read_template(sql)
     assert not template.wrong
     return tuple(template.render(lambda _, holds=holds: holds, lambda word: f"<{word}>") for holds in (False, True))
@@ -17,7 +17,7 @@ def wrong(sql: str) -> list[tuple[str, int | None]]:
 
 
 @pytest.mark.parametrize("sql", ["SELECT 1", "SELECT '{' || '%}' || '}}'", "SELECT struct(1) AS `{ {`", "{ { % }"])
-def test_what_has_no_mark_is_no_template(sql):
+def test_sql_without_template_marks_is_no_template(sql):
     assert not is_template(sql)
 
 
@@ -43,10 +43,10 @@ def test_conditions_and_values(sql, first, later):
 
 def test_two_conditions():
     choice = "{{% if is_scd2() {} is_incremental() %}}yes{{% endif %}}"
-    for word, told in (("and", ["", "", "", "yes"]), ("or", ["", "yes", "yes", "yes"])):
+    for word, expected in (("and", ["", "", "", "yes"]), ("or", ["", "yes", "yes", "yes"])):
         template = read_template(choice.format(word))
         cases = [{"is_scd2": scd2, "is_incremental": later} for scd2 in (False, True) for later in (False, True)]
-        assert [template.render(lambda word, case=case: case[word.name], str) for case in cases] == told
+        assert [template.render(lambda word, case=case: case[word.name], str) for case in cases] == expected
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
@@ -60,7 +60,7 @@ def test_two_conditions():
         "L1{% if\nis_incremental()\n%}L3\n{% elif\n\nis_scd2() %}L6\n{% endif %}L7",
     ],
 )
-def test_what_stays_stands_on_its_line(sql, newline):
+def test_rendered_text_stays_on_its_lines(sql, newline):
     for text in both(sql.replace("\n", newline)):
         for number, line in enumerate(text.split("\n"), 1):
             assert {word for word in line.split() if word.startswith("L")} <= {f"L{number}"}
@@ -107,9 +107,9 @@ def test_what_stays_stands_on_its_line(sql, newline):
         ),
     ],
 )
-def test_all_else_is_refused(sql, words, line):
-    told, where = wrong(sql)[0]
-    assert words in told
+def test_everything_else_of_jinja_is_rejected(sql, words, line):
+    expected, where = wrong(sql)[0]
+    assert words in expected
     assert where == line
 
 

@@ -10,7 +10,7 @@ from rivet_dagster.project.yaml_text import Located, YamlError, plain, read_yaml
 
 @pytest.fixture(params=["C", "Python"], autouse=True)
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything holds with and without libyaml."""
+    """Run each test with and without libyaml."""
     if request.param == "Python":
         monkeypatch.setattr(yaml_text, "_Loader", yaml.SafeLoader)
     elif not yaml.__with_libyaml__:
@@ -61,11 +61,11 @@ def test_line_endings(ending: str) -> None:
     assert read_yaml(ending.join(["a: 1", "b: 2", ""])).lines == {"a": 1, "b": 2}
 
 
-def test_aliases_share_what_they_name() -> None:
+def test_aliases_share_the_value_of_their_anchor() -> None:
     assert read_yaml("a: &x {k: 1}\nb: *x\nc: &x 2\nd: *x") == {"a": {"k": 1}, "b": {"k": 1}, "c": 2, "d": 2}
 
 
-def test_copies_keep_the_lines() -> None:
+def test_copies_preserve_the_lines() -> None:
     value = read_yaml("a: {b: 1}")
     for other in (copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
         assert (other, other["a"].lines, other.starts) == (value, {"b": 1}, {"a": 1})

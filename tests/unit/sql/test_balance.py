@@ -1,4 +1,4 @@
-"""A user's text within a query of ours: it stands balanced on its own, or it is refused."""
+"""A user's text within a generated query must be balanced, or it is rejected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check(kind: str, text: str) -> Check:
 
 
 @pytest.mark.parametrize("text", UNBALANCED)
-def test_what_leaves_its_place_is_an_error_wherever_it_stands(text: str) -> None:
+def test_unbalanced_text_is_an_error_in_every_key(text: str) -> None:
     query = f"SELECT id FROM raw WHERE {text}"
     for joint in (
         source("a", filter=text),
@@ -38,7 +38,7 @@ def test_what_leaves_its_place_is_an_error_wherever_it_stands(text: str) -> None
         sql("a", "SELECT * FROM raw", quality=(check("expression", text),)),
         sql("a", "SELECT * FROM raw", quality=(check("custom", f"SELECT * FROM a WHERE {text}"),)),
         sql("a", query),
-        sql("a", f"FORM raw WHERE {text}", upstream=("raw",)),  # only Spark could tell
+        sql("a", f"FORM raw WHERE {text}", upstream=("raw",)),  # only Spark could decide
     ):
         assert codes(compile_joints(RAW, joint)), joint
     template = f"SELECT id FROM raw{{% if is_incremental() %}} WHERE {text}{{% endif %}}"
@@ -47,7 +47,7 @@ def test_what_leaves_its_place_is_an_error_wherever_it_stands(text: str) -> None
 
 
 @pytest.mark.parametrize("text", BALANCED)
-def test_what_stays_in_its_place_is_no_error(text: str) -> None:
+def test_balanced_text_is_no_error(text: str) -> None:
     refuse_unbalanced(text)
     judged = sql("judged", "SELECT * FROM raw", quality=(check("expression", text),))
     plan = compile_joints(
@@ -70,13 +70,13 @@ def test_what_stays_in_its_place_is_no_error(text: str) -> None:
         ("SELECT 1 --\\\n;\n; SELECT 2", 3, "holds more than one statement"),
     ],
 )
-def test_the_error_says_where(text: str, line: int, words: str) -> None:
+def test_the_error_has_the_location(text: str, line: int, words: str) -> None:
     with pytest.raises(SqlError) as raised:
         read_query(text)
     assert (str(raised.value), raised.value.line) == (words, line)
 
 
-def test_what_spark_takes_for_a_comment_is_none_of_the_query() -> None:
+def test_comments_by_sparks_rules_are_not_part_of_the_query() -> None:
     tree = read_query("SELECT id -- not \\\n, secret\nFROM raw").tree
     assert tree is not None
     assert [item.name for item in tree.expressions] == ["id"]
@@ -84,12 +84,12 @@ def test_what_spark_takes_for_a_comment_is_none_of_the_query() -> None:
         read_query("SELECT /*+ f('*/') */ 'x'")
 
 
-def test_quotes_that_are_read_in_two_ways_are_seen() -> None:
+def test_ambiguous_quotes_are_detected() -> None:
     assert same_quotes("x'1F' || r'\\' || `a`", tokenize("x'1F' || r'\\' || `a`"))
     assert not same_quotes("a 'b'", tokenize("'a' b"))
 
 
-def test_an_alias_is_no_part_of_an_expression() -> None:
+def test_an_alias_is_not_part_of_an_expression() -> None:
     for text in ("id AS x", "id x", "*"):
         with pytest.raises(SqlError, match="is not one expression"):
             parse_expression(text)
@@ -110,7 +110,7 @@ BUILT = {
 
 @settings(max_examples=400, deadline=None, database=None, derandomize=True)
 @given(st.lists(st.sampled_from(PIECES) | st.sampled_from(BALANCED), max_size=9).map("".join))
-def test_a_text_is_refused_or_takes_nothing_of_what_stands_around_it(text: str) -> None:
+def test_a_text_is_rejected_or_does_not_affect_the_text_around_it(text: str) -> None:
     try:
         refuse_unbalanced(text)
     except SqlError:

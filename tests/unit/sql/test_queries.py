@@ -1,4 +1,4 @@
-"""What the compiler reads off a query."""
+"""Facts about a query that the compiler determines."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def test_reads(sql, expected):
         ("SELECT 1 /* ; /* nested ; */ */ AS x", "SELECT 1 /* ; /* nested ; */ */ AS x"),
     ],
 )
-def test_the_text_loses_nothing_but_its_closing_semicolon(sql, text):
+def test_only_the_closing_semicolon_is_removed_from_the_text(sql, text):
     assert read_query(sql).text == text.rstrip()
 
 
 @pytest.mark.parametrize("sql", ["", "  -- only a comment", ";", "SELECT 1; SELECT 2", "DROP TABLE a", "SELECT 'open"])
-def test_what_is_not_one_query_is_refused(sql):
+def test_a_text_that_is_not_one_query_is_rejected(sql):
     with pytest.raises(SqlError):
         read_query(sql)
 
@@ -102,14 +102,14 @@ def test_determinism(sql, expected):
     assert is_deterministic(read_query(sql)) is expected
 
 
-def test_what_only_spark_can_read_has_no_tree():
+def test_sql_that_only_spark_can_parse_has_no_tree():
     for sql in ("FROM a |> UNION ALL TABLE b", "FROM a |> SET x = 1", "WITH x AS (SELECT 1) TABLE x"):
         query = read_query(sql)
         assert query.tree is None
         assert query.unreadable is not None
 
 
-def test_quoted_are_exactly_the_words_that_the_tokenizer_knows():
+def test_exactly_the_keywords_of_the_tokenizer_are_quoted():
     keywords = " ".join(Databricks.Tokenizer.KEYWORDS).lower()
     words = {word for word in keywords.split() if word.isidentifier()}
     for word in words | {f"{word}_1" for word in words}:

@@ -1,10 +1,10 @@
-"""The cases of scd2, without a JVM: the plain model leaves what was written down by hand, and so do the queries."""
+"""The cases of scd2 without a JVM: the Python model and the queries give the history written by hand."""
 
 import pytest
-from support.scd2_cases import CASES_CLOSING, CASES_KEPT, CLOSING, KEPT, TYPES, of_case, played, started_at
+from support.scd2_cases import CASES_CLOSING, CASES_OPEN, CLOSING, OPEN, TYPES, of_case, played, started_at
 from support.scd2_runs import DuckDb, Runs
 
-CASES = [(KEPT, case) for case in CASES_KEPT] + [(CLOSING, case) for case in CASES_CLOSING]
+CASES = [(OPEN, case) for case in CASES_OPEN] + [(CLOSING, case) for case in CASES_CLOSING]
 CASE = pytest.mark.parametrize(("strategy", "case"), CASES, ids=[case.name for _, case in CASES])
 
 

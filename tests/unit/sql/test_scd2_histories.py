@@ -1,4 +1,4 @@
-"""scd2 on random histories equals the plain model after each run, on an engine that needs no JVM."""
+"""scd2 on random histories equals the Python model after each run, on an engine that needs no JVM."""
 
 from random import Random
 
@@ -12,5 +12,5 @@ KEYS = 12
 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32), st.sampled_from(KINDS))
-def test_each_run_leaves_what_the_model_says(seed, kind):
+def test_each_run_gives_the_rows_of_the_model(seed, kind):
     follow(DuckDb(), histories(Random(seed), kind, KEYS))
