@@ -26,7 +26,7 @@ from measuring import Measured, Spread, markdown, mean_ratio, quartiles, ratios,
 from one_session import cpu_seconds, load, open_runtime, start_spark
 
 from rivet_dagster import Joint
-from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_statistics
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime

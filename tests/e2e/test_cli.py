@@ -376,7 +376,7 @@ def test_joints_of_a_project_with_a_key_prefix_are_selected_by_name(cli, project
 
 def test_a_defect_in_a_step_is_reported_with_the_groups(cli, project, monkeypatch):
     """For any exception in a step the report names the failed group."""
-    from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
+    from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -408,7 +408,7 @@ def test_a_defect_outside_of_the_steps_is_reported_too(cli, project, monkeypatch
 def test_an_interrupted_run_ends_with_130_and_reports_its_finished_groups(cli, project, monkeypatch, options):
     import dagster as dg
 
-    from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
+    from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 
     commit = FilesystemTransaction.commit
 

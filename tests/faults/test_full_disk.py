@@ -11,7 +11,7 @@ from support.folders import sink
 from support.standin import TABLE, StandIn, run
 from support.tables import refused, tree
 
-from rivet_dagster.catalogs.filesystem.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.errors import RivetError
 

@@ -133,14 +133,14 @@ def test_a_kill_between_phases_leaves_the_old_table_or_after_publishing_the_new_
 
 
 STEPS = {
-    "a version is begun": ("versions", "begin", OLD),
+    "a version is begun": ("versions.lifecycle", "begin", OLD),
     "the dead are swept": ("catalog", "sweep", OLD),
-    "the engine's own files are gone": ("versions", "tidy", OLD),
+    "the engine's own files are gone": ("versions.lifecycle", "tidy", OLD),
     "the link is made": ("os", "symlink", OLD),
     "the link is switched": ("os", "replace", NEW),
-    "the switch is on disk": ("versions", "switch", NEW),
-    "the oldest version is removed": ("versions", "remove", NEW),
-    "all that is too old is removed": ("versions", "expire", NEW),
+    "the switch is on disk": ("versions.lifecycle", "switch", NEW),
+    "the oldest version is removed": ("versions.lifecycle", "remove", NEW),
+    "all that is too old is removed": ("versions.lifecycle", "expire", NEW),
 }
 
 

@@ -15,8 +15,8 @@ import pytest
 from support.folders import ProjectFolder, sink
 
 from rivet_dagster import compile_directory
-from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
-from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
+from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone
+from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.judging import check_source
 from rivet_dagster.execution.reading.inputs import data_version, reference

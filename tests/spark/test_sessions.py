@@ -8,7 +8,7 @@ import pytest
 from support.batches import query
 from support.folders import sink
 
-from rivet_dagster.catalogs.filesystem import footers
+from rivet_dagster.catalogs.filesystem.files import footers
 from rivet_dagster.definitions.partitions import window
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.execution.results import Rows

@@ -5,7 +5,7 @@ from unittest.mock import patch
 import pytest
 from support.folders import ProjectFolder, sink
 
-from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
+from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.writing import publish as transaction
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
+from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.storage import Published

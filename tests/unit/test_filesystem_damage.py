@@ -10,8 +10,9 @@ import pytest
 from support.standin import TABLE, StandIn, StandInRuntime, run, write_as_spark_does
 from support.tables import catalog, refused, tree
 
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog, heartbeat, manifest, versions
-from rivet_dagster.catalogs.filesystem.staging import StagedVersion
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle, manifest
+from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
 from rivet_dagster.errors import RivetError
 
 OLD, NEW = [1, 2, 3, 4], [5, 6, 7, 8]
@@ -126,12 +127,12 @@ REFUSALS = [
     (errno.EIO, LOOK),
 ]
 PLACES = {
-    "the lock": (versions.fcntl, "flock"),
+    "the lock": (lifecycle.fcntl, "flock"),
     "the clock": (heartbeat, "now"),
     "the sign of life": (heartbeat, "begin"),
-    "the folder": (versions, "_try_a_link"),
-    "tidying": (versions, "tidy"),
-    "the files": (versions, "sync"),
+    "the folder": (lifecycle, "_try_a_link"),
+    "tidying": (lifecycle, "tidy"),
+    "the files": (lifecycle, "sync"),
     "the manifest": (manifest.Manifest, "write"),
     "the link": (os, "replace"),
 }
@@ -157,7 +158,7 @@ def test_a_failed_discard_hides_no_error_and_is_swept_later(tmp_path, published,
     class Failing(StandIn):
         def write(self, frame, target, progress=None, split_by=()):
             super().write(frame, target)
-            monkeypatch.setattr(versions, "remove", refuse)
+            monkeypatch.setattr(lifecycle, "remove", refuse)
             raise RivetError("RVT-503", "the query failed")
 
     def refuse(*_: object) -> None:

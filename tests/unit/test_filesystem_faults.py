@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from support.tables import catalog, fill, ids, publish, refused, tree
 
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog, versions
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.errors import RivetError
 
 
@@ -66,7 +67,7 @@ def test_of_many_concurrent_publishes_one_succeeds(tmp_path, warehouse):
 
 
 def test_expiry_continues_an_interrupted_one(tmp_path, warehouse, monkeypatch):
-    monkeypatch.setattr(versions, "remove", lambda *_: None)
+    monkeypatch.setattr(lifecycle, "remove", lambda *_: None)
     for n in range(4):
         publish(warehouse, [n])
     monkeypatch.undo()
@@ -98,7 +99,7 @@ def test_a_failure_in_the_middle_of_publishing_leaves_the_old_table(tmp_path, wa
 def test_a_failure_after_the_switch_leaves_the_new_table(tmp_path, warehouse, monkeypatch):
     publish(warehouse, [1])
     staged = fill(warehouse.begin("orders"), [2])
-    monkeypatch.setattr(versions, "expire", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    monkeypatch.setattr(lifecycle, "expire", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         staged.commit("run")
     staged.abort()

@@ -15,10 +15,11 @@ from support.folders import ProjectFolder
 from support.tables import catalog, fill, ids, publish, refused, tree
 
 from rivet_dagster.catalogs import heartbeat_thread
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog, heartbeat, versions
-from rivet_dagster.catalogs.filesystem import sweep as sweep_module
-from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
+from rivet_dagster.catalogs.filesystem.versions import sweep as sweep_module
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING
 from rivet_dagster.cli.main import main
 from rivet_dagster.errors import RivetError
@@ -224,14 +225,14 @@ def test_a_heartbeat_and_a_sweep_exclude_each_other(warehouse, home):
     """A sweep removes a dead version before it can be revived, and a heartbeat that waits for the lock is not swept."""
     staged, table = fill(warehouse.begin("orders"), [1]), TableLayout(home.parents[1], "orders")
     thread = threading.Thread(target=staged.beat)
-    with versions.locked(table):
+    with lifecycle.locked(table):
         age_heartbeat(30, home, staged)
         thread.start()
         thread.join(0.2)
         assert thread.is_alive()
     thread.join(10)
     assert not thread.is_alive()
-    with versions.locked(table):
+    with lifecycle.locked(table):
         age_heartbeat(70, home, staged)
         heartbeat.beat(table, staged.version, since=time.time() - 30)  # it has waited that long for the lock
     assert warehouse.sweep() == ()

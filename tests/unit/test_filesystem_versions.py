@@ -13,9 +13,10 @@ import pytest
 from support.tables import catalog, fill, ids, publish, recorded_syncs, refused, tree
 
 from rivet_dagster.catalogs import heartbeat_thread
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog, heartbeat, publishers, versions
-from rivet_dagster.catalogs.filesystem.copy_on_write import share
-from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.filesystem.files.copy_on_write import share
+from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle, publishers
+from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.model.storage import Record
 
 
@@ -334,7 +335,7 @@ def test_a_version_that_expires_during_a_rollback_is_an_error(warehouse, table, 
     def expires(path: Path, _: Path) -> None:
         raise FileNotFoundError(errno.ENOENT, "No such file", str(path))
 
-    monkeypatch.setattr(versions, "share", expires)
+    monkeypatch.setattr(lifecycle, "share", expires)
     assert refused(warehouse.restage, "orders", first.version).code == "RVT-408"
     assert tree(table.parent) == before
 

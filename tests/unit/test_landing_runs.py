@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from support.landing import READERS, archived, catalog, plan, put, read, rows, rows_ever, zone_files
 from support.tables import refused
 
-from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
-from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
+from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone
+from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.writing import publish as transaction
 

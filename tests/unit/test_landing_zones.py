@@ -9,7 +9,7 @@ from unittest.mock import patch
 import pytest
 from support.tables import catalog, fill, publish, refused, tree
 
-from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
+from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
 
 NAMES = ("a.csv", "b c.csv", "[x]*.csv", "2026/01/d.csv", "2026/day=1/e.csv", "%41.csv", "ümlaut.csv")

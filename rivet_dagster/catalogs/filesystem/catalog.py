@@ -7,25 +7,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
-from rivet_dagster.catalogs.filesystem import examining, sources, versions, withheld
+from rivet_dagster.catalogs.filesystem import examining
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, is_remote
-from rivet_dagster.catalogs.filesystem.columns import source_columns
-from rivet_dagster.catalogs.filesystem.data_files import Footers
-from rivet_dagster.catalogs.filesystem.file_status import exists, is_folder, looking, names_in
-from rivet_dagster.catalogs.filesystem.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.formats import as_texts, chosen_format, format_of, reader_options
-from rivet_dagster.catalogs.filesystem.landing import FilesystemLandingZone
-from rivet_dagster.catalogs.filesystem.layout import HOMES, TableLayout, is_table_name
-from rivet_dagster.catalogs.filesystem.listing import source_files
-from rivet_dagster.catalogs.filesystem.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.files.data_files import Footers
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking, names_in
+from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
+from rivet_dagster.catalogs.filesystem.files.local_writing import writing
 from rivet_dagster.catalogs.filesystem.mount_guard import MountGuard
-from rivet_dagster.catalogs.filesystem.source_schema import with_schema
-from rivet_dagster.catalogs.filesystem.sources import TableFiles
-from rivet_dagster.catalogs.filesystem.sweep import building, sweep
+from rivet_dagster.catalogs.filesystem.sources import table_files
+from rivet_dagster.catalogs.filesystem.sources.columns import source_columns
+from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_format, format_of, reader_options
+from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone
+from rivet_dagster.catalogs.filesystem.sources.listing import source_files
+from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
+from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
-from rivet_dagster.catalogs.filesystem.watermark import max_of, read_override, write_override
-from rivet_dagster.catalogs.filesystem.withheld_mark import Mark
-from rivet_dagster.catalogs.filesystem.writing import writing
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, withheld
+from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.versions.sweep import building, sweep
+from rivet_dagster.catalogs.filesystem.versions.watermark import max_of, read_override, write_override
+from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -38,7 +40,7 @@ from rivet_dagster.model.storage import Published, Statistics, Version
 from rivet_dagster.model.watermark import Override
 
 if TYPE_CHECKING:
-    from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
+    from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 
 
 class FilesystemCatalog(FilesystemTraits):
@@ -63,8 +65,8 @@ class FilesystemCatalog(FilesystemTraits):
         if is_remote(path):
             format = chosen_format(options) or format_of(table) or self._format
             return Files(format, (path,), reader_options(format, table, options))
-        files = sources.find(self._location, table, self._format, options)
-        return with_schema(sources.relation(files, options), files)
+        files = table_files.find(self._location, table, self._format, options)
+        return with_schema(table_files.relation(files, options), files)
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
         """Return a hash of the names, sizes and modification times of the table's files."""
@@ -76,12 +78,12 @@ class FilesystemCatalog(FilesystemTraits):
                 f"only the engine can look into {shown}: whether its data changed is not known here",
                 remediation="Observe sources on a local or mounted file system.",
             )
-        return sources.fingerprint(sources.find(self._location, table, self._format, options), self._location)
+        return table_files.fingerprint(table_files.find(self._location, table, self._format, options), self._location)
 
     def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
         """Return the columns by the first file's footer or header; None for JSON and folders that may be partitions."""
-        files = sources.find(self._location, table, self._format, options)
-        return source_columns(files, sources.relation(files, options).options)
+        files = table_files.find(self._location, table, self._format, options)
+        return source_columns(files, table_files.relation(files, options).options)
 
     def files(self, table: str, options: Mapping[str, Any]) -> tuple[LandedFile, ...]:
         """Return a file, or all files below a directory or a glob's matches, whose parent folder must exist."""
@@ -100,7 +102,7 @@ class FilesystemCatalog(FilesystemTraits):
             return None
         layout = self._layout(table)
         try:
-            manifest = versions.current(layout)
+            manifest = lifecycle.current(layout)
         except RivetError as error:
             if error.code != "RVT-404":
                 raise
@@ -122,7 +124,7 @@ class FilesystemCatalog(FilesystemTraits):
             return None
         layout = self._layout(table)
         with looking(layout.link):
-            manifest = versions.published_by(layout, identity)
+            manifest = lifecycle.published_by(layout, identity)
         return self._described(layout, manifest) if manifest else None
 
     def versions(self, table: str) -> tuple[Version, ...]:
@@ -135,20 +137,20 @@ class FilesystemCatalog(FilesystemTraits):
 
     def read(self, published: Published) -> Files:
         """Return the version's own folder: a query planned on it finishes even when another version is published."""
-        folder = versions.folder(self._layout(published.table), published.version)
+        folder = lifecycle.folder(self._layout(published.table), published.version)
         return with_schema(Files("parquet", (str(folder),)), TableFiles("parquet", (folder,), published.table))
 
     def statistics(self, published: Published) -> Statistics:
         """Return the statistics in the footers of its files."""
         layout = self._layout(published.table)
-        folder = versions.folder(layout, published.version)
+        folder = lifecycle.folder(layout, published.version)
         with looking(folder):
             return Footers(layout.files(published.version)).statistics(parquet_files(folder))
 
     def max_of(self, published: Published, column: str) -> Any:
         """Return the maximum by the files' footers; if they do not hold it, the column is read in this process."""
         statistics = self.statistics(published)
-        folder = versions.folder(self._layout(published.table), published.version)
+        folder = lifecycle.folder(self._layout(published.table), published.version)
         with looking(folder):
             return max_of(folder, statistics, column)
 
@@ -179,7 +181,7 @@ class FilesystemCatalog(FilesystemTraits):
         base = layout.published()
         with writing(layout.home):
             sweep(layout)  # first: leftovers of dead runs may be what fills the disk
-            version = versions.begin(layout)
+            version = lifecycle.begin(layout)
         return self._transaction(layout, version, base, session, writer_options)
 
     def take_up(self, table: str, version: str) -> FilesystemTransaction:
@@ -244,8 +246,8 @@ class FilesystemCatalog(FilesystemTraits):
         footers = Footers(*beside, *((layout.files(base),) if base is not None else ()))
         shown = self._location.shown(layout.data(version))
         # Imported here: compiling, reading and listing need no code that builds queries.
-        from rivet_dagster.catalogs.filesystem.staging import StagedVersion
-        from rivet_dagster.catalogs.filesystem.transaction import FilesystemTransaction
+        from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
+        from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 
         staged = StagedVersion(layout, version, base, options, session, footers, shown)
 

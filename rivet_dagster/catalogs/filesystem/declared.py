@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.catalog_location import is_remote, local_path
-from rivet_dagster.catalogs.filesystem.formats import as_texts, chosen_format
-from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.sources import without_braces
+from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_format
+from rivet_dagster.catalogs.filesystem.sources.table_files import without_braces
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong

@@ -9,11 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation
-from rivet_dagster.catalogs.filesystem.file_status import exists, is_folder, looking
-from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.sweep import leftovers_of
-from rivet_dagster.catalogs.filesystem.versions import UNSUPPORTED
-from rivet_dagster.catalogs.filesystem.writing import writing
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking
+from rivet_dagster.catalogs.filesystem.files.local_writing import writing
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.versions.lifecycle import UNSUPPORTED
+from rivet_dagster.catalogs.filesystem.versions.sweep import leftovers_of
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 from rivet_dagster.project.own_folder import keep_out_of_git

@@ -6,8 +6,8 @@ import hashlib
 from contextlib import suppress
 
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation
-from rivet_dagster.catalogs.filesystem.file_status import exists, is_folder, looking
-from rivet_dagster.catalogs.filesystem.layout import HOMES
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking
+from rivet_dagster.catalogs.filesystem.versions.layout import HOMES
 from rivet_dagster.errors import RivetError
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.catalog_location import is_remote, local_path
-from rivet_dagster.catalogs.filesystem.sources import is_glob, without_braces
+from rivet_dagster.catalogs.filesystem.sources.table_files import is_glob, without_braces
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.location import Location
 

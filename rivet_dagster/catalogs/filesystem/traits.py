@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.filesystem import table_locations
 from rivet_dagster.catalogs.filesystem.catalog_location import is_remote
 from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
-from rivet_dagster.catalogs.filesystem.formats import FORMATS
+from rivet_dagster.catalogs.filesystem.sources.formats import FORMATS
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.convert import show

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rivet_dagster.catalogs.filesystem.footers import read_statistics
+from rivet_dagster.catalogs.filesystem.files.footers import read_statistics
 from rivet_dagster.checks.registry import kind_of
 from rivet_dagster.model import proof
 from rivet_dagster.model.check import Check

@@ -10,7 +10,7 @@ import pytest
 from support.projects import PLUGINS, codes, compile_joints, profile, sink, source
 from support.tables import catalog
 
-from rivet_dagster.catalogs.filesystem.sources import without_braces
+from rivet_dagster.catalogs.filesystem.sources.table_files import without_braces
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import CatalogSpec

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
-from rivet_dagster.catalogs.filesystem.file_status import names_in
+from rivet_dagster.catalogs.filesystem.files.arrow_types import sql_type
+from rivet_dagster.catalogs.filesystem.files.file_status import names_in
 from rivet_dagster.catalogs.parquet_rows import SPARK_SCHEMA
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics

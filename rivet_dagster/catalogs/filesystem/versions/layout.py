@@ -31,7 +31,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from rivet_dagster.catalogs.filesystem.file_status import MISSING, is_folder, looking, names_in
+from rivet_dagster.catalogs.filesystem.files.file_status import MISSING, is_folder, looking, names_in
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import show
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from rivet_dagster.catalogs.capabilities.landing import LandingZone
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, is_remote
-from rivet_dagster.catalogs.filesystem.file_status import exists, is_folder
-from rivet_dagster.catalogs.filesystem.formats import chosen_format, format_of, reader_options
-from rivet_dagster.catalogs.filesystem.listing import described, listed, require_folder
-from rivet_dagster.catalogs.filesystem.sources import existing, fixed_folder, is_glob, matches
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder
+from rivet_dagster.catalogs.filesystem.sources.formats import chosen_format, format_of, reader_options
+from rivet_dagster.catalogs.filesystem.sources.listing import described, listed, require_folder
+from rivet_dagster.catalogs.filesystem.sources.table_files import existing, fixed_folder, is_glob, matches
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.relations import Files

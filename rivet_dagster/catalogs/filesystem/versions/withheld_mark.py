@@ -7,9 +7,9 @@ import os
 import secrets
 from dataclasses import dataclass, field
 
-from rivet_dagster.catalogs.filesystem import versions
-from rivet_dagster.catalogs.filesystem.damage import damage
-from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.files.damage import damage
+from rivet_dagster.catalogs.filesystem.versions import lifecycle
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
 from rivet_dagster.model.inputs import Inputs
 
@@ -38,7 +38,7 @@ def write_mark(table: TableLayout, version: str, mark: Mark) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(written, table.withheld(version))
-    versions.sync(table.home)
+    lifecycle.sync(table.home)
 
 
 def read_mark(table: TableLayout, version: str) -> Mark:

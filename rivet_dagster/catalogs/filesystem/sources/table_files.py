@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, local_path
-from rivet_dagster.catalogs.filesystem.file_status import exists, is_folder, is_link, looking, names_in, status
-from rivet_dagster.catalogs.filesystem.formats import chosen_format, format_of, reader_options
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, is_link, looking, names_in, status
+from rivet_dagster.catalogs.filesystem.sources.formats import chosen_format, format_of, reader_options
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.relations import Files
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rivet_dagster.catalogs.filesystem.layout import HOMES, TableLayout
+from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout
 
 
 def unlinked(table: TableLayout, versions: Sequence[str]) -> list[str]:

@@ -15,10 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
-from rivet_dagster.catalogs.filesystem.file_status import looking
-from rivet_dagster.catalogs.filesystem.footers import spark_columns
-from rivet_dagster.catalogs.filesystem.sources import TableFiles, data_files
+from rivet_dagster.catalogs.filesystem.files.arrow_types import sql_type
+from rivet_dagster.catalogs.filesystem.files.file_status import looking
+from rivet_dagster.catalogs.filesystem.files.footers import spark_columns
+from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles, data_files
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.schema import Field, Schema
 

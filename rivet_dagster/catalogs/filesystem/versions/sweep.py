@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER
-from rivet_dagster.catalogs.filesystem import heartbeat, versions
-from rivet_dagster.catalogs.filesystem.file_status import exists, is_folder, names_in, status
-from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.links import unlinked
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, status
+from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.versions.links import unlinked
 
 _PROBE = re.compile(r"\.(link|clock|kept|watermark)-[0-9a-f]{8}")
 
@@ -22,19 +22,19 @@ def leftovers_of(table: TableLayout) -> list[str]:
     """Return the versions that ``sweep`` would remove now."""
     if not is_folder(table.home):
         return []
-    with versions.locked(table):
-        return _leftovers(table, {*versions.history(table), *_withheld(table)}, heartbeat.now(table))
+    with lifecycle.locked(table):
+        return _leftovers(table, {*lifecycle.history(table), *_withheld(table)}, heartbeat.now(table))
 
 
 def sweep(table: TableLayout) -> list[str]:
     """Remove the table's leftovers, and return the names of those that are removed."""
     if not is_folder(table.home):
         return []
-    with versions.locked(table):
-        now, published, withheld = heartbeat.now(table), set(versions.history(table)), _withheld(table)
+    with lifecycle.locked(table):
+        now, published, withheld = heartbeat.now(table), set(lifecycle.history(table)), _withheld(table)
         leftovers = _leftovers(table, published | withheld, now)
         for version in leftovers:
-            versions.remove(table, version)
+            lifecycle.remove(table, version)
         for version in published:  # their runs may have died right after publishing
             heartbeat.end(table, version)
         for version in published & withheld:

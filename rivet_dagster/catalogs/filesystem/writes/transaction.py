@@ -8,12 +8,12 @@ from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
-from rivet_dagster.catalogs.filesystem import withheld
-from rivet_dagster.catalogs.filesystem.manifest import Manifest
-from rivet_dagster.catalogs.filesystem.publishing import publish
-from rivet_dagster.catalogs.filesystem.staging import StagedVersion
-from rivet_dagster.catalogs.filesystem.withheld_mark import Mark
-from rivet_dagster.catalogs.filesystem.writing import writing
+from rivet_dagster.catalogs.filesystem.files.local_writing import writing
+from rivet_dagster.catalogs.filesystem.versions import withheld
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark
+from rivet_dagster.catalogs.filesystem.writes.publishing import publish
+from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import Frame
 from rivet_dagster.model.inputs import Inputs

@@ -9,13 +9,13 @@ from functools import cached_property
 from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.filesystem import heartbeat, versions
-from rivet_dagster.catalogs.filesystem.copy_on_write import flatten, keep_permissions, pruned, share
-from rivet_dagster.catalogs.filesystem.data_files import FileStamp, Footers, stamp_of
-from rivet_dagster.catalogs.filesystem.file_status import looking
-from rivet_dagster.catalogs.filesystem.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.writing import write_rows, writing
+from rivet_dagster.catalogs.filesystem.files.copy_on_write import flatten, keep_permissions, pruned, share
+from rivet_dagster.catalogs.filesystem.files.data_files import FileStamp, Footers, stamp_of
+from rivet_dagster.catalogs.filesystem.files.file_status import looking
+from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
+from rivet_dagster.catalogs.filesystem.files.local_writing import write_rows, writing
+from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
@@ -125,7 +125,7 @@ class StagedVersion(RewritableVersion):
     def scratch(self) -> Iterator[StagedVersion]:
         """Begin another version of the same table, which is never published and is removed at the end of the block."""
         with writing(self.table.home):
-            name = versions.begin(self.table)
+            name = lifecycle.begin(self.table)
         scratch = StagedVersion(self.table, name, None, {}, self.session, Footers(), self.shown)
         try:
             with beating(scratch.beat, self.table.name):
@@ -135,16 +135,16 @@ class StagedVersion(RewritableVersion):
 
     def beat(self) -> None:
         """Renew the modification time of the heartbeat file."""
-        versions.beat(self.table, self.name)
+        lifecycle.beat(self.table, self.name)
 
     def remove(self) -> None:
         """Remove it unless it has been published; do nothing if it does not exist any more.
 
         Files that cannot be removed now are swept by a later run.
         """
-        with suppress(OSError), versions.locked(self.table):
-            if not versions.may_be_read(self.table, self.name):
-                versions.remove(self.table, self.name)
+        with suppress(OSError), lifecycle.locked(self.table):
+            if not lifecycle.may_be_read(self.table, self.name):
+                lifecycle.remove(self.table, self.name)
 
     def _added_files(self) -> list[Path]:
         with writing(self.folder), heartbeat.required(self.table, self.name):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.filesystem.arrow_types import sql_type
-from rivet_dagster.catalogs.filesystem.file_status import is_folder, looking, names_in
-from rivet_dagster.catalogs.filesystem.footers import spark_schema
-from rivet_dagster.catalogs.filesystem.sources import TableFiles, is_ignored
+from rivet_dagster.catalogs.filesystem.files.arrow_types import sql_type
+from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, looking, names_in
+from rivet_dagster.catalogs.filesystem.files.footers import spark_schema
+from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles, is_ignored
 from rivet_dagster.model.relations import Files
 
 _CERTAIN = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date"})

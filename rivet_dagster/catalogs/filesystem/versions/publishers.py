@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.manifest import Manifest, manifest_from, summary
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, manifest_from, summary
 
 REMEMBERED = timedelta(days=30)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, is_remote
-from rivet_dagster.catalogs.filesystem.file_status import is_folder, looking
-from rivet_dagster.catalogs.filesystem.sources import data_files, fixed_folder, hint, is_glob, roots
+from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, looking
+from rivet_dagster.catalogs.filesystem.sources.table_files import data_files, fixed_folder, hint, is_glob, roots
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import LandedFile
 

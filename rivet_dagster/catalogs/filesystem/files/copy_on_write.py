@@ -7,9 +7,9 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from rivet_dagster.catalogs.filesystem.data_files import Footers
-from rivet_dagster.catalogs.filesystem.file_status import is_folder, names_in
-from rivet_dagster.catalogs.filesystem.footers import parquet_files
+from rivet_dagster.catalogs.filesystem.files.data_files import Footers
+from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, names_in
+from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 
 

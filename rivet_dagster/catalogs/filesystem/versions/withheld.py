@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from rivet_dagster.catalogs.filesystem import heartbeat, publishers, versions
-from rivet_dagster.catalogs.filesystem.file_status import exists, is_folder
-from rivet_dagster.catalogs.filesystem.footers import parquet_files, read_statistics
-from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.links import unlinked
-from rivet_dagster.catalogs.filesystem.manifest import read_manifest
-from rivet_dagster.catalogs.filesystem.withheld_mark import Mark, read_mark, write_mark
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder
+from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle, publishers
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.versions.links import unlinked
+from rivet_dagster.catalogs.filesystem.versions.manifest import read_manifest
+from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, read_mark, write_mark
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.inputs import Inputs
@@ -19,7 +19,7 @@ from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD, Version
 
 def all_versions(table: TableLayout) -> tuple[Version, ...]:
     """Return the published versions, the newest first, then the withheld ones."""
-    existing = (name for name in versions.history(table) if is_folder(table.data(name)))
+    existing = (name for name in lifecycle.history(table) if is_folder(table.data(name)))
     published = [_published(table, name) for name in existing]
     return (*published, *(Version(name, WITHHELD, _rows(table, name)) for name in _withheld(table)))
 
@@ -27,9 +27,9 @@ def all_versions(table: TableLayout) -> tuple[Version, ...]:
 def withhold(table: TableLayout, version: str, mark: Mark) -> None:
     """Mark a staged version as withheld, durably, so that no sweep removes it. Raises RVT-406."""
     with heartbeat.required(table, version):
-        versions.sync_data(table, version)
+        lifecycle.sync_data(table, version)
         since = heartbeat.now(table)
-        with versions.locked(table):
+        with lifecycle.locked(table):
             heartbeat.beat(table, version, since)
             write_mark(table, version, mark)
             heartbeat.end(table, version)
@@ -42,7 +42,7 @@ def take_up(table: TableLayout, version: str) -> Mark:
     """
     if not exists(table.withheld(version)):
         raise _unknown(table, version, WITHHELD)
-    with versions.locked(table):
+    with lifecycle.locked(table):
         if version not in _withheld(table):
             raise _unknown(table, version, WITHHELD)
         if heartbeat.is_alive(table, version, heartbeat.now(table)):
@@ -61,13 +61,13 @@ def restage(table: TableLayout, version: str) -> tuple[str, Inputs]:
     if version not in _named(table, OLDER):
         raise _unknown(table, version, OLDER)
     manifest = read_manifest(table.manifest(version))
-    new = versions.begin(table)
+    new = lifecycle.begin(table)
     try:
         # Not under the lock, which heartbeats wait for: files that cannot be shared are copied, which may take long.
-        with beating(lambda: versions.beat(table, new), table.name):
-            versions.copy(table, version, new)
+        with beating(lambda: lifecycle.beat(table, new), table.name):
+            lifecycle.copy(table, version, new)
     except BaseException as error:
-        versions.remove(table, new)
+        lifecycle.remove(table, new)
         if isinstance(error, FileNotFoundError):
             raise _unknown(table, version, OLDER) from error
         raise
@@ -76,13 +76,13 @@ def restage(table: TableLayout, version: str) -> tuple[str, Inputs]:
 
 def evict(table: TableLayout, version: str) -> None:
     """Remove the link and all published versions of the table if readers see that version."""
-    with versions.locked(table):
+    with lifecycle.locked(table):
         if table.published() == version:
-            published = versions.history(table)
+            published = lifecycle.history(table)
             os.unlink(table.link)
             publishers.forget(table)
             for name in reversed(unlinked(table, published)):
-                versions.remove(table, name)
+                lifecycle.remove(table, name)
 
 
 def _published(table: TableLayout, name: str) -> Version:
@@ -99,7 +99,7 @@ def _rows(table: TableLayout, name: str) -> int | None:
 
 
 def _withheld(table: TableLayout) -> list[str]:
-    published = versions.history(table)
+    published = lifecycle.history(table)
     return [name for name in sorted(table.versions()) if exists(table.withheld(name)) and name not in published]
 
 

@@ -14,14 +14,14 @@ from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
-from rivet_dagster.catalogs.filesystem import heartbeat, publishers
-from rivet_dagster.catalogs.filesystem.copy_on_write import share
-from rivet_dagster.catalogs.filesystem.data_files import Footers
-from rivet_dagster.catalogs.filesystem.file_status import exists, is_folder, looking
-from rivet_dagster.catalogs.filesystem.footers import is_data, parquet_files, read_statistics
-from rivet_dagster.catalogs.filesystem.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.links import unlinked
-from rivet_dagster.catalogs.filesystem.manifest import Manifest, read_manifest
+from rivet_dagster.catalogs.filesystem.files.copy_on_write import share
+from rivet_dagster.catalogs.filesystem.files.data_files import Footers
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking
+from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files, read_statistics
+from rivet_dagster.catalogs.filesystem.versions import heartbeat, publishers
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.versions.links import unlinked
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
 from rivet_dagster.errors import RivetError
 from rivet_dagster.project.own_folder import make_own_folder
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from rivet_dagster.catalogs.filesystem import heartbeat, publishers, versions
-from rivet_dagster.catalogs.filesystem.data_files import stamp_of
-from rivet_dagster.catalogs.filesystem.file_status import exists
-from rivet_dagster.catalogs.filesystem.manifest import Manifest
-from rivet_dagster.catalogs.filesystem.staging import StagedVersion
+from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
+from rivet_dagster.catalogs.filesystem.files.file_status import exists
+from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle, publishers
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.storage import Record
@@ -22,20 +22,20 @@ def publish(
     Publishing the published version again changes nothing. Raises what ``TableTransaction.commit`` does, and OSError.
     """
     table, name = staged.table, staged.name
-    if table.published() == name and (done := versions.manifest_of(table, name)):
+    if table.published() == name and (done := lifecycle.manifest_of(table, name)):
         return done
     with heartbeat.required(table, name):
         files = staged.files()
         statistics = staged.footers.statistics(files)
         if staged.audited is not None and staged.audited != frozenset(map(stamp_of, files)):
             raise RivetError("RVT-407", f"the files in {staged.shown} have changed since they were judged")
-        files = versions.tidy(table, name, staged.footers)
-        versions.sync_data(table, name)
+        files = lifecycle.tidy(table, name, staged.footers)
+        lifecycle.sync_data(table, name)
         staged.footers.write(files, table.files(name))
         since = heartbeat.now(table)
-    with versions.locked(table):
+    with lifecycle.locked(table):
         version = table.published()
-        current = versions.manifest_of(table, version) if version else None
+        current = lifecycle.manifest_of(table, version) if version else None
         heartbeat.beat(table, name, since)
         if version != staged.upon:
             seen = version or "nothing"
@@ -43,15 +43,15 @@ def publish(
             raise RivetError("RVT-405", message)
         manifest = Manifest.now(name, current, identity, statistics, record, inputs, made_by)
         manifest.write(table.manifest(name))
-        versions.sync(table.home)
+        lifecycle.sync(table.home)
         if version is None:
             publishers.forget(table)
             for folder in (table.home, table.home.parent, table.folder):
-                versions.sync_entry(folder)
-        versions.switch(table, name)
+                lifecycle.sync_entry(folder)
+        lifecycle.switch(table, name)
         heartbeat.end(table, name)
         if exists(table.withheld(name)):
             table.withheld(name).unlink()
         with suppress(OSError, RivetError):  # the version is published; the next run reports what is wrong with others
-            versions.expire(table, keep)
+            lifecycle.expire(table, keep)
     return manifest

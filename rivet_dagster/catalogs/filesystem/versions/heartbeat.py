@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER
-from rivet_dagster.catalogs.filesystem.file_status import exists, status
-from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, status
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.errors import RivetError
 
 

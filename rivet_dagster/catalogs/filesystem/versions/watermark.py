@@ -13,10 +13,10 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.filesystem import versions
-from rivet_dagster.catalogs.filesystem.damage import damage
-from rivet_dagster.catalogs.filesystem.footers import parquet_files
-from rivet_dagster.catalogs.filesystem.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.files.damage import damage
+from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
+from rivet_dagster.catalogs.filesystem.versions import lifecycle
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Statistics
 from rivet_dagster.model.watermark import Override
@@ -63,7 +63,7 @@ def read_override(table: TableLayout, version: str) -> Override | None:
 
 def write_override(table: TableLayout, version: str, override: Override) -> None:
     """Set the override, unless another version has been published by now. Raises RVT-405, OSError."""
-    with versions.locked(table):
+    with lifecycle.locked(table):
         if table.published() != version:
             message = f"'{table.name}' is at {table.published() or 'nothing'} now, and was at {version} a moment ago"
             raise RivetError("RVT-405", message, remediation="Set it again, upon what is published now.")
@@ -77,4 +77,4 @@ def write_override(table: TableLayout, version: str, override: Override) -> None
         except BaseException:
             written.unlink(missing_ok=True)
             raise
-        versions.sync(table.home)
+        lifecycle.sync(table.home)

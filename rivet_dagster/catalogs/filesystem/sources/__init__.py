@@ -1,0 +1,1 @@
+"""Tables of files that a project reads: files, directories, globs and landing zones."""

@@ -1,0 +1,1 @@
+"""A table's new version, from its first file until it is published."""
