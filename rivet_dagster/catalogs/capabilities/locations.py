@@ -12,7 +12,7 @@ from rivet_dagster.model.location import Location
 
 
 class TellsLocations(Catalog):
-    """tells where its tables are."""
+    """knows the locations of its tables."""
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:

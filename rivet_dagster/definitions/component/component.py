@@ -112,13 +112,13 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
     executor: Annotated[
         bool,
         dg.Resolver.default(
-            description="Whether the code location gets the executor that the engines ask for. It can have but one."
+            description="Whether the code location gets the executor that the engines require. It can have only one."
         ),
     ] = True
     automation: Annotated[
         bool,
         dg.Resolver.default(
-            description="Whether jobs, schedules and sensors are made. Of several components on one project one should."
+            description="Whether jobs, schedules and sensors are made. Only one component of a project should do so."
         ),
     ] = True
     introspect: Annotated[

@@ -18,7 +18,7 @@ JOB = "sweep"
 def sweep_job(project: RivetProject) -> dg.JobDefinition:
     """Return the job, the same object with each call for a project: Dagster refuses two jobs of one name."""
 
-    @dg.op(description="Removes what runs that died left in the catalogs; a run that lives loses nothing.")
+    @dg.op(description="Removes the leftovers of dead runs from the catalogs; live runs are not affected.")
     def sweep_catalogs(context: dg.OpExecutionContext) -> None:
         runtime = Runtime(project.assembly, project.root)
         with rivet_failures():
@@ -28,7 +28,7 @@ def sweep_job(project: RivetProject) -> dg.JobDefinition:
             context.add_output_metadata({"rivet/swept": len(swept.names)})
             swept.raise_errors()
 
-    @dg.job(name=JOB, description="Removes what runs that died left in the catalogs.")
+    @dg.job(name=JOB, description="Removes the leftovers of dead runs from the catalogs.")
     def sweep() -> None:
         sweep_catalogs()
 
