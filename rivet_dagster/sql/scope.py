@@ -243,6 +243,6 @@ def _merged(left: tuple[str, Column], right: tuple[str, Column], side: str) -> t
     if side != "FULL":
         return left
     left_column, right_column = left[1], right[1]
-    either_unknown = left_column.origins is None or right_column.origins is None
-    origins = None if either_unknown else left_column.origins | right_column.origins
+    both = (left_column.origins, right_column.origins)
+    origins = None if both[0] is None or both[1] is None else both[0] | both[1]
     return "", Column(left_column.name, left_column.type if left_column.type == right_column.type else None, origins)

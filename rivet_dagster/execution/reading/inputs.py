@@ -98,10 +98,8 @@ def source_frame(runtime: Runtime, joint: SourceJoint, session: EngineSession, w
         if joint.catalog == DAGSTER:
             own = window if joint.partitions is None else None
             return external_source_frame(session, runtime.external_assets.source(joint.table, own), joint)
-        if joint.landing:
-            relation = all_files(runtime, joint)
-        else:
-            relation = runtime.catalog(joint.catalog).relation(joint.table, joint.options)
+        catalog = runtime.catalog(joint.catalog)
+        relation = all_files(runtime, joint) if joint.landing else catalog.relation(joint.table, joint.options)
         return session.load(relation, Projection(joint.columns, joint.filter, joint.limit))
     except RivetError as error:
         raise at_joint(error, joint) from error.__cause__
