@@ -40,8 +40,8 @@ def examine(
     except RivetError as error:
         yield from broken(subject, error)
         return
-    for error in errors:
-        yield from broken(subject, error)
+    for failure in errors:
+        yield from broken(subject, failure)
     if not errors:
         yield in_order(subject, f"{shown}: {'tables can be published' if publishes else 'can be read'}")
     if not shares:
