@@ -11,6 +11,8 @@ from support.folders import sink
 from rivet_dagster.catalogs.filesystem.files import footers
 from rivet_dagster.definitions.partitions import window
 from rivet_dagster.engines.pyspark import PySparkEngine
+from rivet_dagster.engines.pyspark.session import PySparkSession
+from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.results import Rows
 from rivet_dagster.model.partitions import parse_partitions
 
@@ -91,3 +93,28 @@ def test_an_append_reads_the_footers_of_its_new_files_alone(project, read_footer
     append(5)
     assert len(read_footers) == 1
     assert [row["id"] for row in folder.rows("out")] == list(range(6))
+
+
+def test_a_handle_outside_of_a_run_leaves_a_session_open_only_for_frames(project):
+    folder = project(
+        {"joints/numbers.sql": "SELECT 1 AS id UNION ALL SELECT 2", "sinks/out.yaml": sink("out", "numbers")}
+    )
+    opened, closed = [], []
+    session, close = PySparkEngine.session, PySparkSession.close
+
+    def opening(engine):
+        opened.append(session(engine))
+        return opened[-1]
+
+    def closing(self):
+        closed.append(self)
+        close(self)
+
+    with patch.object(PySparkEngine, "session", opening), patch.object(PySparkSession, "close", closing):
+        ref = reference(folder.runtime, "numbers")
+        assert (ref.row_count, ref.schema.names) == (2, ["id"])
+        assert sorted(ref.to_arrow()["id"].to_pylist()) == [1, 2]
+        assert opened == closed
+        assert ref.to_spark().count() == 2
+        assert len(ref.to_arrow()) == 2
+        assert len(opened) == len(closed) + 1
