@@ -98,7 +98,7 @@ class CheckKind(ABC):
         return None
 
     def constraint(self) -> Constraint | None:
-        """Return what holds of rows that pass, as Dagster shows it with a table's columns."""
+        """Return what holds for the columns of rows that pass; Dagster's column schema shows it."""
         return None
 
 

@@ -13,7 +13,7 @@ _RETURN = "Name a catalog of the profile; an asset of your own may read the join
 
 
 def check_external_assets(graph: Graph, key_prefix: Sequence[str], diagnostics: Diagnostics) -> None:
-    """Report RVT-204 for a wrong asset key, 203 for options, 310 for a key of this project, 309 for a sink."""
+    """Report RVT-204 (a wrong key), RVT-203 (options), RVT-310 (a key of this project), RVT-309 (a sink)."""
     own = {(*key_prefix, name): name for name in graph.joints}
     for joint in graph.joints.values():
         if joint.type == SINK and joint.catalog == DAGSTER:

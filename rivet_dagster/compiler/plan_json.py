@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import types
 from collections.abc import Callable
@@ -58,6 +59,23 @@ def read(kind: Any, data: Any) -> Any:
     (Field(name='id', type=None),)
     """
     return _reader(kind)(data)
+
+
+def fingerprint(kind: type) -> str:
+    """Return a hash of a dataclass and those that its fields hold: their names, and the names and types of fields."""
+    shapes: dict[str, Any] = {}
+    _add_shape(kind, shapes)
+    return hashlib.sha256(repr(sorted(shapes.items())).encode()).hexdigest()[:16]
+
+
+def _add_shape(kind: Any, shapes: dict[str, Any]) -> None:
+    for argument in get_args(kind):
+        _add_shape(argument, shapes)
+    if isinstance(kind, type) and is_dataclass(kind) and kind.__qualname__ not in shapes:
+        hints = get_type_hints(kind)
+        shapes[kind.__qualname__] = [(item.name, str(item.type)) for item in fields(kind)]
+        for item in fields(kind):
+            _add_shape(hints[item.name], shapes)
 
 
 @cache

@@ -36,7 +36,7 @@ class _Compiled:
 def compile_checks(project: Project, diagnostics: Diagnostics, cache: CompileCache) -> tuple[Project, CompiledChecks]:
     """Return ``project`` with the joints that its checks read filled in, and the compiled checks of each joint.
 
-    Reports RVT-209 for SQL that is no query and for unknown types, RVT-302 and 307 for joints that no check can read.
+    Reports RVT-209 for SQL that is no query and for unknown types, RVT-302 and RVT-307 for joints that cannot be read.
     SQL that only this package's parser cannot read is a warning: the engine may be able to.
     """
     joints = {joint.name: joint for joint in project.joints}

@@ -38,7 +38,7 @@ class JointSchema:
 def infer_schemas(
     graph: Graph, fusion: Fusion, diagnostics: Diagnostics, cache: CompileCache, introspection: Introspection
 ) -> dict[str, JointSchema]:
-    """Return each joint's columns as far as they are known; report RVT-316, RVT-327, and RVT-315 and 317 as warnings.
+    """Return each joint's columns as far as they are known; report RVT-316, RVT-327, and warn of RVT-315, RVT-317.
 
     A joint whose columns depend on an earlier introspection is doubtful: errors about its columns are warnings.
     """

@@ -45,7 +45,7 @@ def check_source(joint: Joint, table: Schema | None, diagnostics: Diagnostics) -
 
 
 def check_checks(graph: Graph, schemas: Mapping[str, Schema | None], diagnostics: Diagnostics) -> None:
-    """Report columns that a check names and that neither the checked rows nor the joints that it reads have."""
+    """Report columns that a check names and that the relation they belong to lacks: the checked rows, or a joint."""
     for joint in graph.joints.values():
         for check in joint.quality:
             tables = {name: schemas.get(name) for name in check.reads} | {joint.name: _judged(joint, check, schemas)}

@@ -203,8 +203,9 @@ class Engine(ABC):
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return what is wrong with the values of ``options``: a sentence for each key, missing keys included.
+        """Return what is wrong with the values of ``options``, by key, missing keys included.
 
+        Each is the end of a sentence that begins with the key, as in ``must be a folder``.
         A value with an unexpanded ``${`` is not checked.
         """
         return {}

@@ -41,11 +41,6 @@ class Target:
     environment: str | None = None
 
     @property
-    def takes_whole_batches(self) -> bool:
-        """Whether a run's batch replaces all rows, or all rows of the run's partitions."""
-        return isinstance(self.write, ReplaceAll)
-
-    @property
     def is_its_batch(self) -> bool:
         """Whether a run's batch is all rows of the table, so that what holds for the batch holds for the table."""
-        return self.takes_whole_batches and self.partitions is None
+        return isinstance(self.write, ReplaceAll) and self.partitions is None

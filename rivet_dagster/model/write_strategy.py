@@ -55,7 +55,7 @@ ALWAYS_WHOLE = frozenset({"replace", "truncate_insert"})
 class WriteStrategy:
     """A mode (never an alias), what to do with an empty batch, and the mode's further options.
 
-    Lists among the options are converted to tuples, so that options from JSON compare equal.
+    Lists among the options are converted to tuples.
     """
 
     mode: str = "replace"
@@ -104,13 +104,6 @@ class WriteStrategy:
         if self.mode != "scd2":
             return ()
         return tuple((option, str(self.options.get(option, option))) for option in VALIDITY)
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """The columns that match an incoming row with the target's rows that it replaces; empty in modes without."""
-        if self.mode == "scd2":
-            return (*self.key_columns, self.validity[0][1])
-        return self.partition_columns or self.key_columns
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:

@@ -6,12 +6,11 @@ from unittest.mock import patch
 
 import pytest
 from support.batches import query
-from support.folders import sink
+from support.folders import sink, source
 
 from rivet_dagster.catalogs.filesystem.files import footers
 from rivet_dagster.definitions.partitions import window
 from rivet_dagster.engines.pyspark import PySparkEngine
-from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.results import Rows
 from rivet_dagster.model.partitions import parse_partitions
@@ -95,26 +94,14 @@ def test_an_append_reads_the_footers_of_its_new_files_alone(project, read_footer
     assert [row["id"] for row in folder.rows("out")] == list(range(6))
 
 
-def test_a_handle_outside_of_a_run_leaves_a_session_open_only_for_frames(project):
+def test_a_handle_outside_of_a_run_opens_one_session_and_gives_the_same_rows_each_time(project, sessions):
+    data = {"data/numbers.csv": "id\n1\n", "sources/numbers.yaml": source("numbers", "id INT")}
     folder = project(
-        {"joints/numbers.sql": "SELECT 1 AS id UNION ALL SELECT 2", "sinks/out.yaml": sink("out", "numbers")}
+        {**data, "joints/doubled.sql": "SELECT id * 2 AS id FROM numbers", "sinks/out.yaml": sink("out", "doubled")}
     )
-    opened, closed = [], []
-    session, close = PySparkEngine.session, PySparkSession.close
-
-    def opening(engine):
-        opened.append(session(engine))
-        return opened[-1]
-
-    def closing(self):
-        closed.append(self)
-        close(self)
-
-    with patch.object(PySparkEngine, "session", opening), patch.object(PySparkSession, "close", closing):
-        ref = reference(folder.runtime, "numbers")
-        assert (ref.row_count, ref.schema.names) == (2, ["id"])
-        assert sorted(ref.to_arrow()["id"].to_pylist()) == [1, 2]
-        assert opened == closed
-        assert ref.to_spark().count() == 2
-        assert len(ref.to_arrow()) == 2
-        assert len(opened) == len(closed) + 1
+    ref = reference(folder.runtime, "doubled")
+    assert (ref.row_count, ref.schema.names) == (1, ["id"])
+    folder.write({"data/more.csv": "id\n2\n"})
+    assert ref.to_arrow()["id"].to_pylist() == [2]
+    assert ref.to_spark().count() == 1
+    assert len(sessions) == 1

@@ -119,7 +119,7 @@ class FilesystemCatalog(FilesystemTraits):
             return tuple(table.name for table in tables if exists(table.link, follow=False))
 
     def published_by(self, table: str, identity: str) -> Published | None:
-        """Return a version that still exists, or an expired one that was published in the last 30 days."""
+        """Return a version that still exists, or one that has expired, for at least 30 days after its publication."""
         if self.current(table) is None:
             return None
         layout = self._layout(table)

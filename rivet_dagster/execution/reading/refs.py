@@ -49,19 +49,14 @@ class MaterializedRef:
         if parquet_rows.needs_no_engine(self._stored):
             with _evicted_as_error(self.joint):
                 return parquet_rows.table(self._stored)
-        with self._frame_in_a_session() as (session, frame):
-            return session.to_arrow(frame)
+        session = self._own_session()
+        return session.to_arrow(self.to_spark())
 
     def to_spark(self) -> Any:
-        """Return the rows as a lazy frame of the joint's engine: a Spark DataFrame. Raises RVT-401, RVT-503.
-
-        Its session stays open as long as the handle is used.
-        """
+        """Return the rows as a lazy frame of the joint's engine: a Spark DataFrame. Raises RVT-401, RVT-503."""
         self._check_open()
-        if self._session is None:
-            self._session = self._open_session()
         if self._frame is None:
-            self._frame = self._make_frame(self._session)
+            self._frame = self._make_frame(self._own_session())
         return self._frame
 
     def to_arrow_batches(self) -> pa.RecordBatchReader:
@@ -174,18 +169,16 @@ class MaterializedRef:
         return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
     def _ask(self, sql: str) -> pa.Table:
-        with self._frame_in_a_session() as (session, frame), session.views():
-            session.register("rivet_rows", frame)
+        session = self._own_session()
+        with session.views():
+            session.register("rivet_rows", self.to_spark())
             return session.to_arrow(session.query(sql.format(rows="rivet_rows")))
 
-    @contextmanager
-    def _frame_in_a_session(self) -> Iterator[tuple[EngineSession, Frame]]:
-        """Give the rows as a frame, and its session: the handle's own where it has one, else one that ends here."""
-        if self._session is not None:
-            yield self._session, self.to_spark()
-            return
-        with self._open_session() as session:
-            yield session, self._make_frame(session)
+    def _own_session(self) -> EngineSession:
+        """Return the session that the handle opens at first use and keeps: one frame gives the same rows each time."""
+        if self._session is None:
+            self._session = self._open_session()
+        return self._session
 
     def _check_open(self) -> None:
         if self._closed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, make_dataclass
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +13,7 @@ from support.random_projects import Shape, shapes
 
 from rivet_dagster.compiler.joints import FunctionJoint, QueryJoint, SinkJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.compiler.plan_json import fingerprint
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.step_options import StepOptions
 from rivet_dagster.model.write_strategy import MODES
@@ -179,6 +180,18 @@ def test_a_plan_with_warnings_and_errors_survives_json(tmp_path):
     assert plan.errors
     assert plan.warnings
     assert_survives(plan)
+
+
+def test_plans_of_another_shape_have_another_fingerprint():
+    """The state of a component that was written before a field came is compiled anew, not read with a default."""
+    widened = make_dataclass("Check", [("name", "str"), ("constraint", "str | None", None)])
+    same = make_dataclass("Check", [("name", "str")])
+
+    def plan(check: type) -> str:
+        return fingerprint(make_dataclass("Plan", [("checks", tuple[check, ...])]))
+
+    assert plan(same) == plan(make_dataclass("Check", [("name", "str")])) != plan(widened)
+    assert fingerprint(CompiledAssembly) == fingerprint(CompiledAssembly) != fingerprint(StepOptions)
 
 
 @settings(max_examples=100, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
