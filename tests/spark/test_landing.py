@@ -111,8 +111,8 @@ from pathlib import Path
 
 def transform(incoming):
     rows = incoming.to_arrow()
-    incoming = Path(__file__).parents[1] / "data/incoming" / f"c{len(rows)}.csv"
-    incoming.write_text("id\\n9\\n")
+    arrived = Path(__file__).parents[1] / "data/incoming" / f"c{len(rows)}.csv"
+    arrived.write_text("id\\n9\\n")
     assert incoming.row_count == len(rows) == incoming.to_spark().count()
     return rows
 """,
