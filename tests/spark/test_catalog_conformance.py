@@ -1,4 +1,4 @@
-"""Our own catalogs, and the one that has no files, keep what the suite for catalogs promises."""
+"""Our own catalog does what the suite for catalogs promises."""
 
 from pathlib import Path
 
@@ -13,18 +13,17 @@ from rivet_dagster.testing.catalog import CatalogConformance
 from rivet_dagster.testing.memory import MemoryCatalog
 
 
+@pytest.fixture
+def session(quick_session):
+    """A session for small queries, of which the suite has hundreds."""
+    return quick_session
+
+
 class TestFilesystem(CatalogConformance):
     """Folders of files, shared between versions where that is safe."""
 
     def new_catalog(self, place: Path) -> FilesystemCatalog:
         return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake"}), place)
-
-
-class TestMemory(CatalogConformance):
-    """No file at all."""
-
-    def new_catalog(self, place: Path) -> MemoryCatalog:
-        return MemoryCatalog(CatalogSpec(str(place), "memory"), place)
 
 
 def test_a_capability_that_a_catalog_lacks_is_an_error_with_a_remedy(tmp_path):
