@@ -11,9 +11,11 @@ It needs a fixture ``session``: an open session of an engine that reads and writ
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +30,10 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import FilesPosition
 from rivet_dagster.model.storage import OLDER, WITHHELD, Published
 from rivet_dagster.model.write_plan import Append, ReplaceAll, Upsert, WritePlan
-from rivet_dagster.testing.plan_cases import CASES, EARLIER, HISTORY, HISTORY_AFTER, HISTORY_BATCHES, STARTED, PlanCase
+from rivet_dagster.testing.plan_cases import CASES, HISTORIES, REFUSALS, PlanCase, Refusal
+from rivet_dagster.testing.plan_cases.case import COLUMNS, STARTED, fields
+from rivet_dagster.testing.plan_cases.runs import Histories, started_at
 
-SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("n", pa.int64())])
 TABLE = "orders"
 
 Rows = Sequence[tuple[Any, ...]]
@@ -143,34 +146,48 @@ class CatalogConformance:
 
     @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
     def test_the_meaning_of_a_write_plan(self, catalog: HasTargets, session: EngineSession, case: PlanCase) -> None:
-        """The rows of the table, and the numbers of rows that were inserted, updated and deleted."""
-        if type(case.plan) not in catalog.write_plans:
-            pytest.skip(f"{catalog.type} does not carry out {type(case.plan).__name__}")
-        write(catalog, session, ReplaceAll(), case.before, "before")
-        record = write(catalog, session, case.plan, case.batch, "run").record
-        assert rows_of(catalog, session) == sort(case.after)
-        assert (record.inserted, record.updated, record.deleted) == case.counts
+        """The rows, the columns, and how many rows were inserted, updated and deleted."""
+        skip_unless_written(catalog, case.plan)
+        write_before(catalog, session, case.written_by, case.before, case.columns)
+        published = write(catalog, session, case.plan, case.batch, "run", columns=case.batch_columns or case.columns)
+        found = session.to_arrow(session.load(catalog.read(published)))
+        assert in_order(found) == sort(case.after)
+        assert columns_of(found) == (case.columns_after or case.columns)
+        assert (published.record.inserted, published.record.updated, published.record.deleted) == case.counts
+        assert published.statistics.rows == len(case.after)
 
-    def test_the_meaning_of_a_history(self, catalog: HasTargets, session: EngineSession) -> None:
-        """A change ends the earlier version at the time when the run began."""
-        if type(HISTORY) not in catalog.write_plans:
-            pytest.skip(f"{catalog.type} keeps no history")
-        for started, batch in zip((EARLIER, STARTED), HISTORY_BATCHES, strict=True):
-            write(catalog, session, HISTORY, batch, str(started), started)
-        assert rows_of(catalog, session) == sort(HISTORY_AFTER)
-
-    @pytest.mark.parametrize(
-        ("plan", "batch", "code"), [(Upsert(keys=("id",)), [(1, "a", 1), (1, "a", 2)], "RVT-515")], ids=["ambiguous"]
-    )
+    @pytest.mark.parametrize("case", REFUSALS, ids=lambda case: case.name)
     def test_a_batch_that_does_not_fit_is_refused(
-        self, catalog: HasTargets, session: EngineSession, plan: WritePlan, batch: Rows, code: str
+        self, catalog: HasTargets, session: EngineSession, case: Refusal
     ) -> None:
         """The table stays as it was."""
-        before = write(catalog, session, ReplaceAll(), [(1, "a", 1)], "one")
+        skip_unless_written(catalog, case.plan)
+        before = write_before(catalog, session, ReplaceAll(), case.before, case.columns)
         with pytest.raises(RivetError) as caught:
-            write(catalog, session, plan, batch, "two")
-        assert caught.value.code == code
+            write(catalog, session, case.plan, case.batch, "run", columns=case.batch_columns or case.columns)
+        (diagnostic,) = caught.value.diagnostics
+        assert diagnostic.code == case.code
+        assert [text for text in case.named if text not in diagnostic.message] == []
+        assert [text for text in case.unnamed if text in diagnostic.message] == []
         assert catalog.current(TABLE) == before
+
+    @pytest.mark.parametrize("histories", HISTORIES, ids=lambda histories: histories.name)
+    def test_the_meaning_of_a_history(self, catalog: HasTargets, session: EngineSession, histories: Histories) -> None:
+        """The versions that each run leaves, and how many it inserted and updated."""
+        skip_unless_written(catalog, histories.plan)
+        versions: dict[tuple[Any, Any], tuple[Any, ...]] = {}
+        valid_from = len(fields(histories.columns))
+        for run in range(histories.runs):
+            batch, started = histories.batch(run), started_at(run)
+            record = write(catalog, session, histories.plan, batch, str(run), started, histories.columns).record
+            before, versions = versions, {(row[0], row[valid_from]): row for row in rows_of(catalog, session)}
+            inserted = Counter(key for key, _ in versions.keys() - before.keys())
+            updated = Counter(key for (key, since), row in before.items() if versions.get((key, since)) != row)
+            assert (record.inserted, record.updated, record.deleted) == (inserted.total(), updated.total(), 0)
+            for case in histories.cases:
+                if len(case.runs) == run + 1:
+                    assert [row for row in versions.values() if row[0] == case.name] == sort(case.after())
+                    assert (inserted[case.name], updated[case.name]) == case.changed, case.name
 
     def test_an_older_version_comes_back(self, catalog: HasTargets, session: EngineSession) -> None:
         """An older version is published again as a new version."""
@@ -198,28 +215,86 @@ class CatalogConformance:
         assert rows_of(catalog, session) == [(1, "a", 1)]
 
 
+def skip_unless_written(catalog: HasTargets, plan: WritePlan) -> None:
+    """Skip the test of a plan that the catalog does not have."""
+    if type(plan) not in catalog.write_plans:
+        pytest.skip(f"{catalog.type} does not carry out {type(plan).__name__}")
+
+
 def write(
     catalog: HasTargets,
     session: EngineSession,
     plan: WritePlan,
     rows: Rows,
     identity: str,
-    started: datetime | None = None,
+    started: datetime = STARTED,
+    columns: str = COLUMNS,
 ) -> Published:
     """Write a batch and publish it."""
     with catalog.begin(TABLE, session) as transaction:
-        fill(transaction, session, plan, rows, started)
+        fill(transaction, session, plan, rows, started, columns)
         return transaction.commit(identity)
 
 
 def fill(
-    transaction: TableTransaction, session: EngineSession, plan: WritePlan, rows: Rows, started: datetime | None = None
+    transaction: TableTransaction,
+    session: EngineSession,
+    plan: WritePlan,
+    rows: Rows,
+    started: datetime = STARTED,
+    columns: str = COLUMNS,
 ) -> None:
-    """Write a batch of ``(id, day, n)``."""
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
-    arrays = [pa.array(values, kind) for values, kind in zip(columns, SCHEMA.types, strict=True)]
-    frame = session.from_value(pa.table(arrays, schema=SCHEMA))
-    transaction.write(plan, frame, WriteContext(started=started))
+    """Write a batch."""
+    transaction.write(plan, session.from_value(arrow_table(rows, columns)), WriteContext(started=started))
+
+
+def write_before(
+    catalog: HasTargets, session: EngineSession, plan: WritePlan, rows: Rows | None, columns: str
+) -> Published | None:
+    """Write the table that a case begins with, without the engine where that goes; None is no table."""
+    if rows is None:
+        return None
+    with catalog.begin(TABLE, session) as transaction:
+        if plan != ReplaceAll() or not transaction.put(arrow_table(rows, columns).to_reader()):
+            fill(transaction, session, plan, rows, columns=columns)
+        return transaction.commit("before")
+
+
+def arrow_table(rows: Rows, columns: str) -> pa.Table:
+    """Return ``rows`` with names and types as DDL."""
+    schema = pa.schema([(name, arrow_type(kind)) for name, kind in fields(columns)])
+    values = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    arrays = [pa.array(column, kind) for column, kind in zip(values, schema.types, strict=True)]
+    return pa.table(arrays, schema=schema)
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    """Return Arrow's type for one of SQL.
+
+    >>> arrow_type("DECIMAL(5,2)"), arrow_type("TIMESTAMP")
+    (Decimal128Type(decimal128(5, 2)), TimestampType(timestamp[us, tz=UTC]))
+    """
+    if kind.startswith("DECIMAL"):
+        precision, scale = kind.removeprefix("DECIMAL(").removesuffix(")").split(",")
+        return pa.decimal128(int(precision), int(scale))
+    return _TYPES[kind]
+
+
+def columns_of(table: pa.Table) -> str:
+    """Return the columns of a table as DDL, whatever the zone in which an engine shows times.
+
+    >>> columns_of(arrow_table([], "id BIGINT, net DECIMAL(5,2), at TIMESTAMP"))
+    'id BIGINT, net DECIMAL(5,2), at TIMESTAMP'
+    """
+    return ", ".join(f"{field.name} {_kind_of(field.type)}" for field in table.schema)
+
+
+def _kind_of(type_: pa.DataType) -> str:
+    if pa.types.is_decimal(type_):
+        return f"DECIMAL({type_.precision},{type_.scale})"
+    if pa.types.is_timestamp(type_) and type_.tz is not None:
+        type_ = _TYPES["TIMESTAMP"]
+    return next((kind for kind, known in _TYPES.items() if known == type_), str(type_))
 
 
 def rows_of(catalog: HasTargets, session: EngineSession) -> list[tuple[Any, ...]]:
@@ -240,9 +315,28 @@ def in_order(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def sort(rows: Rows) -> list[tuple[Any, ...]]:
-    """Return the rows ordered by their values, NULLs first."""
-    return sorted(rows, key=lambda row: [(value is not None, str(value)) for value in map(_plain, row)])
+    """Return the rows ordered by their values, NULLs first; equal values have one form."""
+    plain = [tuple(map(_plain, row)) for row in rows]
+    return sorted(plain, key=lambda row: [(value is not None, str(value)) for value in row])
 
 
 def _plain(value: Any) -> Any:
-    return value.timestamp() if isinstance(value, datetime) else value
+    """Times in UTC, one zero, and a text for what is not a number: that equals nothing."""
+    match value:
+        case datetime():
+            return value.astimezone(UTC)
+        case float():
+            return str(value) if math.isnan(value) else value + 0.0
+    return value
+
+
+_TYPES = {
+    "BIGINT": pa.int64(),
+    "BOOLEAN": pa.bool_(),
+    "DATE": pa.date32(),
+    "DOUBLE": pa.float64(),
+    "FLOAT": pa.float32(),
+    "INT": pa.int32(),
+    "STRING": pa.string(),
+    "TIMESTAMP": pa.timestamp("us", "UTC"),
+}

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.joint_by_joint import QUICK
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.engines.pyspark import PySparkEngine
@@ -17,6 +18,14 @@ def session(engine: PySparkEngine) -> Iterator[PySparkSession]:
     session = engine.session()
     yield session
     session.close()
+
+
+@pytest.fixture
+def quick_session(session: PySparkSession) -> PySparkSession:
+    """The same, in which a query over a few rows takes less time than it would over many."""
+    for name, value in QUICK.items():
+        session.spark.conf.set(name, value)
+    return session
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The conformance suite for catalogs on the catalogs of this package and the one in memory."""
+"""The conformance suite for catalogs on the catalog of this package; the one in memory runs it without a JVM."""
 
 from pathlib import Path
 
@@ -13,18 +13,17 @@ from rivet_dagster.testing.catalog import CatalogConformance
 from rivet_dagster.testing.memory import MemoryCatalog
 
 
+@pytest.fixture
+def session(quick_session):
+    """A session for small queries, of which the suite has hundreds."""
+    return quick_session
+
+
 class TestFilesystem(CatalogConformance):
     """The filesystem catalog, whose versions share files."""
 
     def new_catalog(self, folder: Path) -> FilesystemCatalog:
         return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake"}), folder)
-
-
-class TestMemory(CatalogConformance):
-    """The catalog in memory."""
-
-    def new_catalog(self, folder: Path) -> MemoryCatalog:
-        return MemoryCatalog(CatalogSpec(str(folder), "memory"), folder)
 
 
 def test_a_capability_that_a_catalog_lacks_is_an_error_with_a_remedy(tmp_path):

@@ -9,13 +9,14 @@ from types import ModuleType
 import pyarrow as pa
 import pytest
 import yaml
+from support.duckdb_engine import DuckDBEngine
 from support.folders import PROFILES
 from support.plugins import install
 
 from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.registry import catalog_class
 from rivet_dagster.model.inputs import FilesPosition
-from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.profile import CatalogSpec, EngineSpec
 
 PAGE = Path(__file__).parents[2] / "docs/catalogs.md"
 
@@ -41,11 +42,18 @@ def removed_afterwards():
         del sys.modules[name]
 
 
+@pytest.fixture
+def session():
+    """A session that does not start a process for rows that are given as Arrow, as the suite does hundreds of times."""
+    with DuckDBEngine(EngineSpec("duck", "duckdb")).session() as session:
+        yield session
+
+
 FOLDER, TABLES = module("our_catalogs/folder.py"), module("our_catalogs/tables.py")
 _suite: dict = {}
 exec(compile(NAMED["tests/test_tables.py"], "tests/test_tables.py", "exec"), _suite)
 TestArrowTables = _suite["TestArrowTables"]
-"""The page's own test, in the session of these tests."""
+"""The page's own test, in a session of these tests."""
 
 
 def write(path: Path, rows: pa.Table) -> None:

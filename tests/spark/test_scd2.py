@@ -1,54 +1,25 @@
-"""scd2 row by row: the history after each batch."""
+"""scd2 beyond the cases that each catalog passes: types and names of columns, and how Spark computes it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from support.scd2_cases import (
-    CASES_CLOSING,
-    CASES_OPEN,
-    CLOSING,
-    COLUMNS,
-    OPEN,
-    TYPES,
-    Case,
-    hour,
-    of_case,
-    played,
-    started_at,
-)
+from support.scd2_cases import TYPES, batch_of, strategy_of
 from support.scd2_model import Row, Scd2
-from support.scd2_runs import Outcome, Runs, Spark
+from support.scd2_runs import Runs, Spark
 
 from rivet_dagster.compiler.targets import write_plan
-from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.write_strategy import WriteStrategy
 from rivet_dagster.sql.write_strategies import scd2
+from rivet_dagster.testing.plan_cases.runs import BY_TIME, CLOSING, hour, started_at
 
-CASES = [(OPEN, case) for case in CASES_OPEN] + [(CLOSING, case) for case in CASES_CLOSING]
-
-
-@pytest.fixture(scope="module")
-def outcomes(engine: PySparkEngine) -> Iterator[dict[Scd2, list[Outcome]]]:
-    """Run all cases of a strategy as keys of the same runs."""
-    session = engine.session()
-    groups = ((OPEN, CASES_OPEN), (CLOSING, CASES_CLOSING))
-    yield {strategy: played(Runs(Spark(session), strategy, TYPES), cases) for strategy, cases in groups}
-    session.close()
-
-
-@pytest.mark.parametrize(("strategy", "case"), CASES, ids=[case.name for _, case in CASES])
-def test_scd2_case(outcomes: dict[Scd2, list[Outcome]], strategy: Scd2, case: Case) -> None:
-    outcome = of_case(case, outcomes[strategy])
-    assert outcome.rows == case.expected()
-    assert outcome.counts == case.changed
+KNOWN = strategy_of(BY_TIME)
 
 
 def runs(session: PySparkSession, types: dict[str, str], **options: Any) -> Runs:
@@ -58,30 +29,6 @@ def runs(session: PySparkSession, types: dict[str, str], **options: Any) -> Runs
 
 def spans(rows: list[Row]) -> list[tuple[Any, ...]]:
     return sorted((row["id"], row["valid_from"], row["valid_to"]) for row in rows)
-
-
-def test_effective_at_defaults_to_the_start_of_the_run(session: PySparkSession) -> None:
-    prices = runs(session, {"id": "INT", "price": "INT"})
-    first = prices.run([], [{"id": 1, "price": 1}, {"id": 2, "price": 1}], hour(100))
-    second = prices.run(first.rows, [{"id": 1, "price": 2}, {"id": 2, "price": 1}], hour(200))
-    assert spans(second.rows) == [(1, hour(100), hour(200)), (1, hour(200), None), (2, hour(100), None)]
-    assert second.counts == (1, 1)
-    # A run at the same time overrides it.
-    third = prices.run(second.rows, [{"id": 1, "price": 3}], hour(200))
-    assert [row["price"] for row in third.rows if row["is_current"] and row["id"] == 1] == [3]
-    assert third.counts == (0, 1)
-
-
-def test_keys_are_null_safe_and_closed_alike(session: PySparkSession) -> None:
-    prices = runs(session, {"id": "INT", "part": "INT", "price": "INT"}, keys=("id", "part"), close_missing=True)
-    keys = [(None, None), (None, 1), (1, None), (1, 1)]
-    first = prices.run([], [{"id": i, "part": p, "price": 1} for i, p in keys], hour(100))
-    assert first.counts == (4, 0)
-    second = prices.run(first.rows, [{"id": i, "part": p, "price": 1} for i, p in keys[1:]], hour(200))
-    assert [(row["id"], row["part"], row["valid_to"]) for row in second.updated] == [(None, None, hour(200))]
-    assert second.counts == (0, 1)
-    third = prices.run(second.rows, [{"id": i, "part": p, "price": 1} for i, p in keys], hour(300))
-    assert [(row["id"], row["part"], row["valid_from"]) for row in third.inserted] == [(None, None, hour(300))]
 
 
 @pytest.mark.parametrize(
@@ -146,17 +93,10 @@ def test_a_batch_with_many_columns(session: PySparkSession) -> None:
     assert wide.run(first.rows, [{**row, "c149": None}], hour(200)).counts == (1, 1)
 
 
-def test_a_batch_with_key_columns_only(session: PySparkSession) -> None:
-    keys = runs(session, {"id": "INT"}, close_missing=True)
-    first = keys.run([], [{"id": 1}, {"id": 2}, {"id": 2}], hour(100))
-    second = keys.run(first.rows, [{"id": 2}, {"id": 3}], hour(200))
-    assert spans(second.rows) == [(1, hour(100), hour(200)), (2, hour(100), None), (3, hour(200), None)]
-
-
-def test_rows_in_one_batch_give_the_same_history_as_in_separate_runs(session: PySparkSession) -> None:
-    known = Runs(Spark(session), OPEN, TYPES)
-    start = known.run([], [row for case in CASES_OPEN for row in case.batch(0)], started_at(0)).rows
-    batches = [sorted(case.batch(1), key=lambda row: row["at"]) for case in CASES_OPEN]
+def test_rows_of_one_batch_mean_what_they_mean_in_runs_of_their_own(session: PySparkSession) -> None:
+    known = Runs(Spark(session), KNOWN, TYPES)
+    start = known.run([], batch_of(BY_TIME, 0), started_at(0)).rows
+    batches = [sorted(batch_of(case, 1), key=lambda row: row["at"]) for case in BY_TIME.cases]
     at_once = known.run(start, [row for batch in batches for row in batch], started_at(1))
     history, inserted = start, 0
     for position in range(max(map(len, batches))):
@@ -164,7 +104,7 @@ def test_rows_in_one_batch_give_the_same_history_as_in_separate_runs(session: Py
         history, inserted = outcome.rows, inserted + len(outcome.inserted)
 
     def in_order(rows: list[Row]) -> list[Row]:
-        return sorted(rows, key=OPEN.identity)
+        return sorted(rows, key=KNOWN.identity)
 
     assert in_order(history) == in_order(at_once.rows)
     assert inserted == len(at_once.inserted)
@@ -178,19 +118,10 @@ def test_the_target_is_read_once_and_only_affected_rows_are_sorted(session: PySp
     ends = "TIMESTAMP '2025-01-01' AS valid_from, CAST(NULL AS TIMESTAMP) AS valid_to, true AS is_current"
     spark.sql(f"SELECT {version}, {ends} FROM range(10)").write.parquet(str(tmp_path / "history"))
     session.register("target", spark.read.parquet(str(tmp_path / "history")))
-    for strategy in (OPEN, CLOSING):
+    for strategy in (KNOWN, strategy_of(CLOSING)):
         frame = session.query(scd2.changes(strategy.history_columns, strategy.plan), {"run_started_at": hour(100)})
         plan = frame._jdf.queryExecution().executedPlan().toString()
         assert plan.count("FileScan parquet") == 1
         below_the_sweep = plan[plan.index("Union") :]
         assert "BroadcastHashJoin" in below_the_sweep
         assert below_the_sweep.index("BroadcastHashJoin") < below_the_sweep.index("FileScan parquet")
-
-
-def test_rows_without_a_time_are_counted(session: PySparkSession) -> None:
-    known = Runs(Spark(session), OPEN, TYPES)
-    rows = [dict(zip(COLUMNS, ("a", at, 1, "x"), strict=True)) for at in (None, hour(1))]
-    known.engine.register("batch", rows, TYPES)
-    counted = scd2.unplaced(OPEN.plan.effective_at)
-    assert session.rows(counted) == [{"rows": 1}]
-    assert write_plan(WriteStrategy("scd2", options={"key_columns": ("id",)})).effective_at is None

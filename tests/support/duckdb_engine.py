@@ -160,9 +160,9 @@ class DuckDBSession(EngineSession):
 
     def _of(self, reader: pa.RecordBatchReader) -> str:
         frame = self._name()
-        self._database.register("incoming", reader)
-        self._run(lambda: self._database.execute(f"CREATE TEMP TABLE {frame} AS SELECT * FROM incoming"))
-        self._database.unregister("incoming")
+        self._database.register(f"{frame}_rows", reader)
+        self._run(lambda: self._database.execute(f"CREATE TEMP TABLE {frame} AS SELECT * FROM {frame}_rows"))
+        self._database.unregister(f"{frame}_rows")
         return frame
 
     def _made(self, sql: str, parameters: Mapping[str, Any] | None = None) -> str:
@@ -209,7 +209,7 @@ class DuckDBSession(EngineSession):
 
 def _translated(sql: str) -> str:
     (translated,) = sqlglot.transpile(sql, read=SPARK, write="duckdb")
-    return translated
+    return translated.replace("XXHASH64(", "HASH(")
 
 
 def _bound(sql: str, parameters: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -6,7 +6,10 @@ import pytest
 from support.projects import PLUGINS, compile_joints, profile, sink, source, sql
 
 from rivet_dagster.compiler.compilation import compile_project
+from rivet_dagster.compiler.targets import write_plan
 from rivet_dagster.model.project import Project
+from rivet_dagster.model.write_plan import Upsert
+from rivet_dagster.model.write_strategy import WriteStrategy
 
 DDL = {"options": {"schema": "id INT, name STRING, at DATE"}}
 
@@ -64,3 +67,16 @@ def test_a_column_that_scd2_adds_itself():
     strategy = {"mode": "scd2", "key_columns": ["id"], "valid_to": "at"}
     message = "scd2 adds the column at (`valid_to`), and its upstream has one of that name"
     assert errors(strategy) == [("RVT-324", message)]
+
+
+@pytest.mark.parametrize(
+    ("options", "order"),
+    [
+        ({}, ()),
+        ({"watermark_column": "at"}, ("at",)),
+        ({"watermark_column": "at", "order_by": ("seq", "at")}, ("seq", "at")),
+    ],
+)
+def test_the_watermark_is_the_order_where_none_is_given(options, order):
+    plan = write_plan(WriteStrategy("merge", options={"key_columns": ("id",), **options}))
+    assert plan == Upsert(keys=("id",), order_by=order)

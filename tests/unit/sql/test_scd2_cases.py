@@ -1,24 +1,25 @@
-"""The cases of scd2 without a JVM: the Python model and the queries give the history written by hand."""
+"""The cases of histories, without a JVM: the plain model leaves what was written down by hand, and so do the queries.
 
-import pytest
-from support.scd2_cases import CASES_CLOSING, CASES_OPEN, CLOSING, OPEN, TYPES, of_case, played, started_at
+Catalogs are put to the same cases by rivet_dagster.testing.catalog.
+"""
+
+from support.scd2_cases import CASE, TYPES, after, batch_of, of_case, played, started_at, strategy_of
 from support.scd2_runs import DuckDb, Runs
-
-CASES = [(OPEN, case) for case in CASES_OPEN] + [(CLOSING, case) for case in CASES_CLOSING]
-CASE = pytest.mark.parametrize(("strategy", "case"), CASES, ids=[case.name for _, case in CASES])
 
 
 @CASE
-def test_the_model(strategy, case):
+def test_the_model(histories, case):
+    strategy = strategy_of(histories)
     history, before = [], []
     for run in range(len(case.runs)):
-        history, before = strategy.run(history, case.batch(run), started_at(run)), history
-    assert sorted(history, key=lambda row: row["valid_from"]) == case.expected()
+        history, before = strategy.run(history, batch_of(case, run), started_at(run)), history
+    assert sorted(history, key=lambda row: row["valid_from"]) == after(strategy, case)
     assert strategy.difference(before, history) == case.changed
 
 
 @CASE
-def test_the_queries(strategy, case):
+def test_the_queries(histories, case):
+    strategy = strategy_of(histories)
     outcome = of_case(case, played(Runs(DuckDb(), strategy, TYPES), [case]))
-    assert outcome.rows == case.expected()
+    assert outcome.rows == after(strategy, case)
     assert outcome.counts == case.changed
