@@ -51,9 +51,9 @@ CASES = (
         columns="n BIGINT, day DATE",
         before=[(1, date(2024, 1, 1)), (2, date(2024, 1, 1)), (3, date(2024, 1, 2)), (4, None)],
         batch_columns="DAY DATE, N BIGINT",
-        batch=[(date(2024, 1, 1), 9), (date(2024, 1, 5), 8)],
-        after=[(9, date(2024, 1, 1)), (3, date(2024, 1, 2)), (4, None), (8, date(2024, 1, 5))],
-        counts=(2, 0, 2),
+        batch=[(date(2024, 1, 1), 9), (date(2024, 1, 5), 8), (None, 7)],
+        after=[(9, date(2024, 1, 1)), (3, date(2024, 1, 2)), (7, None), (8, date(2024, 1, 5))],
+        counts=(3, 0, 3),
     ),
     PlanCase(
         "replace partitions: texts that look like numbers, paths or nothing, and long ones",

@@ -27,8 +27,8 @@ class HistoryCase:
     """
 
     name: str
-    runs: tuple[list[BatchRow], ...]
-    versions: list[Version]
+    runs: tuple[Sequence[BatchRow], ...]
+    versions: Sequence[Version]
     changed: tuple[int, int]
 
     def batch(self, run: int) -> Rows:
@@ -73,12 +73,12 @@ def started_at(run: int) -> datetime:
     return hour(100 + 100 * run)
 
 
-def _case(name: str, *steps: list[BatchRow] | list[Version], changed: tuple[int, int]) -> HistoryCase:
+def _case(name: str, *steps: Sequence[BatchRow] | Sequence[Version], changed: tuple[int, int]) -> HistoryCase:
     """The batches, and last the versions."""
     return HistoryCase(name, steps[:-1], steps[-1], changed)  # type: ignore[arg-type]
 
 
-THREE: list[BatchRow] = [(10, 1, "a"), (20, 2, "b"), (30, 3, "c")]
+THREE: Sequence[BatchRow] = [(10, 1, "a"), (20, 2, "b"), (30, 3, "c")]
 """A batch that leaves the versions [10, 20), [20, 30) and [30, ...)."""
 
 _BY_TIME = (
