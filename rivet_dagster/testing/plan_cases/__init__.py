@@ -1,7 +1,7 @@
-"""The meaning of every write plan, as data: what a table holds before, the batch, what it holds then.
+"""The meaning of every write plan as data: the rows of a table, a batch, and the rows after the write.
 
-``CASES`` are written, ``REFUSALS`` are not, ``HISTORIES`` take several runs. A catalog proves the whole meaning by
-deriving from ``rivet_dagster.testing.catalog.CatalogConformance``, which plays all of them.
+``CASES`` are writes that succeed, ``REFUSALS`` writes that fail, and ``HISTORIES`` take several runs. A catalog proves
+that it carries out write plans by running ``rivet_dagster.testing.catalog.CatalogConformance``, which covers all cases.
 """
 
 from rivet_dagster.testing.plan_cases import appending, beginnings, columns, histories, partitions, replacing, upserts

@@ -1,4 +1,4 @@
-"""Append and AppendNewer: rows are added, all of the batch or those with a greater watermark than the table has."""
+"""Append and AppendNewer: all rows of the batch are added, or those with a greater watermark than the table."""
 
 from __future__ import annotations
 

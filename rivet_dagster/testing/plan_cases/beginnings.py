@@ -1,4 +1,4 @@
-"""Tables that are not there yet or have no rows, and batches without rows: the same of all modes but ``History``."""
+"""Tables that do not exist or have no rows, and batches without rows, for all plans but ``History``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UPON_THE_TABLE: dict[str, WritePlan] = {
     "delete and insert": DeleteInsert(columns=("id",)),
     "delete and insert by partition": DeleteInsert(columns=("day",), by_partition=True),
 }
-"""The plans by which rows of the table stay."""
+"""The plans that keep rows of the table."""
 
 _ALL: dict[str, WritePlan] = {
     "replace": ReplaceAll(),

@@ -1,4 +1,4 @@
-"""The form of a case."""
+"""The dataclasses of a case, and the columns and rows that many cases share."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ BEFORE: Rows = [(1, "a", 1), (2, "b", 2), (None, "b", 3)]
 
 EARLIER = datetime(2024, 1, 1, tzinfo=UTC)
 STARTED = datetime(2024, 1, 2, tzinfo=UTC)
-"""When the run begins that writes the batch."""
+"""The start of the run that writes the batch."""
 
 
 @dataclass(frozen=True)
 class PlanCase:
-    """A batch that is written to a table, of which ``columns`` are names and types as DDL.
+    """A batch that is written to a table; ``columns`` are the names and types of the table's columns, as DDL.
 
-    ``before`` is None where there is no table; the table has been written by ``written_by``. The batch has the columns
-    ``batch_columns`` and the table in the end ``columns_after``, both ``columns`` where they are not given. ``counts``
-    are rows inserted, updated and deleted.
+    ``before`` are the table's rows, written by ``written_by``, or None if there is no table. ``batch_columns`` are the
+    columns of the batch and ``columns_after`` those of the table after the write; both default to ``columns``.
+    ``counts`` are the numbers of rows inserted, updated and deleted.
     """
 
     name: str
@@ -42,9 +42,9 @@ class PlanCase:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A batch that fails with the error ``code`` and leaves the table as it was.
+    """A batch whose write fails with the error ``code`` and leaves the table unchanged.
 
-    The error's message names all that is ``named``, and nothing of what is ``unnamed``.
+    The error's message contains every text of ``named``, and none of ``unnamed``.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Refusal:
 
 
 def fields(columns: str) -> list[tuple[str, str]]:
-    """Return names and types of columns that are written as DDL.
+    """Return the names and types of columns given as DDL.
 
     >>> fields("id BIGINT, net DECIMAL(5,2)")
     [('id', 'BIGINT'), ('net', 'DECIMAL(5,2)')]

@@ -1,4 +1,4 @@
-"""Columns that only the batch or only the table has, and types that widen or do not fit."""
+"""Columns that only the batch or only the table has, and types that are widened or refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AFTER: dict[str, tuple[WritePlan, Rows, tuple[int, int, int]]] = {
     "replace partitions": (ReplacePartitions(column="id"), INSTEAD, (1, 0, 1)),
     "delete and insert": (DeleteInsert(columns=("id",)), INSTEAD, (1, 0, 1)),
 }
-"""The plans, what the table holds in the end, and the counts."""
+"""Plans, the rows after the write, and the counts."""
 
 NARROW = "whole INT, digits DECIMAL(5,2), fraction FLOAT"
 WIDE = "whole BIGINT, digits DECIMAL(9,2), fraction DOUBLE"

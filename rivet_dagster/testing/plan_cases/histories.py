@@ -1,4 +1,4 @@
-"""History: what one batch makes of the versions of keys that a table holds; ``runs`` has batches one after another."""
+"""History: one batch written to a table with versions of its keys; ``runs`` has cases with several batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReplacePartitions and DeleteInsert: the table's rows go whose values occur in the batch, and the batch is added."""
+"""ReplacePartitions and DeleteInsert: rows with values that occur in the batch are deleted, then the batch is added."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReplaceAll: the table becomes the batch; all rows of the batch are inserted, and all that were there are deleted."""
+"""ReplaceAll: the batch replaces all rows; the counts are the rows of the batch and of the table before."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Histories of several runs: batches of one key, and the versions that they leave.
+"""Histories over several runs: the batches of one key, and the resulting versions.
 
-Times are hours; runs begin at 100, 200 and so on. A batch's rows are (at, price, note), where the price is tracked and
-the note is not; the versions are (valid_from, valid_to, price, note, at). Of each plan all cases are played at once.
+Times are hours; runs start at 100, 200 and so on. The rows of a batch are (at, price, note), where the price is tracked
+and the note is not; the versions are (valid_from, valid_to, price, note, at). All cases of a plan share a table.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Version = tuple[int, int | None, int | None, str | None, int]
 
 @dataclass(frozen=True)
 class HistoryCase:
-    """The batches of one key, which is ``name``, and the versions that they leave.
+    """The batches of the key ``name``, and the resulting versions.
 
-    ``changed`` says how many versions the last run inserts and updates.
+    ``changed`` are the numbers of versions that the last run inserts and updates.
     """
 
     name: str
@@ -32,12 +32,12 @@ class HistoryCase:
     changed: tuple[int, int]
 
     def batch(self, run: int) -> Rows:
-        """Return what a run brings, as rows of ``COLUMNS``; nothing after the last."""
+        """Return the batch of a run as rows of ``COLUMNS``, without rows after the last run."""
         rows = self.runs[run] if run < len(self.runs) else []
         return [(self.name, hour(at), price, note) for at, price, note in rows]
 
     def after(self) -> Rows:
-        """Return the versions as rows of the table: those of the batch, then from when, until when and whether now."""
+        """Return the versions as rows of the table: the columns of the batch, then valid_from, valid_to, is_current."""
         return [
             (self.name, hour(at), price, note, hour(begin), None if end is None else hour(end), end is None)
             for begin, end, price, note, at in self.versions
@@ -46,7 +46,7 @@ class HistoryCase:
 
 @dataclass(frozen=True)
 class Histories:
-    """The cases of one plan; each is a key of its own, so one table holds all of them."""
+    """The cases of one plan, each with a key of its own, so that one table holds all of them."""
 
     name: str
     plan: History
@@ -55,31 +55,31 @@ class Histories:
 
     @property
     def runs(self) -> int:
-        """How many runs the longest case takes."""
+        """The number of runs of the longest case."""
         return max(len(case.runs) for case in self.cases)
 
     def batch(self, run: int) -> Rows:
-        """Return what a run brings of all cases."""
+        """Return the batch of a run, of all cases."""
         return [row for case in self.cases for row in case.batch(run)]
 
 
 def hour(hours: int) -> datetime:
-    """Return a time of the cases."""
+    """Return the timestamp of a time in hours."""
     return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hours)
 
 
 def started_at(run: int) -> datetime:
-    """Return when a run begins; the first is 0."""
+    """Return the start of a run; the first run is 0."""
     return hour(100 + 100 * run)
 
 
 def _case(name: str, *steps: Sequence[BatchRow] | Sequence[Version], changed: tuple[int, int]) -> HistoryCase:
-    """The batches, and last the versions."""
+    """Return a case; ``steps`` are the batches, followed by the versions."""
     return HistoryCase(name, steps[:-1], steps[-1], changed)  # type: ignore[arg-type]
 
 
 THREE: Sequence[BatchRow] = [(10, 1, "a"), (20, 2, "b"), (30, 3, "c")]
-"""A batch that leaves the versions [10, 20), [20, 30) and [30, ...)."""
+"""A batch that gives the versions [10, 20), [20, 30) and [30, ...)."""
 
 _BY_TIME = (
     _case("the first row of a key is its current version", [(10, 1, "a")], [(10, None, 1, "a", 10)], changed=(1, 0)),

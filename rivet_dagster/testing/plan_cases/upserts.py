@@ -1,4 +1,4 @@
-"""Upsert: rows of a known key take the batch's values, others are added; which of several rows of a key counts."""
+"""Upsert: existing keys take the values of the batch, new keys are added; which of several rows of a key wins."""
 
 from __future__ import annotations
 
