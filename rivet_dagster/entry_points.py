@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
+
+_Fact = TypeVar("_Fact")
 
 CATALOGS = "rivet_dagster.catalogs"
 ENGINES = "rivet_dagster.engines"
@@ -52,12 +54,38 @@ def plugins(group: str) -> dict[str, EntryPoint]:
     return built_in | {point.name: point for point in entry_points(group=group)}
 
 
-def plugin_class(group: str, type_: str) -> Any:
-    """Return the class of the plugin ``type_``. Raise RVT-109 where there is none or it cannot be imported."""
+def plugin_class(group: str, type_: str, base: type) -> Any:
+    """Return the class of the plugin ``type_``. Raise RVT-109 if there is none, or if it is no subclass of ``base``."""
     known = plugins(group)
     if type_ not in known:
         raise RivetError("RVT-109", f"no {_WORDS[group]} is of type '{type_}'{nearest(type_, known)}")
-    return _loaded(known[type_])
+    found = _loaded(known[type_])
+    if not (isinstance(found, type) and issubclass(found, base)):
+        message = f"the {_WORDS[group]} type '{type_}' ({known[type_].value}) is no subclass of {base.__name__}"
+        raise RivetError("RVT-109", message)
+    return found
+
+
+class ByType(Mapping[str, _Fact]):
+    """Facts about the plugins of a group by type, each found when it is asked for: a broken plugin harms no other."""
+
+    def __init__(self, group: str, fact: Callable[[str], _Fact]) -> None:
+        self._types = plugins(group)
+        self._fact = cache(fact)
+
+    def __getitem__(self, type_: str) -> _Fact:
+        if type_ not in self._types:
+            raise KeyError(type_)
+        return self._fact(type_)
+
+    def __contains__(self, type_: object) -> bool:
+        return type_ in self._types
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._types)
+
+    def __len__(self) -> int:
+        return len(self._types)
 
 
 @cache

@@ -13,7 +13,7 @@ from rivet_dagster.catalogs.capabilities.locations import TellsLocations
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.compiler.targets import modes_of
-from rivet_dagster.entry_points import CATALOGS, plugin_class, plugins
+from rivet_dagster.entry_points import CATALOGS, ByType, plugin_class
 from rivet_dagster.model.plugins import CatalogTraits
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.project.environment import expand
@@ -25,7 +25,7 @@ def catalog_class(type_: str) -> type[Catalog]:
     >>> catalog_class("filesystem").__name__
     'FilesystemCatalog'
     """
-    return cast("type[Catalog]", plugin_class(CATALOGS, type_))
+    return cast("type[Catalog]", plugin_class(CATALOGS, type_, Catalog))
 
 
 def open_catalog(spec: CatalogSpec, root: Path, environ: Mapping[str, str]) -> Catalog:
@@ -36,9 +36,9 @@ def open_catalog(spec: CatalogSpec, root: Path, environ: Mapping[str, str]) -> C
     return catalog_class(spec.type)(replace(spec, options=expand(spec.options, environ)), root)
 
 
-def catalog_traits() -> dict[str, CatalogTraits]:
+def catalog_traits() -> Mapping[str, CatalogTraits]:
     """Return what the compiler needs to know about each installed type of catalog."""
-    return {type_: traits_of(catalog_class(type_)) for type_ in plugins(CATALOGS)}
+    return ByType(CATALOGS, lambda type_: traits_of(catalog_class(type_)))
 
 
 def traits_of(catalog: type[Catalog]) -> CatalogTraits:

@@ -93,5 +93,6 @@ def _check_catalog(
     mode = joint.write_strategy.mode
     if joint.type == SINK and traits is not None and mode not in traits.strategies:
         able = ", ".join(sorted(traits.strategies))
-        message = f"the catalog '{catalog.name}' ({catalog.type}) cannot do {mode}; it can: {able}"
+        cannot = f"cannot do {mode}; it can: {able}" if able else "publishes no tables"
+        message = f"the catalog '{catalog.name}' ({catalog.type}) {cannot}"
         diagnostics.error(joint, "RVT-312", message, key="write_strategy.mode")

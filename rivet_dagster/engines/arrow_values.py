@@ -111,6 +111,31 @@ def storable(type_: Any) -> Any:
     return _widened().get(type_, type_)
 
 
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with NULL allowed everywhere, as in stored tables: any later row may hold one.
+
+    >>> import pyarrow as pa
+    >>> nullable(pa.schema([pa.field("point", pa.struct([pa.field("x", pa.int32(), False)]), False)])).field("point")
+    pyarrow.Field<point: struct<x: int32>>
+    """
+    import pyarrow as pa
+
+    return pa.schema([_nullable(field) for field in schema], metadata=schema.metadata)
+
+
+def _nullable(field: pa.Field) -> pa.Field:
+    import pyarrow as pa
+
+    type_ = field.type
+    if pa.types.is_struct(type_):
+        type_ = pa.struct([_nullable(inner) for inner in type_.fields])
+    elif pa.types.is_map(type_):
+        type_ = pa.map_(type_.key_field, _nullable(type_.item_field))
+    elif pa.types.is_list(type_):
+        type_ = pa.list_(_nullable(type_.value_field))
+    return field.with_type(type_).with_nullable(True)
+
+
 def _widened() -> dict[Any, Any]:
     import pyarrow as pa
 

@@ -163,7 +163,10 @@ class EngineSession(ABC):
 
     @abstractmethod
     def batches(self, frame: Frame) -> pa.RecordBatchReader:
-        """Return all rows batch by batch, a few in this process's memory at a time. Reading raises RVT-503."""
+        """Return all rows batch by batch, a few in this process's memory at a time. Reading raises RVT-503.
+
+        All fields of the schema, inner ones too, are nullable: the next version of the same table may hold NULL.
+        """
 
     def to_arrow(self, frame: Frame) -> pa.Table:
         """Return all rows in this process's memory. Raises RVT-503."""

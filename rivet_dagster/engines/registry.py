@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 from rivet_dagster.engines.contract import Engine
-from rivet_dagster.entry_points import ENGINES, plugin_class, plugins
+from rivet_dagster.entry_points import ENGINES, ByType, plugin_class
 from rivet_dagster.model.plugins import EngineTraits
 from rivet_dagster.model.profile import EngineSpec
 
@@ -16,7 +17,7 @@ def engine_class(type_: str) -> type[Engine]:
     >>> engine_class("pyspark").__name__
     'PySparkEngine'
     """
-    return cast("type[Engine]", plugin_class(ENGINES, type_))
+    return cast("type[Engine]", plugin_class(ENGINES, type_, Engine))
 
 
 def concurrency_limit(spec: EngineSpec) -> int:
@@ -28,10 +29,10 @@ def concurrency_limit(spec: EngineSpec) -> int:
     return spec.concurrency_limit or engine_class(spec.type).default_concurrency
 
 
-def engine_traits() -> dict[str, EngineTraits]:
+def engine_traits() -> Mapping[str, EngineTraits]:
     """Return what the compiler needs to know about each installed type of engine."""
-    classes = {type_: engine_class(type_) for type_ in plugins(ENGINES)}
-    return {
-        type_: EngineTraits(class_.options, class_.check, class_.reads, class_.writes, class_.dialect)
-        for type_, class_ in classes.items()
-    }
+    return ByType(ENGINES, lambda type_: _traits(engine_class(type_)))
+
+
+def _traits(class_: type[Engine]) -> EngineTraits:
+    return EngineTraits(class_.options, class_.check, class_.reads, class_.writes, class_.dialect)

@@ -22,13 +22,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from rivet_dagster.catalogs.capabilities.names import ListsTables
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction, WriteContext
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.inputs import FilesPosition
-from rivet_dagster.model.storage import OLDER, WITHHELD, Published
+from rivet_dagster.model.inputs import FilesPosition, VersionPosition
+from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD, Published
 from rivet_dagster.model.write_plan import Append, ReplaceAll, Upsert, WritePlan
 from rivet_dagster.testing.plan_cases import CASES, HISTORIES, REFUSALS, PlanCase, Refusal
 from rivet_dagster.testing.plan_cases.case import COLUMNS, STARTED, fields
@@ -117,6 +118,48 @@ class CatalogConformance:
             assert [version.name for version in catalog.versions(TABLE)] == [before.version]
         assert write(catalog, session, plan, [(1, "a", 3)], "two").statistics.rows == 1
 
+    def test_what_is_committed_stays(self, catalog: HasTargets, session: EngineSession) -> None:
+        """A second commit, or an abort after the first, changes nothing, whatever was published since."""
+        transaction = catalog.begin(TABLE, session)
+        fill(transaction, session, ReplaceAll(), [(1, "a", 1)])
+        first = transaction.commit("one")
+        transaction.abort()
+        assert catalog.current(TABLE) == first
+        second = write(catalog, session, ReplaceAll(), [(2, "b", 2)], "two")
+        assert transaction.commit("one") == first
+        transaction.abort()
+        assert catalog.current(TABLE) == second
+
+    def test_columns_without_null_take_null_later(self, catalog: HasTargets, session: EngineSession) -> None:
+        """The rows of a query that cannot give NULL, and later rows that have some, are one table."""
+        for value in ("'a'", "CAST(NULL AS STRING)"):
+            with catalog.begin(TABLE, session) as transaction:
+                row = f"SELECT CAST(1 AS BIGINT) AS id, {value} AS day, CAST(1 AS BIGINT) AS n"
+                transaction.write(Append(), session.query(row), WriteContext(started=STARTED))
+                transaction.commit(value)
+        assert rows_of(catalog, session) == sort([(1, "a", 1), (1, None, 1)])
+
+    def test_a_published_table_is_described_without_an_engine(
+        self, catalog: HasTargets, session: EngineSession
+    ) -> None:
+        """Its columns, a data version that changes with the data, a URI, and the versions if the catalog lists them."""
+        first = write(catalog, session, ReplaceAll(), [(1, "a", 1)], "one")
+        columns = catalog.columns(TABLE, {})
+        if columns is not None:
+            assert [field.name for field in columns] == [name for name, _ in first.statistics.columns]
+            known = [(field.name, field.type) for field in columns if field.type is not None]
+            assert set(known) <= set(first.statistics.columns)
+        assert catalog.uri(TABLE)
+        data_version = catalog.data_version(TABLE, {})
+        assert catalog.data_version(TABLE, {}) == data_version
+        write(catalog, session, ReplaceAll(), [(2, "b", 2)], "two")
+        assert catalog.data_version(TABLE, {}) != data_version
+        if isinstance(catalog, ListsTables):
+            assert (catalog.tables(TABLE[:3]), catalog.tables("no_such")) == ((TABLE,), ())
+        if isinstance(catalog, HasVersions):
+            listed = [(version.state, version.identity, version.rows) for version in catalog.versions(TABLE)]
+            assert listed == [(CURRENT, "two", 1), (OLDER, "one", 1)]
+
     def test_the_batch_is_readable_by_itself(self, catalog: HasTargets, session: EngineSession) -> None:
         """The batch can be read until the transaction ends."""
         write(catalog, session, ReplaceAll(), [(1, "a", 1), (2, "b", 2)], "one")
@@ -204,15 +247,19 @@ class CatalogConformance:
         """It is published after the version that is current by then."""
         if not isinstance(catalog, HasVersions):
             pytest.skip("it has no versions")
+        inputs = {"orders": VersionPosition("raw", {"orders": "1"})}
         with catalog.begin(TABLE, session) as transaction:
             assert isinstance(transaction, VersionTransaction)
             fill(transaction, session, ReplaceAll(), [(1, "a", 1)])
-            transaction.withhold("one")
+            transaction.withhold("one", inputs)
+        transaction.abort()
         assert [version.state for version in catalog.versions(TABLE)] == [WITHHELD]
         write(catalog, session, ReplaceAll(), [(2, "b", 2)], "two")
         with catalog.take_up(TABLE, transaction.version) as taken_up:
-            taken_up.commit("by hand")
+            published = taken_up.commit("by hand")
         assert rows_of(catalog, session) == [(1, "a", 1)]
+        assert published.inputs == inputs
+        assert catalog.published_by(TABLE, "by hand") == catalog.published_by(TABLE, "one") == published
 
 
 def skip_unless_written(catalog: HasTargets, plan: WritePlan) -> None:

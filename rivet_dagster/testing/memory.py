@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, get_args
@@ -47,6 +47,8 @@ class _Table:
 
     published: list[tuple[Published, StoredRows]] = field(default_factory=list)
     withheld: dict[str, tuple[StoredRows, str, Inputs]] = field(default_factory=dict)
+    publishers: dict[str, str] = field(default_factory=dict)
+    """The version that each identity made or published."""
 
 
 _STORES: dict[str, dict[str, _Table]] = {}
@@ -100,8 +102,9 @@ class MemoryCatalog(HasVersions, ListsTables):
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return any published version, since none expires."""
-        versions = (published for published, _ in self._table(table).published)
-        return next((version for version in versions if version.identity == identity), None)
+        stored = self._table(table)
+        name = stored.publishers.get(identity)
+        return next((published for published, _ in stored.published if published.version == name), None)
 
     def read(self, published: Published) -> ArrowRows:
         """Return the rows themselves, which never change."""
@@ -149,8 +152,6 @@ class MemoryCatalog(HasVersions, ListsTables):
         with _LOCK:
             table = self._tables.setdefault(transaction.table, _Table())
             last = table.published[-1][0] if table.published else None
-            if last is not None and last.version == transaction.version:
-                return last
             if (last.version if last else None) != transaction.upon:
                 raise RivetError("RVT-405", f"'{transaction.table}' has been published by another run since")
             before = last.statistics.rows if last else 0
@@ -161,7 +162,8 @@ class MemoryCatalog(HasVersions, ListsTables):
                 self.name, name, transaction.version, uri, statistics, before, identity, record, inputs
             )
             table.published.append((published, rewrite.whole))
-            table.withheld.pop(transaction.version, None)
+            _, made_by, _ = table.withheld.pop(transaction.version, (None, identity, None))
+            table.publishers |= {made_by: transaction.version, identity: transaction.version}
             return published
 
     def withhold(self, transaction: MemoryTransaction, identity: str, rows: StoredRows, inputs: Inputs) -> None:
@@ -319,5 +321,6 @@ class MemoryVersion(RewritableVersion):
 
 
 def _described(published: Published, state: str) -> Version:
-    version = Version(published.version, state, published.statistics.rows, "", published.identity)
-    return replace(version, inputs=published.inputs)
+    return Version(
+        published.version, state, published.statistics.rows, identity=published.identity, inputs=published.inputs
+    )

@@ -58,6 +58,7 @@ class TableTransaction(ABC):
     """How the engine computed the batch; None unless it was written by a query."""
 
     _ended = False
+    _published: Published | None = None
 
     @property
     @abstractmethod
@@ -100,20 +101,27 @@ class TableTransaction(ABC):
         if storage cannot be written to, RVT-405 if another run has published since this one began, RVT-406 as ``beat``
         does, RVT-407 if what was written is damaged or has changed since it was judged.
         """
-        published = self._commit(identity, inputs)
-        self._ended = True
-        return published
+        if self._published is None:
+            self._published = self._commit(identity, inputs)
+            self._ended = True
+        return self._published
 
     def abort(self) -> None:
         """Remove the version; what is published stays as it is. A second call, or one after a commit, does nothing."""
-        self._ended = True
-        self._abort()
+        if not self._ended:
+            self._ended = True
+            self._abort()
 
     @abstractmethod
-    def _commit(self, identity: str, inputs: Inputs | None) -> Published: ...
+    def _commit(self, identity: str, inputs: Inputs | None) -> Published:
+        """Do what ``commit`` promises; called again only if it has raised. ``inputs`` are None where none were told."""
 
     @abstractmethod
-    def _abort(self) -> None: ...
+    def _abort(self) -> None:
+        """Do what ``abort`` promises; called at most once, never after a successful ``_commit``.
+
+        It is also called if ``_commit`` has raised, be it after the atomic step: a version that is published stays.
+        """
 
     def __enter__(self) -> Self:
         self._heartbeats = ExitStack()

@@ -26,7 +26,8 @@ class VersionTransaction(TableTransaction):
         self._ended = True
 
     @abstractmethod
-    def _withhold(self, identity: str, inputs: Inputs | None) -> None: ...
+    def _withhold(self, identity: str, inputs: Inputs | None) -> None:
+        """Do what ``withhold`` promises."""
 
 
 class HasVersions(HasTargets):

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rivet_dagster.engines.arrow_values import nullable
 from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
 from rivet_dagster.engines.pyspark.parameters import bound
@@ -109,12 +110,13 @@ class PySparkSession(EngineSession):
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        schema = to_arrow_schema(self._run(lambda: frame.schema))
+        schema = nullable(to_arrow_schema(self._run(lambda: frame.schema)))
         return pa.RecordBatchReader.from_batches(schema, self._batches(frame, schema))
 
     def to_arrow(self, frame: DataFrame) -> pa.Table:
         """Return all rows, in one Spark SQL execution."""
-        return self._run(frame.toArrow)
+        rows: pa.Table = self._run(frame.toArrow)
+        return rows.cast(nullable(rows.schema))
 
     def from_value(self, value: Any) -> DataFrame | None:
         """Return a frame over a Spark, pandas or polars frame, pyarrow Table, RecordBatch or RecordBatchReader."""
