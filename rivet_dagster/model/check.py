@@ -79,14 +79,16 @@ def parse_check(raw: Any, phase: str, origin: Origin, joint: str | None) -> tupl
         except ValueError as error:
             wrong("RVT-204", f"`{key}` {error}", key)
     options = {key: value for key, value in given.items() if key in kind.options}
+    lacking = sorted(kind.options.keys() - kind.optional - options.keys())
+    if lacking and not errors:  # a kind's own ``missing`` may look at other things alone
+        wrong("RVT-205", f"a {name} check needs {', '.join(f'`{key}`' for key in lacking)}")
     rule = None
     try:
-        rule = kind(**options) if options.keys() >= kind.options.keys() - kind.optional else None
+        rule = None if lacking else kind(**options)
     except convert.WrongKeyError as error:
         wrong("RVT-204", f"`{error.key}` {error}", error.key)
-    if errors:
+    if rule is None or errors:
         return None, errors
-    assert rule is not None
     columns = rule.columns_named
     fields = {key: value for key, value in given.items() if key in _COMMON}
     fields.setdefault("name", default_name(name, phase, columns))

@@ -39,7 +39,7 @@ def project(tmp_path, monkeypatch):
     module = {"lake": LakeCatalog, "other": OtherCatalog}
     install(monkeypatch, tmp_path / "site", catalogs=catalogs)
     monkeypatch.setattr(
-        "rivet_dagster.catalogs.registry.plugin_class", lambda group, type_: module.get(type_, FilesystemCatalog)
+        "rivet_dagster.catalogs.registry.plugin_class", lambda group, type_, base: module.get(type_, FilesystemCatalog)
     )
 
     def make(types: dict[str, str], reached: list[str], **options) -> ProjectFolder:
