@@ -14,7 +14,7 @@ from rivet_dagster.sql.projection import projection
 
 @dataclass(frozen=True, slots=True)
 class TemplateNeeds:
-    """What the queries rendered from a template need to know about a run.
+    """Facts about a run that the queries rendered from a template need.
 
     ``sink`` is the sink whose state decides between the first and the incremental query, None where there is only one
     query. ``watermark`` and ``this`` say whether the incremental query uses that sink's watermark and its published

@@ -1,4 +1,4 @@
-"""What is stored between groups, and how rows get from one group to another."""
+"""Joints that are stored between groups, and the way of rows from one group to another."""
 
 from __future__ import annotations
 

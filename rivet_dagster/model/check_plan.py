@@ -56,7 +56,7 @@ Counting = InOnePass | ByQuery | ByColumns
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What holds of the rows of a table that passed a check: no ``columns`` has a NULL, or they are a key."""
+    """A rule that rows which pass a check obey: no column of ``columns`` has a NULL, or together they are a key."""
 
     kind: Literal["not_null", "unique"]
     columns: tuple[str, ...]

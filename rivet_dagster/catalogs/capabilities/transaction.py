@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WriteContext:
-    """What a write needs to know about its run.
+    """Facts about a run that its write needs.
 
     ``window`` holds the partitions of the table that the run covers, and the table's partition column. ``started`` is
     the time when the run began, in UTC; ``progress`` is passed on to the engine's write; ``shows_values`` says whether

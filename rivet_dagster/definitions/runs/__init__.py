@@ -1,1 +1,1 @@
-"""What a step reads from its run and from the event log, and how it reports failures."""
+"""Facts that a step reads from its run and from the event log, and the failures that it reports."""
