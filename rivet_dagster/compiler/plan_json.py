@@ -71,9 +71,12 @@ def fingerprint(kind: type) -> str:
 def _add_shape(kind: Any, shapes: dict[str, Any]) -> None:
     for argument in get_args(kind):
         _add_shape(argument, shapes)
-    if isinstance(kind, type) and is_dataclass(kind) and kind.__qualname__ not in shapes:
+    if not isinstance(kind, type) or not is_dataclass(kind):
+        return
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if name not in shapes:
         hints = get_type_hints(kind)
-        shapes[kind.__qualname__] = [(item.name, str(item.type)) for item in fields(kind)]
+        shapes[name] = [(item.name, str(item.type)) for item in fields(kind)]
         for item in fields(kind):
             _add_shape(hints[item.name], shapes)
 

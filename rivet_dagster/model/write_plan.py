@@ -1,4 +1,4 @@
-"""What a write does to a table, as data: the compiler creates it, a catalog executes it in a transaction.
+"""Write plans: writes to a table as data, which the compiler creates and a catalog executes in a transaction.
 
 The batch is the rows that the joint computed, the target the table's previous rows; keys are compared null-safe and
 columns matched by name. ``schema_change`` is what to do with a column that only the batch or only the target has:

@@ -169,9 +169,9 @@ class MaterializedRef:
         return pa.RecordBatchReader.from_batches(reader.schema, batches())
 
     def _ask(self, sql: str) -> pa.Table:
-        session = self._own_session()
+        session, frame = self._own_session(), self.to_spark()
         with session.views():
-            session.register("rivet_rows", self.to_spark())
+            session.register("rivet_rows", frame)
             return session.to_arrow(session.query(sql.format(rows="rivet_rows")))
 
     def _own_session(self) -> EngineSession:
