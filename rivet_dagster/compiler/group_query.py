@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from rivet_dagster.model.row_errors import NotSeparable, RowErrors
 from rivet_dagster.sql.fuse import fuse, union_by_name
 from rivet_dagster.sql.target import watermark_of
 
@@ -14,12 +15,14 @@ class Incremental:
     """The query that a template gives in runs that find ``sink`` published.
 
     ``parameters`` are those that its ``text`` binds; ``this`` says that the text reads the sink's published rows.
+    ``errors`` are as in ``Cte``.
     """
 
     text: str
     sink: str
     parameters: tuple[str, ...] = ()
     this: bool = False
+    errors: RowErrors | NotSeparable | None = None
 
     @property
     def watermark(self) -> bool:
@@ -32,7 +35,7 @@ class Cte:
     """A SQL joint as a part of its group's query: its ``text`` and the ``parameters`` that the text binds.
 
     ``incremental`` is the query of incremental runs, None where it is the same; ``upstream`` are the joints that it
-    reads.
+    reads. ``errors`` is None where no row of the text can fail to be evaluated.
     """
 
     joint: str
@@ -40,6 +43,7 @@ class Cte:
     upstream: tuple[str, ...]
     parameters: tuple[str, ...] = ()
     incremental: Incremental | None = None
+    errors: RowErrors | NotSeparable | None = None
 
     def text_for(self, incremental: bool) -> str:
         """Return the text of an incremental run, or of a first one."""

@@ -52,6 +52,37 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class SiteErrors:
+    """The evaluation errors of one expression with one condition, Spark's name of the error, in one run.
+
+    ``file`` and ``line`` are where the expression stands; ``samples`` are up to ten rows of the operator's input.
+    """
+
+    condition: str
+    joint: str
+    file: str | None
+    line: int | None
+    expression: str
+    count: int
+    message: str = ""
+    samples: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class EvaluationErrors:
+    """The rows that a quarantining run could not evaluate.
+
+    ``count`` and ``sites`` are those of this run, sites with most errors first. ``total`` counts all errors of the
+    published ``table``, those of earlier versions that still hold included.
+    """
+
+    table: str
+    count: int
+    total: int
+    sites: tuple[SiteErrors, ...] = ()
+
+
+@dataclass(frozen=True)
 class GroupResult:
     """The result of the run of a group, or of a part of it.
 
@@ -60,7 +91,7 @@ class GroupResult:
     ``partition_rows`` are those of the exit's table after the run, by key of the partitions that the run covered.
     ``not_archived`` is the error for consumed files that could not be archived; the rows are published all the same.
     ``plans`` are the query plans of what this run wrote, by joint. ``values`` are storage's statistics of ``published``
-    by column, in lower case, if this run wrote it.
+    by column, in lower case, if this run wrote it. ``errors`` is None unless the group quarantines rows.
     """
 
     group: str
@@ -74,6 +105,7 @@ class GroupResult:
     partition_rows: Mapping[str, int] = field(default_factory=dict)
     plans: Mapping[str, QueryPlan] = field(default_factory=dict)
     values: Mapping[str, ColumnStatistics] = field(default_factory=dict)
+    errors: EvaluationErrors | None = None
 
     @property
     def gate_failed(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rivet_dagster.model.partitions import Partitions
+from rivet_dagster.model.row_errors import ErrorTable
 from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
 
 
@@ -26,7 +27,8 @@ class Target:
     some; ``on_empty`` is what to do with an empty batch: ``write``, ``skip`` or ``fail``. ``retention`` is ``latest``,
     or ``run`` to remove the rows as soon as the last reader has succeeded. ``columns`` are the columns that the write
     needs in the batch, as pairs of the option that names it and its name. ``environment`` names the branch of the data
-    to which the table belongs, None for the main one.
+    to which the table belongs, None for the main one. ``errors`` is the table of evaluation errors that is published
+    with it, None where such an error fails the run.
     """
 
     catalog: str
@@ -39,6 +41,7 @@ class Target:
     watermark: WatermarkColumn | None = None
     retention: str = "latest"
     environment: str | None = None
+    errors: ErrorTable | None = None
 
     @property
     def is_its_batch(self) -> bool:
