@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 FAIL, QUARANTINE = "fail", "quarantine"
 
@@ -42,7 +43,7 @@ class ErrorTable:
     max_errors: MaxErrors | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RowErrors:
     """The two halves of a query in which the evaluation of a row may raise an error.
 
@@ -50,13 +51,15 @@ class RowErrors:
     for each operator, with QUERY_COLUMNS; they read the same tables as the query's text does.
     """
 
+    separable: Literal[True] = True
     good: str
     queries: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NotSeparable:
     """Why the errors of a query cannot be separated from its rows: a construct, and its line in the query's text."""
 
+    separable: Literal[False] = False
     construct: str
     line: int
