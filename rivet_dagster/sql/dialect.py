@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import overload
 
 from sqlglot import Dialect, TokenType, exp
 from sqlglot.errors import ParseError
@@ -22,6 +23,9 @@ from rivet_dagster.sql.identifier_clause import named_at_run_time, with_names
 from rivet_dagster.sql.lexer import without_comments
 
 _DIALECT = Dialect.get_or_raise(SPARK)
+
+ITEM_PREFIX = "SELECT "
+"""What ``parse_item`` puts before an item."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,34 @@ def parse_expression(sql: str) -> exp.Expr:
     if not isinstance(expression, exp.Expr) or isinstance(expression, exp.Alias | exp.Star):
         raise Unreadable("is not one expression")
     return expression
+
+
+@overload
+def parse_item(sql: str) -> exp.Expr: ...
+@overload
+def parse_item(sql: str, *, required: bool) -> exp.Expr | None: ...
+def parse_item(sql: str, *, required: bool = True) -> exp.Expr | None:
+    """Parse one item of a SELECT list; positions in the tree count from a ``SELECT `` before it.
+
+    Return None, or raise Unreadable if it is ``required``, where the text is not one item.
+    """
+    text = f"{ITEM_PREFIX}{sql}"
+    try:
+        with guarded():
+            tree = _DIALECT.parser().parse(_DIALECT.tokenize(text), text)
+    except Unreadable:
+        if required:
+            raise
+        return None
+    items = tree[0].expressions if len(tree) == 1 and isinstance(tree[0], exp.Select) else ()
+    bare = len(items) == 1 and set(_given(tree[0])) <= {"expressions"}
+    if not bare and required:
+        raise Unreadable("is not one expression")
+    return items[0] if bare else None
+
+
+def _given(tree: exp.Expr | None) -> list[str]:
+    return [] if tree is None else [key for key, value in tree.args.items() if value]
 
 
 _OTHER_QUOTES = "holds quotes that Spark does not read as the parser here does"

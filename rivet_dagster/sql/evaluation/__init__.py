@@ -1,0 +1,1 @@
+"""Separating the errors of a query's evaluation from its rows."""

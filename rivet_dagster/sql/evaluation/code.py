@@ -1,0 +1,151 @@
+"""A query's text and its tokens, and the ranges of tokens between brackets, separators and clauses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from sqlglot import TokenType
+from sqlglot.tokens import Token
+
+from rivet_dagster.sql.dialect import tokenize
+from rivet_dagster.sql.lexer import line_of, pieces, without_comments
+
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+
+
+class Range(NamedTuple):
+    """The tokens from ``start`` up to, not including, ``end``."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Code:
+    """A text without comments, each character at the place where it stood, and its tokens."""
+
+    text: str
+    tokens: tuple[Token, ...]
+
+    @classmethod
+    def of(cls, sql: str) -> Code:
+        """Return the code of a text. Raise SqlError."""
+        return cls(without_comments(sql), tuple(tokenize(sql)))
+
+    @cached_property
+    def partner(self) -> dict[int, int]:
+        """The closing bracket of each opening one, and the other way round."""
+        opened: list[int] = []
+        partner: dict[int, int] = {}
+        for index, token in enumerate(self.tokens):
+            if token.token_type in _OPENING:
+                opened.append(index)
+            elif token.token_type in _CLOSING and opened:
+                partner[index] = opened.pop()
+                partner[partner[index]] = index
+        return partner
+
+    @property
+    def whole(self) -> Range:
+        """The range of all tokens."""
+        return Range(0, len(self.tokens))
+
+    def type(self, index: int) -> TokenType | None:
+        """Return the type of a token; None beyond the text."""
+        return self.tokens[index].token_type if 0 <= index < len(self.tokens) else None
+
+    def word(self, index: int) -> str:
+        """Return the text of a token in upper case; an empty text beyond the text."""
+        return self.tokens[index].text.upper() if 0 <= index < len(self.tokens) else ""
+
+    def place(self, part: Range) -> tuple[int, int]:
+        """Return the positions of the range's first character and behind its last one."""
+        return self.tokens[part.start].start, self.tokens[part.end - 1].end + 1
+
+    def of_range(self, part: Range) -> str:
+        """Return the text of a range of tokens."""
+        start, end = self.place(part)
+        return self.text[start:end]
+
+    def line(self, part: Range) -> int:
+        """Return the line on which the range begins, counted from 1."""
+        return line_of(self.text, self.tokens[min(part.start, len(self.tokens) - 1)].start)
+
+    def outside(self, part: Range) -> Iterator[int]:
+        """Yield the indexes of the tokens of a range that are not within brackets; opening brackets are yielded."""
+        index = part.start
+        while index < part.end:
+            yield index
+            index = max(self.partner.get(index, index), index) + 1
+
+    def find(self, part: Range, kinds: Collection[TokenType]) -> int | None:
+        """Return the first such token outside of brackets; None if there is none."""
+        return next((index for index in self.outside(part) if self.type(index) in kinds), None)
+
+    def split(self, part: Range, separates: Callable[[int], bool]) -> list[Range]:
+        """Return the ranges between the tokens outside of brackets that separate them."""
+        ends = [index for index in self.outside(part) if separates(index)]
+        starts = [part.start, *(index + 1 for index in ends)]
+        return [Range(start, end) for start, end in zip(starts, [*ends, part.end], strict=True)]
+
+    def by_commas(self, part: Range) -> list[Range]:
+        """Return the ranges between commas outside of brackets."""
+        return self.split(part, lambda index: self.type(index) == TokenType.COMMA)
+
+    def is_balanced(self, part: Range) -> bool:
+        """Return whether each bracket of the range has its partner in it."""
+        inside = range(part.start, part.end)
+        return all(self.partner[index] in inside for index in inside if index in self.partner)
+
+
+class Edit(NamedTuple):
+    """The text to be put in the place of the characters from ``start`` up to ``end``."""
+
+    start: int
+    end: int
+    text: str
+
+
+def edited(text: str, edits: Sequence[Edit], start: int = 0, end: int | None = None) -> str:
+    """Return the part of a text from ``start`` to ``end`` after the edits within it; the later of nested edits counts.
+
+    >>> edited("a + b", [Edit(0, 1, "x"), Edit(4, 5, "y")], 0, 5)
+    'x + y'
+    """
+    end = len(text) if end is None else end
+    within = [edit for edit in edits if start <= edit.start and edit.end <= end]
+    outer = [e for n, e in enumerate(within) if not any(_covers(o, e) for o in within[n + 1 :])]
+    parts, position = [], start
+    for edit in sorted(outer, key=lambda edit: (edit.start, edit.end)):
+        parts += [text[position : edit.start], edit.text]
+        position = edit.end
+    return "".join([*parts, text[position:end]])
+
+
+def on_one_line(code: str) -> str:
+    r"""Return code without comments with each run of blanks outside of quotes as one space.
+
+    >>> on_one_line("a\n  + 'b\n  c'")
+    "a + 'b\n  c'"
+    """
+    parts, end = [], 0
+    for piece in pieces(code):
+        if piece.kind == "quoted":
+            parts += [_single_spaces(code[end : piece.start]), piece.text]
+            end = piece.end
+    return "".join([*parts, _single_spaces(code[end:])]).strip()
+
+
+def _single_spaces(code: str) -> str:
+    words = " ".join(code.split())
+    left = " " if code[:1].isspace() else ""
+    right = " " if code[-1:].isspace() and words else ""
+    return f"{left}{words}{right}"
+
+
+def _covers(outer: Edit, inner: Edit) -> bool:
+    return outer.start <= inner.start and inner.end <= outer.end and outer.start < outer.end

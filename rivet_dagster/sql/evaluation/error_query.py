@@ -1,0 +1,64 @@
+"""The query of one operator's errors: one row for each error of each input row that the operator cannot evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rivet_dagster.sql.evaluation.raising import any_of, literal
+from rivet_dagster.sql.evaluation.sites import Fallible
+
+_LONGEST = 500
+"""The most characters of an expression that an error shows."""
+
+_OPTIONS = "map('ignoreNullFields', 'false')"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a query stands: its joint, and the file and the line in it with which the query begins."""
+
+    joint: str
+    file: str | None = None
+    first_line: int | None = None
+
+    def line(self, line: int) -> int | None:
+        """Return the line of the file of a line of the query, both counted from 1."""
+        return None if self.first_line is None else self.first_line + line - 1
+
+
+def json_of(value: str) -> str:
+    """Return a SQL expression of a struct as JSON, fields without a value included."""
+    return f"to_json({value}, {_OPTIONS})"
+
+
+def error_query(place: Place, expressions: Sequence[Fallible], row: str, key: str, rows: str, after: str = "") -> str:
+    """Return the query with QUERY_COLUMNS of the errors that ``expressions`` raise.
+
+    ``row`` and ``key`` are expressions of the JSON of a row. ``rows`` are the clauses of the SELECT behind its items;
+    if they do not leave out the rows without errors, ``after`` is the condition that does so, on the column ``errors``.
+    """
+    failed = any_of([expression.failed for expression in expressions])
+    sites = ", ".join(
+        f"IF({site.failed}, {_struct(place, site.text, site.line, site.condition, site.message)}, NULL)"
+        for expression in expressions
+        for site in expression.sites
+    )
+    # An error whose site is not known for certain is one of the whole expression.
+    whole = " ".join(
+        f"WHEN {e.failed} THEN {_struct(place, e.text, e.line, literal('UNKNOWN'), literal(''))}" for e in expressions
+    )
+    return (
+        f"SELECT {literal(place.joint)} AS joint, e.code, e.expression, {literal(place.file)} AS file, e.line, e.message, "
+        f"r.row, r.key FROM (SELECT IF(size(errors) = 0, array(whole), errors) AS errors, row, key FROM (SELECT "
+        f"CASE WHEN {failed} THEN array_compact(array({sites})) END AS errors, CASE {whole} END AS whole, "
+        f"{row} AS row, {key} AS key {rows}){after}) r LATERAL VIEW inline(r.errors) e AS code, expression, line, message"
+    )
+
+
+def _struct(place: Place, text: str, line: int, condition: str, message: str) -> str:
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    line_of_file = place.line(line)
+    number = "CAST(NULL AS INT)" if line_of_file is None else literal(line_of_file)
+    fields = {"code": condition, "expression": literal(shown), "line": number, "message": message}
+    return f"named_struct({', '.join(f'{literal(name)}, {value}' for name, value in fields.items())})"

@@ -1,0 +1,70 @@
+"""SQL conditions that tell whether an expression raises an error, without raising it themselves.
+
+Spark's ``try_add`` of a date and a number gives NULL where evaluating one of its arguments raises an error, whatever
+that argument is; ``hash`` turns a value of any type into a number that is never NULL. So it is always Spark itself, with
+the author's own text, that tells whether a row fails. Common subexpressions must not be computed before the condition
+that guards them: the session sets `spark.sql.subexpressionElimination.enabled` to false for these queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from rivet_dagster.sql.trees import text as rendered
+
+_MAPS = (exp.Map, exp.VarMap, exp.StarMap, exp.StrToMap, exp.MapFromEntries, exp.ParseJSON)
+_MAPS_BY_NAME = frozenset(
+    "map_concat map_filter map_zip_with transform_keys transform_values map_from_arrays from_json from_csv "
+    "parse_json try_parse_json from_xml variant_get try_variant_get".split()
+)
+
+
+def raises(text: str, guard: str = "", of: exp.Expr | None = None) -> str:
+    """Return a condition that is true where evaluating ``text`` raises an error, else false.
+
+    ``guard`` is a condition without which it cannot raise one; ``of`` is the tree of the text, if it is known.
+
+    >>> raises("a / b")
+    "try_add(DATE'1970-01-01', hash(a / b)) IS NULL"
+    """
+    value = f"to_json(struct({text}))" if of is not None and _is_map(of) else text
+    condition = f"try_add(DATE'1970-01-01', hash({value})) IS NULL"
+    return f"({guard}) AND {condition}" if guard else condition
+
+
+def value_or_null(text: str, condition: str) -> str:
+    """Return the value of ``text``, or NULL where ``condition`` is true."""
+    return f"CASE WHEN {condition} THEN NULL ELSE {text} END"
+
+
+def true_or_false(text: str, condition: str, otherwise: str = "false") -> str:
+    """Return the truth of the condition ``text``, or ``otherwise`` where evaluating it raises an error."""
+    return f"(CASE WHEN {condition} THEN {otherwise} ELSE {text} END)"
+
+
+def any_of(conditions: Iterable[str]) -> str:
+    """Return a condition that is true where one of ``conditions`` is.
+
+    >>> any_of(["a", "b AND c"]), any_of(["a"])
+    ('(a) OR (b AND c)', 'a')
+    """
+    known = list(dict.fromkeys(conditions))
+    return known[0] if len(known) == 1 else " OR ".join(f"({condition})" for condition in known)
+
+
+def literal(value: str | int | None) -> str:
+    """Return a constant of a query.
+
+    >>> literal("it's"), literal(2), literal(None)
+    ("'it\\\\'s'", '2', 'NULL')
+    """
+    if value is None:
+        return "NULL"
+    return rendered(exp.Literal.string(value) if isinstance(value, str) else exp.Literal.number(value))
+
+
+def _is_map(tree: exp.Expr) -> bool:
+    bare = tree.unnest()
+    return isinstance(bare, _MAPS) or (isinstance(bare, exp.Anonymous) and bare.name.lower() in _MAPS_BY_NAME)

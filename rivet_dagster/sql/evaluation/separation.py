@@ -1,0 +1,188 @@
+"""Separating a query into the rows that can be evaluated and the errors of those that cannot.
+
+Each operator of the query, that is each SELECT in it, is treated by itself: its errors are those of its own expressions
+on its input, and its input are the good rows of the operators below. So the good rows of a query need no trace of the
+bad ones, and the errors of an operator are asked with a query of its own over the same input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import TokenType
+
+from rivet_dagster.model.row_errors import NotSeparable, RowErrors
+from rivet_dagster.sql.dialect import read_query
+from rivet_dagster.sql.error import Unreadable
+from rivet_dagster.sql.evaluation.clauses import select_of
+from rivet_dagster.sql.evaluation.code import Code, Edit, Range, edited, on_one_line
+from rivet_dagster.sql.evaluation.error_query import Place
+from rivet_dagster.sql.evaluation.refusal import RefusedError
+from rivet_dagster.sql.evaluation.select import Operator, SelectRewrite
+
+_QUERY_BEGINS = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.TABLE})
+_SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """What surrounds a part of a query.
+
+    ``withs`` are the definitions of the CTEs that it sees, after their own rewrite, by name; ``recursive`` says whether
+    one of them is. ``failing`` are the names of those with errors; ``refused`` is why the part must have none.
+    """
+
+    withs: tuple[tuple[str, str], ...] = ()
+    recursive: bool = False
+    failing: frozenset[str] = frozenset()
+    refused: str | None = None
+    is_result: bool = False
+
+
+def separate(sql: str, place: Place, keys: Sequence[str] = ()) -> RowErrors | NotSeparable | None:
+    """Return the good rows and the errors of a query; None if no row of it can fail to be evaluated.
+
+    ``keys`` are the columns of its result that are the key of a row of the target.
+
+    >>> separate("SELECT upper(a) AS a FROM t", Place("j")) is None
+    True
+    >>> separate("SELECT CAST(a AS INT) AS a FROM t", Place("j")).good
+    "SELECT CAST(a AS INT) AS a FROM t WHERE NOT (try_add(DATE'1970-01-01', hash(CAST(a AS INT))) IS NULL)"
+    """
+    query = read_query(sql)
+    if query.tree is None:
+        return NotSeparable(construct="a query that only Spark can read", line=1)
+    code = Code.of(query.text)
+    work = _Separation(code, place, tuple(keys))
+    try:
+        work.query(code.whole, _Scope(is_result=True))
+    except RefusedError as error:
+        return NotSeparable(construct=error.construct, line=error.line)
+    except Unreadable:
+        return NotSeparable(construct="an expression that only Spark can read", line=1)
+    if not work.queries:
+        return None
+    return RowErrors(good=edited(code.text, work.edits), queries=tuple(work.queries))
+
+
+class _Separation:
+    def __init__(self, code: Code, place: Place, keys: tuple[str, ...]) -> None:
+        self.code = code
+        self.place = place
+        self.keys = keys
+        self.edits: list[Edit] = []
+        self.queries: list[str] = []
+
+    def query(self, part: Range, scope: _Scope) -> bool:
+        """Rewrite a query that is a range of tokens, and return whether it has errors."""
+        code = self.code
+        before = len(self.queries)
+        start = part.start
+        if code.type(start) == TokenType.WITH:
+            start, scope = self._withs(part, scope)
+        operands = code.split(Range(start, part.end), self._is_set_operation)
+        scope = self._with_set_operations(operands, scope)
+        for operand in operands:
+            self._operand(self._without_quantifier(operand), scope)
+        return len(self.queries) > before
+
+    def _withs(self, part: Range, scope: _Scope) -> tuple[int, _Scope]:
+        """Rewrite the CTEs of a WITH, and return the index behind it and the scope of the query that follows."""
+        code, index = self.code, part.start + 1
+        recursive = code.word(index) == "RECURSIVE"
+        index += recursive
+        while True:
+            name, first = code.tokens[index].text, index
+            while not (code.type(index) == TokenType.L_PAREN and code.type(index + 1) in {*_QUERY_BEGINS, TokenType.L_PAREN}):
+                index += 1
+                if index >= part.end:
+                    raise RefusedError("a WITH that could not be read", code.line(part))
+            end = code.partner[index]
+            inner = replace(scope, is_result=False)
+            if recursive:
+                inner = replace(inner, refused=scope.refused or "a recursive query")
+            failing = self.query(Range(index + 1, end), inner)
+            definition = on_one_line(edited(code.text, self.edits, *code.place(Range(first, end + 1))))
+            scope = replace(
+                scope,
+                withs=(*scope.withs, (name.lower(), definition)),
+                recursive=scope.recursive or recursive,
+                failing=scope.failing | {name.lower()} if failing else scope.failing - {name.lower()},
+            )
+            index = end + 1
+            if code.type(index) != TokenType.COMMA:
+                return index, scope
+            index += 1
+
+    def _is_set_operation(self, index: int) -> bool:
+        code = self.code
+        is_one = code.type(index) in _SET_OPERATIONS or code.word(index) == "MINUS"
+        return is_one and code.type(index - 1) != TokenType.STAR
+
+    def _with_set_operations(self, operands: Sequence[Range], scope: _Scope) -> _Scope:
+        words = {self.code.word(operand.start - 1) for operand in operands[1:]} - {"UNION"}
+        return replace(scope, refused=scope.refused or f"an operand of {sorted(words)[0]}") if words else scope
+
+    def _without_quantifier(self, operand: Range) -> Range:
+        start = operand.start
+        while self.code.word(start) in ("ALL", "DISTINCT", "BY", "NAME"):
+            start += 1
+        return Range(start, operand.end)
+
+    def _operand(self, part: Range, scope: _Scope) -> None:
+        code = self.code
+        kind = code.type(part.start)
+        if kind == TokenType.L_PAREN and code.type(part.start + 1) in {*_QUERY_BEGINS, TokenType.L_PAREN}:
+            self.query(Range(part.start + 1, code.partner[part.start]), scope)
+        elif kind == TokenType.SELECT:
+            self._select(part, scope)
+
+    def _select(self, part: Range, scope: _Scope) -> None:
+        select = select_of(self.code, part)
+        keys = self.keys if scope.is_result else None
+        rewrite = SelectRewrite(self.code, self.place, select, self.edits, keys, scope.refused is not None)
+        for relation, context in rewrite.relations():
+            inner = replace(scope, is_result=False, refused=scope.refused or context)
+            if relation.subquery is not None and self.code.type(relation.subquery.start) in {
+                *_QUERY_BEGINS,
+                TokenType.L_PAREN,
+            }:
+                self.query(relation.subquery, inner)
+            elif context is not None and relation.name is not None and self._first_name(relation.part) in scope.failing:
+                raise RefusedError(context, self.code.line(relation.part))
+        self._inner_subqueries(part, [r.part for r in select.relations if not r.lateral], scope)
+        for operator in rewrite.operators():
+            self._add(operator, scope)
+
+    def _first_name(self, part: Range) -> str:
+        return self.code.tokens[part.start].text.lower()
+
+    def _inner_subqueries(self, part: Range, relations: Sequence[Range], scope: _Scope) -> None:
+        """Refuse errors within subqueries of the expressions of a SELECT."""
+        code = self.code
+        inner = replace(scope, is_result=False, refused=scope.refused or "a subquery within an expression")
+        index = part.start
+        while index < part.end:
+            relation = next((r for r in relations if r.start <= index < r.end), None)
+            if relation is not None:
+                index = relation.end
+                continue
+            if code.type(index) == TokenType.L_PAREN and code.type(index + 1) in _QUERY_BEGINS - {TokenType.FROM}:
+                closing = code.partner[index]
+                self.query(Range(index + 1, closing), inner)
+                for name in range(index + 1, closing):
+                    if code.tokens[name].text.lower() in scope.failing:
+                        raise RefusedError("a subquery within an expression", code.line(Range(name, name + 1)))
+                index = closing
+            index += 1
+
+    def _add(self, operator: Operator, scope: _Scope) -> None:
+        if scope.refused is not None:
+            raise RefusedError(scope.refused, operator.line)
+        names = [name for name, _ in scope.withs]
+        if len(set(names)) < len(names):
+            raise RefusedError("a CTE that hides another one of its name", operator.line)
+        word = "WITH RECURSIVE" if scope.recursive else "WITH"
+        withs = f"{word} {', '.join(definition for _, definition in scope.withs)} " if scope.withs else ""
+        self.queries.append(f"{withs}{operator.errors}")

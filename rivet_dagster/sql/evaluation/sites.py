@@ -1,0 +1,218 @@
+"""The sites of an expression: the operators and functions in it whose evaluation can raise an error."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlglot import exp
+
+from rivet_dagster.sql.evaluation.conditions import Site, UnclassifiedError, site_of
+from rivet_dagster.sql.evaluation.expression_text import ExpressionText
+from rivet_dagster.sql.evaluation.raising import any_of, raises, true_or_false
+from rivet_dagster.sql.evaluation.refusal import RefusedError
+
+_RIGHT_FIRST = (exp.Div, exp.IntDiv, exp.Mod)
+
+
+@dataclass(frozen=True)
+class FoundSite:
+    """A site as its author wrote it, on a line of the query.
+
+    ``failed`` is a SQL condition that is true where this site raises an error, its operands raise none, and the
+    expression around it comes to evaluate it. ``condition`` and ``message`` are expressions of Spark's name of the
+    error and of a sentence about it.
+    """
+
+    text: str
+    line: int
+    failed: str
+    condition: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Fallible:
+    """An expression that can raise an error.
+
+    ``failed`` is a SQL condition that is true where it does. ``sites`` are where; ``tree`` is its tree.
+    """
+
+    text: str
+    line: int
+    failed: str
+    sites: tuple[FoundSite, ...]
+    tree: exp.Expr
+    guarded: bool
+    """Whether it can only fail where Spark casts a string to another type on its own."""
+
+
+def fallible(expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> Fallible | None:
+    """Return the expression with its sites; None if it cannot raise an error.
+
+    Nodes of ``opaque``, aggregate or window functions, are taken for values. Raises RefusedError if its errors could
+    not be told apart.
+    """
+    return _Walk(expression, opaque).result()
+
+
+class _Walk:
+    def __init__(self, expression: ExpressionText, opaque: Collection[exp.Expr]) -> None:
+        self.expression = expression
+        self.opaque = frozenset(map(id, opaque))
+        self.found: list[FoundSite] = []
+        self.guards: list[str] = []
+
+    def result(self) -> Fallible | None:
+        expression = self.expression
+        if not self._sites:
+            return None
+        for node in expression.tree.walk():
+            if isinstance(node, exp.Query):
+                self._refuse("a subquery within an expression that can fail", node)
+        self._visit(expression.tree, ())
+        guard = "" if "" in self.guards else any_of(self.guards)
+        text = expression.of(expression.tree) or expression.text
+        return Fallible(
+            text, expression.line, raises(text, guard, expression.tree), tuple(self.found), expression.tree, bool(guard)
+        )
+
+    @cached_property
+    def _sites(self) -> dict[int, Site]:
+        """The sites by the identity of their nodes, those of subqueries left out."""
+        sites: dict[int, Site] = {}
+        for node in self._own_nodes(self.expression.tree):
+            try:
+                site = site_of(node)
+            except UnclassifiedError as error:
+                raise RefusedError(error.construct, self.expression.line_of(node)) from None
+            if site is not None:
+                sites[id(node)] = site
+        return sites
+
+    def _has_sites(self, node: exp.Expr) -> bool:
+        return any(id(inner) in self._sites for inner in self._own_nodes(node))
+
+    def _refuse(self, construct: str, node: exp.Expr) -> None:
+        raise RefusedError(construct, self.expression.line_of(node))
+
+    def _visit(self, node: exp.Expr, reached: tuple[str, ...]) -> None:
+        """Add the sites of ``node`` and below it, which are evaluated where all conditions of ``reached`` are true."""
+        if not self._has_sites(node):
+            return
+        if isinstance(node, exp.Lambda):
+            self._refuse("a lambda function whose body can fail", node)
+        elif isinstance(node, exp.Case):
+            self._visit_case(node, reached)
+        elif isinstance(node, exp.If):
+            self._visit_branches(None, [(node.this, node.args["true"])], node.args.get("false"), reached)
+        elif isinstance(node, exp.Coalesce):
+            self._visit_first_not_null([node.this, *node.expressions], reached)
+        elif isinstance(node, exp.And | exp.Or):
+            self._visit(node.left, reached)
+            self._visit(node.right, (*reached, *self._not_decided(node)))
+        elif isinstance(node, exp.Binary) and not isinstance(node, exp.Dot):
+            first, second = (node.right, node.left) if isinstance(node, _RIGHT_FIRST) else (node.left, node.right)
+            self._visit(first, reached)
+            self._visit(second, (*reached, *self._not_null(first)) if self._has_sites(second) else reached)
+        else:
+            for child in node.iter_expressions():
+                self._visit(child, reached)
+        if id(node) in self._sites:
+            self._add(node, self._sites[id(node)], reached)
+
+    def _add(self, node: exp.Expr, site: Site, reached: tuple[str, ...]) -> None:
+        operands = [self.expression.of(operand) for operand in site.operands]
+        known = [operand for operand in operands if operand is not None]
+        text = self.expression.of(node)
+        if text is None or len(known) < len(operands):
+            self.guards.append("")
+            return
+        guard = site.guard.format(*known)
+        self.guards.append(guard)
+        failing = [
+            raises(operand, of=tree)
+            for tree, operand in zip(site.operands, known, strict=True)
+            if self._has_sites(tree)
+        ]
+        conditions = [*reached, raises(text, guard, node), *(f"NOT ({condition})" for condition in failing)]
+        self.found.append(
+            FoundSite(
+                text,
+                self.expression.line_of(node),
+                " AND ".join(f"({condition})" for condition in conditions),
+                site.condition.format(*known),
+                site.message.format(*known),
+            )
+        )
+
+    def _visit_case(self, node: exp.Case, reached: tuple[str, ...]) -> None:
+        if node.this is not None:
+            self._visit(node.this, reached)
+        branches = [(branch.this, branch.args["true"]) for branch in node.args["ifs"]]
+        self._visit_branches(node.this, branches, node.args.get("default"), reached)
+
+    def _visit_branches(
+        self,
+        compared: exp.Expr | None,
+        branches: list[tuple[exp.Expr, exp.Expr]],
+        default: exp.Expr | None,
+        reached: tuple[str, ...],
+    ) -> None:
+        for condition, value in branches:
+            self._visit(condition, reached)
+            truth = self._truth(compared, condition)
+            self._visit(value, (*reached, truth) if truth else reached)
+            if truth:
+                reached = (*reached, f"NOT {truth}")
+        if default is not None:
+            self._visit(default, reached)
+
+    def _truth(self, compared: exp.Expr | None, condition: exp.Expr) -> str | None:
+        """Return a condition that is true where the branch is taken, and false where it raises an error."""
+        text = self.expression.of(condition)
+        if text is not None and compared is not None:
+            other = self.expression.of(compared)
+            text = None if other is None else f"({other}) = ({text})"
+        if text is None:
+            return None
+        return self._safely(condition, f"coalesce(({text}), false)", text, "false", compared)
+
+    def _visit_first_not_null(self, values: list[exp.Expr], reached: tuple[str, ...]) -> None:
+        for value in values:
+            self._visit(value, reached)
+            text = self.expression.of(value)
+            if text is not None:
+                reached = (*reached, self._safely(value, f"({text}) IS NULL", text, "false"))
+
+    def _not_decided(self, node: exp.And | exp.Or) -> list[str]:
+        """Return where the left side alone does not decide: it is not false of an AND, not true of an OR."""
+        text = self.expression.of(node.left)
+        if text is None or not self._has_sites(node.right):
+            return []
+        if isinstance(node, exp.And):
+            return [self._safely(node.left, f"coalesce(({text}), true)", text, "true")]
+        return [f"NOT {self._safely(node.left, f'coalesce(({text}), false)', text, 'false')}"]
+
+    def _not_null(self, node: exp.Expr) -> list[str]:
+        """Return where the operand that is evaluated first is not NULL: else the other one is not evaluated."""
+        text = self.expression.of(node)
+        return [] if text is None else [self._safely(node, f"({text}) IS NOT NULL", text, "true")]
+
+    def _safely(
+        self, node: exp.Expr, condition: str, text: str, otherwise: str, compared: exp.Expr | None = None
+    ) -> str:
+        """Return ``condition`` about the value of ``text``, or ``otherwise`` where evaluating that raises an error."""
+        can_fail = self._has_sites(node) or (compared is not None and self._has_sites(compared))
+        return true_or_false(condition, raises(text, of=node), otherwise) if can_fail else f"({condition})"
+
+
+    def _own_nodes(self, node: exp.Expr) -> Iterator[exp.Expr]:
+        """Yield the nodes of an expression without those of its subqueries and of what is opaque."""
+        if id(node) in self.opaque:
+            return
+        yield node
+        for child in node.iter_expressions():
+            if not isinstance(child, exp.Query):
+                yield from self._own_nodes(child)
