@@ -128,6 +128,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-518": "Give it more time with `timeout`, or look at `rivet/spark_plan` for what takes so long; "
     "`retries` try it again.",
     "RVT-519": "Run the joint on another engine, or choose another catalog.",
+    "RVT-520": "Correct the data or the expression, or let `on_error: quarantine` publish the other rows.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
 """The remediation of each code, shown where the code that raises the error gives no more specific one."""

@@ -82,7 +82,9 @@ def compile_project(
     return CompiledAssembly(
         profile=project.profile.name,
         joints=resolve_joints(project, graph, engines, fusion, schemas, targets, checks),
-        fused_groups=tuple(fused_group(name, members[name], graph, engines, targets.get(name)) for name in order),
+        fused_groups=tuple(
+            fused_group(name, members[name], graph, engines, targets.get(name), cache) for name in order
+        ),
         execution_order=order,
         waves=waves,
         materializations=materializations(graph, fusion, order),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rivet_dagster.model.row_errors import NotSeparable, RowErrors
+from rivet_dagster.sql.dialect import quoted
 from rivet_dagster.sql.fuse import fuse, union_by_name
 from rivet_dagster.sql.target import watermark_of
+
+_ERRORS = "errors"
+"""The name of the CTE of all errors, the last one, which no joint reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,16 @@ class Cte:
     def text_for(self, incremental: bool) -> str:
         """Return the text of an incremental run, or of a first one."""
         return self.incremental.text if incremental and self.incremental is not None else self.text
+
+    def errors_for(self, incremental: bool) -> RowErrors | None:
+        """Return the separated text of an incremental run, or of a first one; None if there is none."""
+        errors = self.incremental.errors if incremental and self.incremental is not None else self.errors
+        return errors if isinstance(errors, RowErrors) else None
+
+    def good_for(self, incremental: bool) -> str:
+        """Return the text of the rows that can be evaluated."""
+        errors = self.errors_for(incremental)
+        return self.text_for(incremental) if errors is None else errors.good
 
     def parameters_for(self, incremental: bool) -> tuple[str, ...]:
         """Return the parameters of that text."""
@@ -95,6 +109,42 @@ class GroupQuery:
         (FusedQuery(result='b', ctes=(('a', 'SELECT * FROM t'), ('b', 'SELECT * FROM a')), inputs=('t',)),)
         """
         return tuple(_fused(result, self._needed(result), incremental) for result in self.results)
+
+    def good(self, incremental: Collection[str] = ()) -> tuple[FusedQuery, ...]:
+        """Return a query for each result, as ``fused`` does, of the rows that can be evaluated."""
+        good = tuple(replace(cte, text=cte.good_for(cte.joint in incremental), incremental=None) for cte in self.ctes)
+        return GroupQuery(self.results, good).fused()
+
+    def errors(self, incremental: Collection[str] = ()) -> FusedQuery | None:
+        """Return the query of the errors of all joints, with QUERY_COLUMNS; None if there can be none.
+
+        >>> from rivet_dagster.model.row_errors import RowErrors
+        >>> cte = Cte("a", "SELECT 1 / x", ("t",), errors=RowErrors(good="SELECT 1", queries=("SELECT 'j' FROM t",)))
+        >>> print(GroupQuery(("a",), (cte,)).errors().sql)
+        WITH `errors of a 1` AS (
+        SELECT 'j' FROM t
+        ),
+        errors AS (
+        SELECT * FROM `errors of a 1`
+        )
+        SELECT * FROM errors
+        """
+        texts: list[tuple[str, str]] = []
+        names: list[str] = []
+        for cte in self.ctes:
+            separated = cte.errors_for(cte.joint in incremental)
+            for number, query in enumerate(separated.queries if separated is not None else (), 1):
+                names.append(f"errors of {cte.joint} {number}")
+                texts.append((names[-1], query))
+            texts.append((cte.joint, cte.good_for(cte.joint in incremental)))
+        if not names:
+            return None
+        last = max(index for index, (name, _) in enumerate(texts) if name == names[-1])
+        union = "\nUNION ALL\n".join(f"SELECT * FROM {quoted(name)}" for name in names)
+        ctes = (*texts[: last + 1], (_ERRORS, union))
+        inside = {cte.joint for cte in self.ctes}
+        read = {name for cte in self.ctes for name in cte.upstream}
+        return FusedQuery(_ERRORS, ctes, tuple(sorted(read - inside)))
 
     def text(self, *, incremental: bool = False) -> str:
         """Return the whole query for display: of a first run, or of a run in which all CTEs are incremental."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph, TemplateNeeds
 from rivet_dagster.compiler.group_query import Cte, GroupQuery, Incremental
 from rivet_dagster.compiler.plan import FusedGroup
+from rivet_dagster.compiler.row_errors import with_errors
 from rivet_dagster.compiler.targets import target_of
 from rivet_dagster.model.joint import PYTHON, SOURCE, SQL
 from rivet_dagster.model.partitions import Partitions
@@ -26,14 +28,21 @@ def targets_of(graph: Graph, fusion: Fusion, workspace: str) -> dict[str, Target
 
 
 def fused_group(
-    name: str, members: tuple[str, ...], graph: Graph, engines: Mapping[str, str], target: Target | None
+    name: str,
+    members: tuple[str, ...],
+    graph: Graph,
+    engines: Mapping[str, str],
+    target: Target | None,
+    cache: CompileCache,
 ) -> FusedGroup:
-    """Return the group whose exit is ``name``."""
+    """Return the group whose exit is ``name``; ``cache`` saves the separation of queries into rows and errors."""
     inside = set(members)
     inputs = {u for member in members for u in graph.upstream[member]} - inside
     judged_with = {read for member in members for read in graph.judged_with.get(member, ())} - inputs - inside
     exit_joint = graph.joints[name]
     query = group_query(name, members, graph) if exit_joint.type not in (SOURCE, PYTHON) else None
+    if query is not None and target is not None and target.errors is not None:
+        query = with_errors(query, graph, target.key_columns, cache)
     return FusedGroup(
         name=name,
         engine=engines[name],

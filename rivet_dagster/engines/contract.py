@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -117,6 +117,14 @@ class EngineSession(ABC):
         the engine's own message and, as ``line``, the line of ``sql`` that the message refers to.
         """
 
+    def separating_errors(self) -> AbstractContextManager[None]:
+        """Begin a scope in which queries of good rows, or of errors, of ``RowErrors`` are computed.
+
+        Within it a condition that guards an expression is evaluated before the expression, wherever else in the query
+        that occurs. Frames that were made outside of the scope may be computed in it.
+        """
+        return nullcontext()
+
     @abstractmethod
     def union_by_name(self, frames: Sequence[Frame]) -> Frame:
         """Return all rows of ``frames``, whose columns have the same names and are matched by them."""
@@ -201,6 +209,8 @@ class Engine(ABC):
     """The SQL dialect of its sessions, by sqlglot's name for it."""
     default_concurrency: ClassVar[int] = 1
     """How many groups may run on it at once, unless the profile says."""
+    separates_errors: ClassVar[bool] = False
+    """Whether its sessions run the queries of ``RowErrors``, which are Spark's SQL."""
     resource: ClassVar[DagsterResource | None] = None
     """The Dagster resource through which steps connect; None if sessions connect by themselves."""
 

@@ -37,7 +37,7 @@ class OneSession:
 
 @dataclass(frozen=True)
 class ThisRun:
-    """One run of a group, or of some of its joints.
+    """One run of a group, or of some of its joints, that publishes as ``identity``.
 
     ``given`` are handles on joints of other groups; ``started`` is the time when it began, in UTC; ``window`` holds the
     partitions that it covers, if the group has partitions. ``plans`` collects the query plans of the joints that were
@@ -50,6 +50,7 @@ class ThisRun:
     clock: PhaseClock
     started: datetime
     one_session: OneSession
+    identity: str = ""
     window: Window | None = None
     plans: dict[str, QueryPlan] = field(default_factory=dict)
     inputs: dict[str, Position] = field(default_factory=dict)

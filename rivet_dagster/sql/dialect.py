@@ -150,15 +150,14 @@ def parse_item(sql: str, *, required: bool = True) -> exp.Expr | None:
         if required:
             raise
         return None
-    items = tree[0].expressions if len(tree) == 1 and isinstance(tree[0], exp.Select) else ()
-    bare = len(items) == 1 and set(_given(tree[0])) <= {"expressions"}
-    if not bare and required:
+    select = tree[0]
+    if isinstance(select, exp.Select) and {key for key, value in select.args.items() if value} == {"expressions"}:
+        items: list[exp.Expr] = select.expressions
+        if len(items) == 1:
+            return items[0]
+    if required:
         raise Unreadable("is not one expression")
-    return items[0] if bare else None
-
-
-def _given(tree: exp.Expr | None) -> list[str]:
-    return [] if tree is None else [key for key, value in tree.args.items() if value]
+    return None
 
 
 _OTHER_QUOTES = "holds quotes that Spark does not read as the parser here does"

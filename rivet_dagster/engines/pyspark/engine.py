@@ -32,6 +32,7 @@ class PySparkEngine(Engine):
     """
 
     type: ClassVar[str] = "pyspark"
+    separates_errors: ClassVar[bool] = True
     options: ClassVar[frozenset[str]] = OPTIONS
     reads: ClassVar[Kinds] = frozenset({Files, CatalogTable, JdbcTable, ArrowRows})
     writes: ClassVar[Kinds] = frozenset({Files, CatalogTable, JdbcTable})

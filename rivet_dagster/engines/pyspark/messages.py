@@ -13,6 +13,8 @@ from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
 from rivet_dagster.errors import RivetError
 
 _POSITION = re.compile(r"; line (\d+) pos \d+;?|\(line (\d+), pos \d+\)|== SQL \(line (\d+), position \d+\) ==")
+_DATA_EXCEPTION = re.compile(r"SQLSTATE: (?:22\w{3}|P0001)")
+"""A row that cannot be evaluated: SQL's class of data exceptions, and what `raise_error` raises."""
 _SQLSTATE = re.compile(r"(?<!\s)\s*SQLSTATE: \w{5}")
 _JAVA_CALL = re.compile(r"^An error occurred while calling \S+\n: ")
 _JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*Exception: ")
@@ -52,7 +54,8 @@ _REMEDIES = {
 def spark_error(error: Exception, remediation: str | None = None) -> RivetError | None:
     """Return RVT-503 with Spark's message, RVT-502 if its JVM has died, RVT-510 for a transient failure.
 
-    None for an exception that is not Spark's. The ``line`` of RVT-503 is that of the query. A ``remediation`` is to be
+    RVT-520 if a row of the query cannot be evaluated; None for an exception that is not Spark's. The ``line`` of
+    RVT-503 and RVT-520 is that of the query. A ``remediation`` is to be
     passed if it was not a query that failed.
     """
     from py4j.protocol import Py4JError
@@ -67,6 +70,8 @@ def spark_error(error: Exception, remediation: str | None = None) -> RivetError 
     if any(sign in text for sign in _LOST for text in (str(error), *_java_causes(error))):
         return RivetError("RVT-510", message)
     line = _line(str(error)) if remediation is None else None
+    if remediation is None and any(_DATA_EXCEPTION.search(text) for text in (str(error), *_java_causes(error))):
+        return RivetError("RVT-520", message, line=line)
     for sign, remedy in _REMEDIES.items():
         if sign in message:
             remediation = remedy

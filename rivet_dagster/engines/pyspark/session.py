@@ -72,6 +72,17 @@ class PySparkSession(EngineSession):
         """Return the lazy result of ``sql``."""
         return self._run(lambda: self._adapter.analyzed(self.spark.sql(sql, args=bound(parameters))))
 
+    @contextmanager
+    def separating_errors(self) -> Iterator[None]:
+        """Have Spark compute no common subexpression ahead, which could be one that a condition guards."""
+        key = "spark.sql.subexpressionElimination.enabled"
+        before = self._run(lambda: self.spark.conf.get(key)) or "true"
+        self._run(lambda: self.spark.conf.set(key, "false"))
+        try:
+            yield
+        finally:
+            self._run(lambda: self.spark.conf.set(key, before))
+
     def union_by_name(self, frames: Sequence[DataFrame]) -> DataFrame:
         """Return all rows of ``frames``, matched by column name in the order of the first."""
         return self._run(lambda: self._adapter.analyzed(reduce(lambda frame, other: frame.unionByName(other), frames)))

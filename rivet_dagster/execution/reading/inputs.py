@@ -152,7 +152,6 @@ def frames(
     ``given`` are handles on joints outside of the group; ``window`` holds the partitions that the run covers. The
     positions of all inputs are added to ``read``.
     """
-    values = bound(runtime.assembly, rendered.of_partitions, window)
     outside = sorted({name for query in rendered.queries for name in query.inputs})
     refs = inputs(runtime, rendered.group, outside, given, window)
     if read is not None:
@@ -161,13 +160,18 @@ def frames(
         session.register(name, ref.frame_in(session))
     for name, published in rendered.targets.items():
         session.register(name, session.load(runtime.target_catalog(published.catalog).read(published)))
-    results = []
-    for query in rendered.queries:
-        try:
-            results.append(session.query(query.sql, {**values, **rendered.parameters}))
-        except RivetError as error:
-            raise at_line(error, query, runtime.assembly) from error.__cause__
-    return results
+    return [query_frame(runtime, rendered, query, session, window) for query in rendered.queries]
+
+
+def query_frame(
+    runtime: Runtime, rendered: Rendered, query: FusedQuery, session: EngineSession, window: Window | None = None
+) -> Frame:
+    """Return the lazy frame of one query, whose views ``frames`` has registered. Raises RVT-503."""
+    values = bound(runtime.assembly, rendered.of_partitions, window)
+    try:
+        return session.query(query.sql, {**values, **rendered.parameters})
+    except RivetError as error:
+        raise at_line(error, query, runtime.assembly) from error.__cause__
 
 
 def at_line(error: RivetError, query: FusedQuery, assembly: CompiledAssembly) -> RivetError:

@@ -23,6 +23,8 @@ class Rendered:
 
     ``parameters`` are values by name; ``of_partitions`` names the parameters, by joint, whose values depend on the
     run's partitions. ``targets`` are the published versions that the queries read besides the joints, by view.
+    ``group_query`` is what the queries are of, and ``incremental`` names the joints that contribute their incremental
+    text. In a group that quarantines rows, the queries give the good rows, and ``errors`` those of the others.
     """
 
     group: str
@@ -30,6 +32,9 @@ class Rendered:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     of_partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     targets: Mapping[str, Published] = field(default_factory=dict)
+    group_query: GroupQuery = GroupQuery((), ())
+    incremental: frozenset[str] = frozenset()
+    errors: FusedQuery | None = None
 
 
 def render_for_run(
@@ -88,10 +93,14 @@ def _rendered(
         {RUN_STARTED_AT: Typed(started, "timestamp")} if any(RUN_STARTED_AT in names for names in used.values()) else {}
     )
     windows = {joint: tuple(name for name in names if name in PARTITION_PARAMETERS) for joint, names in used.items()}
+    quarantines = group.target is not None and group.target.errors is not None
     return Rendered(
         group.name,
-        query.fused(incremental),
+        query.good(incremental) if quarantines else query.fused(incremental),
         {**start, **(parameters or {})},
         {joint: names for joint, names in windows.items() if names},
         targets or {},
+        query,
+        frozenset(incremental),
+        query.errors(incremental) if quarantines else None,
     )

@@ -48,11 +48,15 @@ def error_query(place: Place, expressions: Sequence[Fallible], row: str, key: st
     whole = " ".join(
         f"WHEN {e.failed} THEN {_struct(place, e.text, e.line, literal('UNKNOWN'), literal(''))}" for e in expressions
     )
+    found = (
+        f"SELECT CASE WHEN {failed} THEN array_compact(array({sites})) END AS errors, CASE {whole} END AS whole, "
+        f"{row} AS row, {key} AS key {rows}"
+    )
     return (
-        f"SELECT {literal(place.joint)} AS joint, e.code, e.expression, {literal(place.file)} AS file, e.line, e.message, "
-        f"r.row, r.key FROM (SELECT IF(size(errors) = 0, array(whole), errors) AS errors, row, key FROM (SELECT "
-        f"CASE WHEN {failed} THEN array_compact(array({sites})) END AS errors, CASE {whole} END AS whole, "
-        f"{row} AS row, {key} AS key {rows}){after}) r LATERAL VIEW inline(r.errors) e AS code, expression, line, message"
+        f"SELECT {literal(place.joint)} AS joint, e.code, e.expression, {literal(place.file)} AS file, e.line, "
+        f"e.message, r.row, r.key "
+        f"FROM (SELECT IF(size(errors) = 0, array(whole), errors) AS errors, row, key FROM ({found}){after}) r "
+        f"LATERAL VIEW inline(r.errors) e AS code, expression, line, message"
     )
 
 

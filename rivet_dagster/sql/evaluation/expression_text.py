@@ -111,4 +111,3 @@ class ExpressionText:
             if other is not None:
                 start, end = min(start, other), max(end, other + 1)
         return Range(start, end)
-

@@ -1,9 +1,9 @@
 """SQL conditions that tell whether an expression raises an error, without raising it themselves.
 
 Spark's ``try_add`` of a date and a number gives NULL where evaluating one of its arguments raises an error, whatever
-that argument is; ``hash`` turns a value of any type into a number that is never NULL. So it is always Spark itself, with
-the author's own text, that tells whether a row fails. Common subexpressions must not be computed before the condition
-that guards them: the session sets `spark.sql.subexpressionElimination.enabled` to false for these queries.
+that argument is; ``hash`` turns a value of any type into a number that is never NULL. So it is always Spark itself,
+with the author's own text, that tells whether a row fails. Common subexpressions must not be computed before the
+condition that guards them: sessions compute these queries without `spark.sql.subexpressionElimination.enabled`.
 """
 
 from __future__ import annotations

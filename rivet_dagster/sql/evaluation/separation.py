@@ -94,7 +94,9 @@ class _Separation:
         index += recursive
         while True:
             name, first = code.tokens[index].text, index
-            while not (code.type(index) == TokenType.L_PAREN and code.type(index + 1) in {*_QUERY_BEGINS, TokenType.L_PAREN}):
+            while not (
+                code.type(index) == TokenType.L_PAREN and code.type(index + 1) in {*_QUERY_BEGINS, TokenType.L_PAREN}
+            ):
                 index += 1
                 if index >= part.end:
                     raise RefusedError("a WITH that could not be read", code.line(part))
@@ -115,6 +117,10 @@ class _Separation:
                 return index, scope
             index += 1
 
+    def _opens_query(self, index: int) -> bool:
+        code = self.code
+        return code.type(index) == TokenType.L_PAREN and code.type(index + 1) in _QUERY_BEGINS | {TokenType.L_PAREN}
+
     def _is_set_operation(self, index: int) -> bool:
         code = self.code
         is_one = code.type(index) in _SET_OPERATIONS or code.word(index) == "MINUS"
@@ -133,7 +139,7 @@ class _Separation:
     def _operand(self, part: Range, scope: _Scope) -> None:
         code = self.code
         kind = code.type(part.start)
-        if kind == TokenType.L_PAREN and code.type(part.start + 1) in {*_QUERY_BEGINS, TokenType.L_PAREN}:
+        if self._opens_query(part.start):
             self.query(Range(part.start + 1, code.partner[part.start]), scope)
         elif kind == TokenType.SELECT:
             self._select(part, scope)

@@ -207,7 +207,6 @@ class _Walk:
         can_fail = self._has_sites(node) or (compared is not None and self._has_sites(compared))
         return true_or_false(condition, raises(text, of=node), otherwise) if can_fail else f"({condition})"
 
-
     def _own_nodes(self, node: exp.Expr) -> Iterator[exp.Expr]:
         """Yield the nodes of an expression without those of its subqueries and of what is opaque."""
         if id(node) in self.opaque:
