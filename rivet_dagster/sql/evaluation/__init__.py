@@ -1,1 +1,1 @@
-"""Separating the errors of a query's evaluation from its rows."""
+"""Evaluation errors: what may raise for a row, and the queries that separate errors from rows."""

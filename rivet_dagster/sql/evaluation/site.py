@@ -1,0 +1,91 @@
+"""A site: one operator or function call of a query whose evaluation may raise for a row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+_FIELD = re.compile(r"\{(\d+)\}")
+
+UNNAMED = "EVALUATION_ERROR"
+"""The condition of errors that Spark raises as a plain Java exception, to which it gives no condition of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A node whose evaluation may raise. The templates have a field ``{0}``, ``{1}``... for each operand's text.
+
+    ``condition`` and ``message`` are SQL expressions for rows for which this node raises while its operands do not;
+    they never raise. ``guard`` is true where the node may raise at all: it depends on types and literals only, so
+    Spark's optimizer replaces it by a constant; empty if it is always true.
+    """
+
+    kind: str
+    operands: tuple[exp.Expr, ...]
+    condition: str
+    message: str
+    guard: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unclassified:
+    """A node of which it is not known whether it raises; ``construct`` names it for a user."""
+
+    construct: str
+
+
+def both(first: Site | None, second: Site | None) -> Site | None:
+    """Return the site of a node that raises for either of two reasons.
+
+    >>> a, b = exp.column("a"), exp.column("b")
+    >>> both(Site("x", (a,), "'A'", "''", "{0} = 1"), Site("y", (b,), "'B'", "''", "{0} = 2")).guard
+    '({0} = 1) OR ({1} = 2)'
+    """
+    if first is None or second is None:
+        return first or second
+    shift = len(first.operands)
+
+    def moved(template: str) -> str:
+        return _FIELD.sub(lambda field: f"{{{int(field[1]) + shift}}}", template)
+
+    condition = first.condition
+    if condition != moved(second.condition):
+        condition = f"CASE WHEN {first.guard or 'true'} THEN {condition} ELSE {moved(second.condition)} END"
+    return Site(
+        first.kind,
+        first.operands + second.operands,
+        condition,
+        f"CASE WHEN {first.guard or 'true'} THEN {first.message} ELSE {moved(second.message)} END",
+        f"({first.guard}) OR ({moved(second.guard)})" if first.guard and second.guard else "",
+    )
+
+
+def fill(template: str, operands: Sequence[str]) -> str:
+    """Return a template with the operands' texts in it, in parentheses.
+
+    >>> fill("typeof({0}) = 'int' AND {1} = 0", ["a", "b + 1"])
+    "typeof((a)) = 'int' AND (b + 1) = 0"
+    """
+    return template.format(*(f"({operand})" for operand in operands))
+
+
+def literal(text: str) -> str:
+    """Return a template of the string literal ``text``.
+
+    >>> literal("it's {x}")
+    "'it\\\\'s {{x}}'"
+    """
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("{", "{{").replace("}", "}}") + "'"
+
+
+def shown(operand: int) -> str:
+    """Return the template of an operand's value as a text for a message."""
+    return f"coalesce(CAST({{{operand}}} AS STRING), 'NULL')"
+
+
+def type_of(operand: int) -> str:
+    """Return the template of an operand's type in capitals."""
+    return f"upper(typeof({{{operand}}}))"

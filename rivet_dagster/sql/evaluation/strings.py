@@ -1,0 +1,139 @@
+"""Implicit casts: where Spark casts a string operand to the type of another operand, which raises for other texts.
+
+Spark casts a string that meets an integer to BIGINT, one that meets a fraction to DOUBLE, and otherwise to the type
+that it meets. All of this is decided by types, so the guards here are constants for Spark's optimizer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
+
+from sqlglot import exp
+
+INTEGERS = ("tinyint", "smallint", "int", "bigint")
+FRACTIONS = ("float", "double")
+CAST_INVALID_INPUT = "CAST_INVALID_INPUT"
+
+_INTEGER = re.compile(r"[+-]?\d{1,18}")
+_NUMBER = re.compile(r"[+-]?(\d{1,300}\.?\d*|\.\d+)")
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d)([ T]\d\d:\d\d:\d\d(\.\d{1,6})?)?")
+
+
+def one_of(types: Sequence[str], operand: int) -> str:
+    """Return the template of a condition that an operand has one of the types.
+
+    >>> one_of(["int", "double"], 0)
+    "typeof({0}) IN ('int', 'double')"
+    """
+    names = ", ".join(f"'{name}'" for name in types)
+    return f"typeof({{{operand}}}) IN ({names})"
+
+
+def is_string(operand: int) -> str:
+    """Return the template of a condition that an operand is a string, of any collation."""
+    return f"typeof({{{operand}}}) LIKE 'string%'"
+
+
+def casts_a_string(operands: Sequence[exp.Expr]) -> str | None:
+    """Return the guard of a node that needs one type for all operands; None if it never casts a string to another type.
+
+    >>> from rivet_dagster.sql.dialect import parse_expression
+    >>> casts_a_string([parse_expression("a"), parse_expression("1")])
+    "typeof({0}) LIKE '%string%'"
+    >>> casts_a_string([parse_expression("'a'"), parse_expression("'b'")])
+    """
+    texts = [text for text in map(text_of, operands) if text is not None]
+    constant = any(is_other_constant(operand) for operand in operands)
+    unknown = [i for i, operand in enumerate(operands) if _may_be_a_string(operand)]
+    if not unknown and not (texts and constant):
+        return None
+    if texts:
+        return _unless_castable(texts, unknown) if not constant else "true"
+    strings = " OR ".join(f"typeof({{{i}}}) LIKE '%string%'" for i in unknown)
+    if constant:
+        return strings if len(unknown) == 1 else f"({strings})"
+    different = [f"typeof({{{i}}}) <> typeof({{{j}}})" for i, j in pairwise(unknown)]
+    return f"({strings}) AND ({' OR '.join(different)})" if different else None
+
+
+def fails_to_cast(operand: int, other: int) -> str:
+    """Return the template of a condition that a string operand cannot be cast to the type of the ``other`` one.
+
+    It never raises, and is valid whatever the types are.
+    """
+    number = f"({one_of(FRACTIONS, other)} OR typeof({{{other}}}) LIKE 'decimal%')"
+    return (
+        f"({is_string(operand)} AND {{{operand}}} IS NOT NULL AND CASE"
+        f" WHEN {one_of(INTEGERS, other)} THEN {_uncastable(operand, 'BIGINT')}"
+        f" WHEN {number} THEN {_uncastable(operand, 'DOUBLE')}"
+        f" WHEN typeof({{{other}}}) = 'date' THEN {_uncastable(operand, 'DATE')}"
+        f" WHEN typeof({{{other}}}) = 'timestamp_ntz' THEN {_uncastable(operand, 'TIMESTAMP_NTZ')}"
+        f" WHEN typeof({{{other}}}) = 'timestamp' OR typeof({{{other}}}) LIKE 'interval%'"
+        f" THEN {_uncastable(operand, 'TIMESTAMP')}"
+        f" WHEN typeof({{{other}}}) = 'boolean' THEN {_uncastable(operand, 'BOOLEAN')}"
+        " ELSE false END)"
+    )
+
+
+def text_of(operand: exp.Expr) -> str | None:
+    """Return the text of a string literal; None for anything else."""
+    operand = operand.unnest()
+    return operand.name if isinstance(operand, exp.Literal) and operand.is_string else None
+
+
+def is_other_constant(operand: exp.Expr) -> bool:
+    """Return whether an operand is certainly no string: a number, a boolean, a comparison, a cast to another type."""
+    operand = operand.unnest()
+    if isinstance(operand, exp.Neg):
+        operand = operand.this
+    if isinstance(operand, exp.Cast):
+        return not operand.to.is_type(*exp.DataType.TEXT_TYPES) and not operand.to.args.get("nested")
+    if isinstance(operand, exp.Literal):
+        return not operand.is_string
+    return isinstance(operand, exp.Boolean | exp.Predicate | exp.Not | exp.Interval)
+
+
+def _may_be_a_string(operand: exp.Expr) -> bool:
+    return text_of(operand) is None and not is_other_constant(operand) and not isinstance(operand.unnest(), exp.Null)
+
+
+def _unless_castable(texts: Sequence[str], unknown: Sequence[int]) -> str:
+    """Return a condition that an operand has another type than string, to which one of the literals cannot be cast."""
+    harmless = set.intersection(*(_castable(text) for text in texts))
+    types = sorted({"void", *harmless})
+    each = [
+        f"NOT ({is_string(i)} OR {one_of(types, i)}"
+        + (f" OR typeof({{{i}}}) LIKE 'decimal%')" if "double" in harmless else ")")
+        for i in unknown
+    ]
+    return each[0] if len(each) == 1 else f"({' OR '.join(each)})"
+
+
+def _castable(text: str) -> set[str]:
+    """Return the types to which a literal's text can certainly be cast; "double" stands for decimals, too."""
+    if _INTEGER.fullmatch(text):
+        return {*INTEGERS, *FRACTIONS}
+    if _NUMBER.fullmatch(text):
+        return set(FRACTIONS)
+    if is_datetime(text):
+        return {"date", "timestamp", "timestamp_ntz"}
+    return {"boolean"} if text in ("true", "false") else set()
+
+
+def is_datetime(text: str) -> bool:
+    """Return whether a text is a date, or a date and a time, that Spark reads as a DATE and as a TIMESTAMP."""
+    if not _DATE.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _uncastable(operand: int, target: str) -> str:
+    # The cast to STRING makes the text valid for operands of other types, for which it is not evaluated.
+    return f"try_cast(CAST({{{operand}}} AS STRING) AS {target}) IS NULL"
