@@ -43,7 +43,7 @@ class SelectRewrite:
     """The rewrite of ``select``, a part of ``code``.
 
     ``keys`` are None unless its rows are those of the result. If ``only_certain``, an expression that can fail only
-    where Spark casts a string on its own is left as it is, so that its error fails the run.
+    with some types of its operands is left as it is, so that its error fails the run.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class SelectRewrite:
                 if _is_comparison_of_columns(expression.tree):
                     continue
                 failing = self._fallible(expression)
-                if failing is None or (failing.guarded and relation.joined not in _INNER):
+                if failing is None or (not failing.certain and relation.joined not in _INNER):
                     continue
                 if relation.joined not in _INNER:
                     raise RefusedError("the condition of an outer, semi or anti join", expression.line)
@@ -444,12 +444,12 @@ class SelectRewrite:
 
     def _fallible(self, expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> Fallible | None:
         found = fallible(expression, opaque)
-        return None if found is not None and found.guarded and self.only_certain else found
+        return None if found is not None and not found.certain and self.only_certain else found
 
     def _certain(self, expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> bool:
-        """Return whether the expression can fail for other reasons than that Spark casts a string on its own."""
+        """Return whether the text of the expression shows that it can fail."""
         found = fallible(expression, opaque)
-        return found is not None and not found.guarded
+        return found is not None and found.certain
 
     def _rendered(self, start: int, end: int) -> str:
         return on_one_line(edited(self.code.text, self.edits, start, end))

@@ -8,10 +8,15 @@ from functools import cached_property
 
 from sqlglot import exp
 
-from rivet_dagster.sql.evaluation.conditions import Site, UnclassifiedError, site_of
+from rivet_dagster.sql.determinism import NON_DETERMINISTIC
+from rivet_dagster.sql.evaluation.conditions import site_of
 from rivet_dagster.sql.evaluation.expression_text import ExpressionText
 from rivet_dagster.sql.evaluation.raising import any_of, raises, true_or_false
 from rivet_dagster.sql.evaluation.refusal import RefusedError
+from rivet_dagster.sql.evaluation.site import Site, Unclassified
+
+_BY_TYPES = frozenset({"comparison", "branches", "boolean", "+", "-", "*", "negative", "abs"})
+"""The kinds of sites that can fail only with some types of operands: integers, or strings beside other types."""
 
 _RIGHT_FIRST = (exp.Div, exp.IntDiv, exp.Mod)
 
@@ -44,8 +49,8 @@ class Fallible:
     failed: str
     sites: tuple[FoundSite, ...]
     tree: exp.Expr
-    guarded: bool
-    """Whether it can only fail where Spark casts a string to another type on its own."""
+    certain: bool
+    """Whether it has a site that its text shows, not only those that depend on the types of operands."""
 
 
 def fallible(expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> Fallible | None:
@@ -75,21 +80,29 @@ class _Walk:
         guard = "" if "" in self.guards else any_of(self.guards)
         text = expression.of(expression.tree) or expression.text
         return Fallible(
-            text, expression.line, raises(text, guard, expression.tree), tuple(self.found), expression.tree, bool(guard)
+            text, expression.line, raises(text, guard, expression.tree), tuple(self.found), expression.tree, self._is_certain
         )
 
     @cached_property
     def _sites(self) -> dict[int, Site]:
         """The sites by the identity of their nodes, those of subqueries left out."""
         sites: dict[int, Site] = {}
+        unknown: list[tuple[str, exp.Expr]] = []
         for node in self._own_nodes(self.expression.tree):
-            try:
-                site = site_of(node)
-            except UnclassifiedError as error:
-                raise RefusedError(error.construct, self.expression.line_of(node)) from None
-            if site is not None:
+            site = None if isinstance(node.parent, exp.Case) and isinstance(node, exp.If) else site_of(node)
+            if isinstance(site, Unclassified):
+                unknown.append((site.construct, node))
+            elif site is not None:
                 sites[id(node)] = site
+        for construct, node in unknown:
+            # What gives another value each time, but never fails, only must not be evaluated twice.
+            if sites or construct.lower() not in NON_DETERMINISTIC:
+                self._refuse(f"the function {construct}", node)
         return sites
+
+    @property
+    def _is_certain(self) -> bool:
+        return any(site.kind not in _BY_TYPES for site in self._sites.values())
 
     def _has_sites(self, node: exp.Expr) -> bool:
         return any(id(inner) in self._sites for inner in self._own_nodes(node))
