@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from rivet_dagster.model.relations import Files, Relation
+from rivet_dagster.model.row_errors import ERROR_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +19,14 @@ SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 def needs_no_engine(relation: Relation | None) -> TypeGuard[Files]:
     """Return whether the rows of a relation can be read without an engine."""
     return isinstance(relation, Files) and relation.format == "parquet"
+
+
+def no_errors() -> pa.RecordBatchReader:
+    """Return the rows of an error table without errors: none, with its columns."""
+    import pyarrow as pa
+
+    types = {"line": pa.int32()}
+    return pa.schema([(name, types.get(name, pa.string())) for name in ERROR_COLUMNS]).empty_table().to_reader()
 
 
 def schema(relation: Files) -> pa.Schema:

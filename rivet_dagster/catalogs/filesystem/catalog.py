@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.filesystem import examining
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, is_remote
@@ -23,6 +24,7 @@ from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, withheld
+from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import building, sweep
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 
 
-class FilesystemCatalog(FilesystemTraits):
+class FilesystemCatalog(FilesystemTraits, HasErrorTables):
     """A directory of tables.
 
     Options: ``path``, relative to the project's directory; ``format`` of sources whose file extension does not say it
@@ -139,6 +141,16 @@ class FilesystemCatalog(FilesystemTraits):
         """Return the version's own folder: a query planned on it finishes even when another version is published."""
         folder = lifecycle.folder(self._layout(published.table), published.version)
         return with_schema(Files("parquet", (str(folder),)), TableFiles("parquet", (folder,), published.table))
+
+    def errors_of(self, published: Published) -> Files | None:
+        """Return the folder of the errors beside that of the rows."""
+        layout = self._layout(published.table)
+        with looking(layout.link):
+            folder = errors_folder(layout, published.version)
+        if folder is None:
+            lifecycle.folder(layout, published.version)  # it may have expired
+            return None
+        return with_schema(Files("parquet", (str(folder),)), TableFiles("parquet", (folder,), folder.name))
 
     def statistics(self, published: Published) -> Statistics:
         """Return the statistics in the footers of its files."""

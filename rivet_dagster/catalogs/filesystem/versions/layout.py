@@ -17,6 +17,15 @@
     <path>/.rivet/orders/publishers.jsonl  of expired versions
     <path>/.rivet/orders/lock
 
+A version that is published with an error table (see ``error_tables``) has its files one folder deeper::
+
+    <path>/orders -> .rivet/orders/00000005-77b0e3d4.with_errors/rows
+    <path>/orders__errors -> orders/../errors/orders__errors
+    <path>/.rivet/orders/00000005-77b0e3d4.with_errors/rows/
+    <path>/.rivet/orders/00000005-77b0e3d4.with_errors/errors/orders__errors/
+    <path>/.rivet/orders/00000006-1c9f2ab8/      being built, with an error table already
+    <path>/.rivet/orders/00000006-1c9f2ab8.with_errors/errors/orders__errors/
+
 The published versions are those that are found by following the link, and then the ``base`` of each manifest. Any other
 folder was never published; without a heartbeat file beside it, it belongs to a dead run, unless a mark says that it is
 withheld, or a link that a person made leads to it.
@@ -40,7 +49,8 @@ HOMES = ".rivet"
 
 _NAME = re.compile(r"\w[\w.-]*")
 _VERSION = re.compile(r"\d{8,}-[0-9a-f]{8}")
-_SUFFIXES = (".json", ".alive", ".kept", ".removed", ".watermark")
+_WITH_ERRORS, _ROWS = ".with_errors", "rows"
+_SUFFIXES = (".json", ".alive", ".kept", ".removed", ".watermark", _WITH_ERRORS)
 
 
 def is_table_name(name: str) -> bool:
@@ -89,8 +99,22 @@ class TableLayout:
         return self.home / "publishers.jsonl"
 
     def data(self, version: str) -> Path:
-        """Return the folder of a version's files."""
+        """Return the folder of a version's files, which is moved when an error table is published. Raises RVT-403."""
+        rows = self.rows_with_errors(version)
+        with looking(rows):
+            return rows if is_folder(rows) else self.rows_alone(version)
+
+    def rows_alone(self, version: str) -> Path:
+        """Return the folder of the files of a version that is being built, or that has no error table."""
         return self._of(version)
+
+    def with_errors(self, version: str) -> Path:
+        """Return the folder that contains the error table of a version, and once it is published the rows, too."""
+        return self._of(version, _WITH_ERRORS)
+
+    def rows_with_errors(self, version: str) -> Path:
+        """Return the folder of the files of a version that is published with an error table."""
+        return self.with_errors(version) / _ROWS
 
     def manifest(self, version: str) -> Path:
         """Return the manifest of a version."""
@@ -130,7 +154,7 @@ class TableLayout:
 
     def link_text(self, version: str) -> str:
         """Return the target of the link: relative, so that the catalog's folder can be moved or mounted elsewhere."""
-        return f"{HOMES}/{self.name}/{version}"
+        return f"{HOMES}/{self.name}/{self.data(version).relative_to(self.home)}"
 
     def published(self) -> str | None:
         """Return the version that readers see, None if there is no link.
@@ -146,8 +170,9 @@ class TableLayout:
                 if error.errno != errno.EINVAL:  # it is not a link
                     raise
                 text = ""
-            version = os.path.basename(text)
-            if text == self.link_text(version) and _VERSION.fullmatch(version):
+            below = text.removeprefix(f"{HOMES}/{self.name}/")
+            version = below.removesuffix(f"{_WITH_ERRORS}/{_ROWS}")
+            if below != text and _VERSION.fullmatch(version):
                 return version
             kind = "a link to elsewhere" if text else "a folder" if is_folder(self.link) else "a file"
         raise RivetError("RVT-404", f"{kind} that is not ours stands where the table would be: {self.link}")

@@ -19,6 +19,7 @@ from rivet_dagster.catalogs.filesystem.files.data_files import Footers
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking
 from rivet_dagster.catalogs.filesystem.files.footers import is_data, parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.versions import heartbeat, publishers
+from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder, make_errors_folder
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.links import unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, read_manifest
@@ -142,23 +143,31 @@ def may_be_read(table: TableLayout, version: str) -> bool:
 
 
 def copy(table: TableLayout, version: str, to: str) -> None:
-    """Share the files of one version with another. Raises FileNotFoundError if ``version`` has been removed."""
+    """Share the files of one version, and of its error table, with another.
+
+    Raises FileNotFoundError if ``version`` has been removed.
+    """
     files = parquet_files(table.data(version))
     if not files:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(table.data(version)))
     for path in files:
         share(path, table.data(to))
+    errors = errors_folder(table, version)
+    if errors is not None:
+        folder = make_errors_folder(table, to, errors.name)
+        for path in parquet_files(errors):
+            share(path, folder)
 
 
-def tidy(table: TableLayout, version: str, footers: Footers) -> list[Path]:
+def tidy(folder: Path, footers: Footers) -> list[Path]:
     """Remove whatever is not a data file, since some readers refuse a folder with other files, and empty data files.
 
     If all data files are empty, one of them stays. Return the remaining data files.
     """
-    for path in table.data(version).iterdir():
+    for path in folder.iterdir():
         if not is_data(path):
             shutil.rmtree(path) if is_folder(path) else path.unlink(missing_ok=True)
-    files = parquet_files(table.data(version))
+    files = parquet_files(folder)
     empty = [path for path in files if footers.of(path).statistics.rows == 0]
     removed = empty if len(empty) < len(files) else empty[1:]
     for path in removed:
@@ -190,18 +199,20 @@ def expire(table: TableLayout, keep: int) -> None:
 
 def remove(table: TableLayout, version: str) -> None:
     """Remove a version's folder and all files beside it, as far as they exist."""
-    data, removed = table.data(version), table.removed(version)
+    folders = (table.with_errors(version), table.rows_alone(version))
+    removed = table.removed(version)
     table.withheld(version).unlink(missing_ok=True)  # first: a mark without data would never be removed
     # Canceled tasks of the engine may continue to write for a moment.
     for _ in range(10):
         # A reader that lists the files at this moment must find all of them or none.
-        with suppress(OSError):
-            os.rename(data, removed)
-        for folder in (removed, data):
+        for folder in folders:
+            with suppress(OSError):
+                os.rename(folder, removed)
+        for folder in (removed, *folders):
             shutil.rmtree(folder, ignore_errors=True)
             if not is_folder(folder):
                 folder.unlink(missing_ok=True)
-        if not exists(removed) and not exists(data):
+        if is_removed(table, version):
             table.manifest(version).unlink(missing_ok=True)
             table.files(version).unlink(missing_ok=True)
             table.watermark(version).unlink(missing_ok=True)
@@ -210,11 +221,20 @@ def remove(table: TableLayout, version: str) -> None:
         time.sleep(0.1)
 
 
+def is_removed(table: TableLayout, version: str) -> bool:
+    """Return whether no file of the version's tables is left. Raises OSError."""
+    paths = (table.removed(version), table.with_errors(version), table.rows_alone(version))
+    return not any(map(exists, paths))
+
+
 def sync_data(table: TableLayout, version: str) -> None:
-    """Make a version's files durable, so that they survive a loss of power."""
-    folder = table.data(version)
+    """Make a version's files, and those of its error table, durable, so that they survive a loss of power."""
+    folder, errors = table.data(version), errors_folder(table, version)
     for path in (*parquet_files(folder), folder):
         sync(path)
+    if errors is not None:
+        for path in (*parquet_files(errors), errors, errors.parent, table.with_errors(version)):
+            sync(path)
 
 
 def sync_entry(path: Path) -> None:

@@ -15,7 +15,8 @@ def unlinked(table: TableLayout, versions: Sequence[str]) -> list[str]:
         return []
     home = Path(os.path.realpath(table.home))
     targets = (Path(os.path.realpath(link)) for link in _links(table.folder, HOMES))
-    linked = {target.relative_to(home).parts[0] for target in targets if home in target.parents}
+    # The folders of a version begin with its name: `00000005-77b0e3d4.with_errors`.
+    linked = {target.relative_to(home).parts[0].partition(".")[0] for target in targets if home in target.parents}
     return [version for version in versions if version not in linked]
 
 

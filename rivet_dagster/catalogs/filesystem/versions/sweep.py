@@ -6,7 +6,7 @@ import re
 
 from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, status
-from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
+from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.links import unlinked
 
@@ -43,7 +43,8 @@ def sweep(table: TableLayout) -> list[str]:
             if not heartbeat.is_alive(table, version, now):
                 heartbeat.end(table, version)
         _remove_probes(table, now)
-        return [v for v in leftovers if not exists(table.removed(v)) and not exists(table.data(v))]
+        error_tables.remove_stale_links(table)
+        return [version for version in leftovers if lifecycle.is_removed(table, version)]
 
 
 def _remove_probes(table: TableLayout, now: float) -> None:

@@ -6,7 +6,7 @@ import os
 
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_statistics
-from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle, publishers
+from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.links import unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest import read_manifest
@@ -75,11 +75,12 @@ def restage(table: TableLayout, version: str) -> tuple[str, Inputs]:
 
 
 def evict(table: TableLayout, version: str) -> None:
-    """Remove the link and all published versions of the table if readers see that version."""
+    """Remove the links and all published versions of the table if readers see that version."""
     with lifecycle.locked(table):
         if table.published() == version:
             published = lifecycle.history(table)
             os.unlink(table.link)
+            error_tables.remove_links(table)
             publishers.forget(table)
             for name in reversed(unlinked(table, published)):
                 lifecycle.remove(table, name)

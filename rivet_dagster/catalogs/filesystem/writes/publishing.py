@@ -6,8 +6,9 @@ from contextlib import suppress
 
 from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import exists
-from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle, publishers
+from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.writes.staged_errors import StagedErrors
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import Inputs
@@ -15,11 +16,18 @@ from rivet_dagster.model.storage import Record
 
 
 def publish(
-    staged: StagedVersion, identity: str, made_by: str, record: Record | None, inputs: Inputs, keep: int
+    staged: StagedVersion,
+    errors: StagedErrors,
+    identity: str,
+    made_by: str,
+    record: Record | None,
+    inputs: Inputs,
+    keep: int,
 ) -> Manifest:
-    """Switch readers to ``staged``, and expire all but the newest ``keep`` versions; ``made_by`` is who withheld it.
+    """Switch readers to ``staged`` and its ``errors``, and expire all but the newest ``keep`` versions.
 
-    Publishing the published version again changes nothing. Raises what ``TableTransaction.commit`` does, and OSError.
+    ``made_by`` is the run that made the version, if a person publishes it. Publishing the published version again
+    changes nothing. Raises what ``TableTransaction.commit`` does, and OSError.
     """
     table, name = staged.table, staged.name
     if table.published() == name and (done := lifecycle.manifest_of(table, name)):
@@ -29,7 +37,8 @@ def publish(
         statistics = staged.footers.statistics(files)
         if staged.audited is not None and staged.audited != frozenset(map(stamp_of, files)):
             raise RivetError("RVT-407", f"the files in {staged.shown} have changed since they were judged")
-        files = lifecycle.tidy(table, name, staged.footers)
+        files = lifecycle.tidy(staged.folder, staged.footers)
+        errors.complete()
         lifecycle.sync_data(table, name)
         staged.footers.write(files, table.files(name))
         since = heartbeat.now(table)
@@ -41,6 +50,7 @@ def publish(
             seen = version or "nothing"
             message = f"'{table.name}' was at {staged.upon or 'nothing'} when this run began and is at {seen} now"
             raise RivetError("RVT-405", message)
+        error_tables.move_rows(table, name)
         manifest = Manifest.now(name, current, identity, statistics, record, inputs, made_by)
         manifest.write(table.manifest(name))
         lifecycle.sync(table.home)
@@ -48,10 +58,13 @@ def publish(
             publishers.forget(table)
             for folder in (table.home, table.home.parent, table.folder):
                 lifecycle.sync_entry(folder)
+        if error_tables.make_link(table, name):
+            lifecycle.sync(table.folder)
         lifecycle.switch(table, name)
         heartbeat.end(table, name)
         if exists(table.withheld(name)):
             table.withheld(name).unlink()
         with suppress(OSError, RivetError):  # the version is published; the next run reports what is wrong with others
+            error_tables.remove_stale_links(table)
             lifecycle.expire(table, keep)
     return manifest

@@ -90,7 +90,7 @@ class StagedVersion(RewritableVersion):
     def share(self, affected: Affected) -> Remaining:
         """Share the base's files whose statistics prove that they hold no affected row."""
         with writing(self.folder), heartbeat.required(self.table, self.name):
-            base = self._base_folder
+            base = self.base_folder
             if base is None:
                 return Remaining(0, None)
             unchanged, mixed, rows = pruned(parquet_files(base), affected, self.footers)
@@ -102,7 +102,7 @@ class StagedVersion(RewritableVersion):
     def audit(self) -> StoredRows:
         """Return the whole folder, after it was given the permissions of the base."""
         with writing(self.folder), heartbeat.required(self.table, self.name):
-            base = self._base_folder
+            base = self.base_folder
             flatten(self.folder)
             if base is not None:
                 keep_permissions(base, self.folder)
@@ -112,14 +112,7 @@ class StagedVersion(RewritableVersion):
 
     def files(self) -> list[Path]:
         """Return its files. Raises RVT-402 if there are none."""
-        files = parquet_files(self.folder)
-        if not files:
-            raise RivetError(
-                "RVT-402",
-                f"the engine has written no file to {self.shown}",
-                remediation="Engine and catalog must see one file system: mount the folder where the engine runs.",
-            )
-        return files
+        return required_files(self.folder, self.shown)
 
     @contextmanager
     def scratch(self) -> Iterator[StagedVersion]:
@@ -152,7 +145,7 @@ class StagedVersion(RewritableVersion):
             return parquet_files(self.folder)
 
     @property
-    def _base_folder(self) -> Path | None:
+    def base_folder(self) -> Path | None:
         """The folder of the base; None without a base, or if a person removed its files.
 
         Raises RVT-405 if so many others have published since that the base has expired.
@@ -169,7 +162,7 @@ class StagedVersion(RewritableVersion):
 
     @cached_property
     def _base(self) -> Base | None:
-        folder = self._base_folder
+        folder = self.base_folder
         if folder is None:
             return None
         files = parquet_files(folder)
@@ -179,3 +172,15 @@ class StagedVersion(RewritableVersion):
         """Return a version's folder, or some of its files, with the schema, so that the engine need not infer it."""
         schema = self.footers.of(files[0]).schema
         return Files("parquet", tuple(str(path) for path in paths), {"schema": schema} if schema else {})
+
+
+def required_files(folder: Path, shown: str) -> list[Path]:
+    """Return the data files in a folder, which messages call ``shown``. Raises RVT-402 if there are none; OSError."""
+    files = parquet_files(folder)
+    if not files:
+        raise RivetError(
+            "RVT-402",
+            f"the engine has written no file to {shown}",
+            remediation="Engine and catalog must see one file system: mount the folder where the engine runs.",
+        )
+    return files

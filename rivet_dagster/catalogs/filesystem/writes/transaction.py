@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
@@ -13,6 +14,7 @@ from rivet_dagster.catalogs.filesystem.versions import withheld
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark
 from rivet_dagster.catalogs.filesystem.writes.publishing import publish
+from rivet_dagster.catalogs.filesystem.writes.staged_errors import StagedErrors
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import Frame
@@ -22,7 +24,7 @@ from rivet_dagster.model.storage import Base, Published, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
 
 
-class FilesystemTransaction(VersionTransaction):
+class FilesystemTransaction(VersionTransaction, ErrorTransaction):
     """A run's transaction on a staged version.
 
     ``origin`` holds the inputs and the maker of a version that was withheld or is a copy of an older one; ``keep`` is
@@ -36,6 +38,7 @@ class FilesystemTransaction(VersionTransaction):
         self.table = staged.table.name
         self.version = staged.name
         self._staged = staged
+        self._errors = StagedErrors(staged)
         self._keep = keep
         self._described = described
         self._origin = origin or Mark()
@@ -56,6 +59,10 @@ class FilesystemTransaction(VersionTransaction):
         """Rewrite the table by copy on write: files that do not change are shared."""
         self._rewritten = self._scratch.enter_context(rewritten(self._staged, plan, frame, context))
         self.query_plan = self._rewritten.query_plan
+
+    def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
+        """Write files beside those of the rows; a table without rows is written in this process."""
+        return self._errors.add(table, frame)
 
     def put(self, rows: Any) -> bool:
         """Write a file in this process."""
@@ -86,7 +93,8 @@ class FilesystemTransaction(VersionTransaction):
         record = self._rewritten.record if self._rewritten is not None else None
         made_from = self._origin.inputs if inputs is None else inputs
         with writing(self._staged.table.home):
-            manifest = publish(self._staged, identity, self._origin.identity, record, made_from, self._keep)
+            origin = self._origin.identity
+            manifest = publish(self._staged, self._errors, identity, origin, record, made_from, self._keep)
         self._scratch.close()
         return self._described(manifest)
 

@@ -1,0 +1,119 @@
+"""Error tables: a second table in each version, which readers open by a link of its own, beside the table's.
+
+The link ``orders__errors -> orders/../errors/orders__errors`` leads through the link of the table to the version that
+this is at, and there from the folder of the rows to that of the errors. So the one switch of the table's link publishes
+both. The folder of the rows holds nothing else, since some readers, as DuckDB and polars, also read all subfolders.
+
+A version is built without knowing whether it gets an error table. Therefore its rows are moved beside the errors only
+when it is published, before the switch.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from rivet_dagster.catalogs.filesystem.files.file_status import MISSING, exists, is_folder, looking, names_in
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.errors import RivetError
+
+_ERRORS = "errors"
+
+
+def error_table(table: TableLayout, version: str) -> str | None:
+    """Return the name of the error table of a version; None without one. Raises OSError."""
+    return next(iter(names_in(table.with_errors(version) / _ERRORS)), None)
+
+
+def errors_folder(table: TableLayout, version: str) -> Path | None:
+    """Return the folder of the files of a version's error table; None without one. Raises OSError."""
+    name = error_table(table, version)
+    return _folder(table, version, name) if name is not None else None
+
+
+def make_errors_folder(table: TableLayout, version: str, name: str) -> Path:
+    """Return the folder of the error table ``name`` of a version that is being built, which is made if it is missing.
+
+    Raises RVT-404 if the version cannot have an error table of that name, OSError.
+    """
+    check_place(table, name)
+    other = error_table(table, version)
+    if other not in (None, name):
+        raise RivetError("RVT-404", f"the version {version} of '{table.name}' has the error table '{other}' already")
+    folder = _folder(table, version, name)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def check_place(table: TableLayout, name: str) -> None:
+    """Raise RVT-404 if no table can have that name, or if something else is at its path; RVT-403."""
+    link = TableLayout(table.folder, name).link
+    if link.name.lower() == table.link.name.lower():
+        raise RivetError("RVT-404", f"the table '{table.name}' cannot be its own error table")
+    with looking(link):
+        text = _link_text(link)
+        if text == _text(table, name) or not exists(link, follow=False):
+            return
+        kind = "a link to elsewhere" if text else "a folder" if is_folder(link) else "a file"
+    raise RivetError("RVT-404", f"{kind} that is not ours stands where the error table would be: {link}")
+
+
+def move_rows(table: TableLayout, version: str) -> None:
+    """Move the rows of a version beside its error table, if it has one. Raises OSError."""
+    if error_table(table, version) is not None and not is_folder(table.rows_with_errors(version)):
+        os.rename(table.rows_alone(version), table.rows_with_errors(version))
+
+
+def make_link(table: TableLayout, version: str) -> bool:
+    """Make the link to the error table of a version, if it has one; return whether there is a new link.
+
+    Until the table is switched to the version, the link leads nowhere. Raises RVT-403, RVT-404, OSError.
+    """
+    name = error_table(table, version)
+    if name is None:
+        return False
+    check_place(table, name)
+    link = table.folder / name
+    if exists(link, follow=False):
+        return False
+    os.symlink(_text(table, name), link)
+    return True
+
+
+def remove_links(table: TableLayout, but: str | None = None) -> None:
+    """Remove the links to the table's error tables, except for the one named ``but``. Raises OSError."""
+    for link in _links(table):
+        if link.name != but:
+            link.unlink(missing_ok=True)
+
+
+def remove_stale_links(table: TableLayout) -> None:
+    """Remove the links to error tables that the published version does not have. Raises RVT-403, RVT-404, OSError."""
+    version = table.published()
+    remove_links(table, but=error_table(table, version) if version is not None else None)
+
+
+def _links(table: TableLayout) -> Iterator[Path]:
+    for name in names_in(table.folder):
+        if _link_text(table.folder / name) == _text(table, name):
+            yield table.folder / name
+
+
+def _link_text(path: Path) -> str | None:
+    """Return the target of a link; None if it is none, or does not exist."""
+    try:
+        return os.readlink(path)
+    except OSError as error:
+        if error.errno == errno.EINVAL or error.errno in MISSING:
+            return None
+        raise
+
+
+def _text(table: TableLayout, name: str) -> str:
+    return f"{table.name}/../{_ERRORS}/{name}"
+
+
+def _folder(table: TableLayout, version: str, name: str) -> Path:
+    return table.with_errors(version) / _ERRORS / name
