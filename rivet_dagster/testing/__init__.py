@@ -5,4 +5,5 @@ from contextlib import suppress
 with suppress(ImportError):  # the catalog in memory needs no pytest
     import pytest
 
-    pytest.register_assert_rewrite("rivet_dagster.testing.catalog", "rivet_dagster.testing.engine")
+    for module in ("catalog", "engine", "error_tables"):
+        pytest.register_assert_rewrite(f"rivet_dagster.testing.{module}")

@@ -27,6 +27,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import FilesPosition, VersionPosition
 from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD
 from rivet_dagster.model.write_plan import Append, ReplaceAll, Upsert, WritePlan
+from rivet_dagster.testing.error_tables import ErrorTableConformance
 from rivet_dagster.testing.plan_cases import CASES, HISTORIES, REFUSALS, PlanCase, Refusal
 from rivet_dagster.testing.plan_cases.case import STARTED, fields
 from rivet_dagster.testing.plan_cases.runs import Histories, started_at
@@ -44,7 +45,7 @@ from rivet_dagster.testing.tables import (
 )
 
 
-class CatalogConformance:
+class CatalogConformance(ErrorTableConformance):
     """The tests of ``HasTargets``; those of other capabilities are skipped if the catalog does not have them."""
 
     def new_catalog(self, folder: Path) -> HasTargets:

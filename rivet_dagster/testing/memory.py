@@ -12,10 +12,12 @@ from typing import Any, ClassVar, get_args
 
 import pyarrow as pa
 
+from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
 from rivet_dagster.catalogs.capabilities.names import ListsTables
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, PlanType
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
+from rivet_dagster.catalogs.parquet_rows import no_errors
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
@@ -41,14 +43,28 @@ from rivet_dagster.model.write_plan import WritePlan
 Columns = tuple[tuple[str, str], ...]
 
 
+@dataclass(frozen=True)
+class Errors:
+    """The rows of the error table ``table``."""
+
+    table: str
+    rows: StoredRows
+
+
 @dataclass
 class _Table:
-    """The published versions of a table, the oldest first, and the withheld ones by name."""
+    """The published versions of a table, the oldest first, the withheld ones by name, and the errors of both kinds."""
 
     published: list[tuple[Published, StoredRows]] = field(default_factory=list)
+    errors: dict[str, Errors] = field(default_factory=dict)
     withheld: dict[str, tuple[StoredRows, str, Inputs]] = field(default_factory=dict)
     publishers: dict[str, str] = field(default_factory=dict)
     """The version that each identity made or published."""
+
+    def keep_errors(self, transaction: MemoryTransaction) -> None:
+        """Add the errors of a version, if it has an error table."""
+        if transaction.errors is not None:
+            self.errors[transaction.version] = transaction.errors
 
 
 _STORES: dict[str, dict[str, _Table]] = {}
@@ -57,7 +73,7 @@ _STORES: dict[str, dict[str, _Table]] = {}
 _LOCK = Lock()
 
 
-class MemoryCatalog(HasVersions, ListsTables):
+class MemoryCatalog(HasVersions, HasErrorTables, ListsTables):
     """Tables in memory, shared by all catalogs of the same name in this process."""
 
     type: ClassVar[str] = "memory"
@@ -75,16 +91,20 @@ class MemoryCatalog(HasVersions, ListsTables):
         self._tables = _STORES.setdefault(spec.name, {})
 
     def relation(self, table: str, options: Mapping[str, Any]) -> ArrowRows:
-        """Return the rows of the published version."""
-        return self.read(self._required(table))
+        """Return the rows, or the errors, of the published version."""
+        errors = self._errors_called(table)
+        return _arrow_rows(errors[1].rows) if errors is not None else self.read(self._required(table))
 
     def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
         """Return the columns of the published version."""
-        return tuple(Field(*column) for column in self._required(table).statistics.columns)
+        errors = self._errors_called(table)
+        statistics = errors[1].rows.statistics if errors is not None else self._required(table).statistics
+        return tuple(Field(*column) for column in statistics.columns)
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
         """Return the name of the published version."""
-        return self._required(table).version
+        errors = self._errors_called(table)
+        return errors[0].version if errors is not None else self._required(table).version
 
     def uri(self, table: str) -> str:
         """Return a URI for display, which cannot be opened."""
@@ -110,9 +130,20 @@ class MemoryCatalog(HasVersions, ListsTables):
         """Return the rows themselves, which never change."""
         for version, rows in self._table(published.table).published:
             if version.version == published.version:
-                assert isinstance(rows.relation, ArrowRows)
-                return rows.relation
+                return _arrow_rows(rows)
         raise RivetError("RVT-401", f"the version {published.version} of '{published.table}' has been removed")
+
+    def errors_of(self, published: Published) -> ArrowRows | None:
+        """Return the rows themselves, as ``read`` does."""
+        self.read(published)
+        errors = self._table(published.table).errors.get(published.version)
+        return _arrow_rows(errors.rows) if errors is not None else None
+
+    def refuse_errors(self, table: str, errors: str) -> None:
+        """Raise RVT-404 if ``errors`` cannot be the error table of ``table``, since another table has that name."""
+        other = self._errors_called(errors)
+        if self.current(errors) is not None or errors == table or (other is not None and other[0].table != table):
+            raise RivetError("RVT-404", f"'{errors}' cannot be the error table of '{table}': it is another table")
 
     def evict(self, published: Published) -> None:
         """Remove all versions of the table."""
@@ -138,18 +169,21 @@ class MemoryCatalog(HasVersions, ListsTables):
         if version not in withheld:
             raise RivetError("RVT-408", f"'{table}' has no withheld version '{version}'")
         rows, _, inputs = withheld[version]
-        return self._copy(table, version, rows, inputs)
+        return self._copy(table, version, rows, inputs, self._table(table).errors.get(version))
 
     def restage(self, table: str, version: str) -> MemoryTransaction:
         """Begin a version with the rows of an older one."""
+        errors = self._table(table).errors.get(version)
         for published, rows in self._table(table).published[:-1]:
             if published.version == version:
-                return self._copy(table, secrets.token_hex(4), rows, published.inputs)
+                return self._copy(table, secrets.token_hex(4), rows, published.inputs, errors)
         raise RivetError("RVT-408", f"'{table}' has no older version '{version}'")
 
     def publish(self, transaction: MemoryTransaction, identity: str, rewrite: Rewritten, inputs: Inputs) -> Published:
         """Publish a version in one atomic step."""
         with _LOCK:
+            if transaction.errors is not None:
+                self.refuse_errors(transaction.table, transaction.errors.table)
             table = self._tables.setdefault(transaction.table, _Table())
             last = table.published[-1][0] if table.published else None
             if (last.version if last else None) != transaction.upon:
@@ -162,6 +196,7 @@ class MemoryCatalog(HasVersions, ListsTables):
                 self.name, name, transaction.version, uri, statistics, before, identity, record, inputs
             )
             table.published.append((published, rewrite.whole))
+            table.keep_errors(transaction)
             _, made_by, _ = table.withheld.pop(transaction.version, (None, identity, None))
             table.publishers |= {made_by: transaction.version, identity: transaction.version}
             return published
@@ -169,21 +204,23 @@ class MemoryCatalog(HasVersions, ListsTables):
     def withhold(self, transaction: MemoryTransaction, identity: str, rows: StoredRows, inputs: Inputs) -> None:
         """Withhold a version."""
         with _LOCK:
-            self._tables.setdefault(transaction.table, _Table()).withheld[transaction.version] = (
-                rows,
-                identity,
-                inputs,
-            )
+            table = self._tables.setdefault(transaction.table, _Table())
+            table.withheld[transaction.version] = (rows, identity, inputs)
+            table.keep_errors(transaction)
 
     def forget(self, transaction: MemoryTransaction) -> None:
         """Remove a withheld version."""
         with _LOCK:
-            self._table(transaction.table).withheld.pop(transaction.version, None)
+            table = self._table(transaction.table)
+            table.withheld.pop(transaction.version, None)
+            table.errors.pop(transaction.version, None)
 
-    def _copy(self, table: str, version: str, rows: StoredRows, inputs: Inputs) -> MemoryTransaction:
+    def _copy(
+        self, table: str, version: str, rows: StoredRows, inputs: Inputs, errors: Errors | None
+    ) -> MemoryTransaction:
         filled = MemoryVersion(None, self._current(table))
         filled.take(rows)
-        return MemoryTransaction(self, table, version, filled, inputs)
+        return MemoryTransaction(self, table, version, filled, inputs, errors)
 
     def _table(self, name: str) -> _Table:
         return self._tables.get(name, _Table())
@@ -192,6 +229,15 @@ class MemoryCatalog(HasVersions, ListsTables):
         published = self._table(table).published
         return published[-1] if published else None
 
+    def _errors_called(self, name: str) -> tuple[Published, Errors] | None:
+        """Return the published version whose error table is called ``name``, and its errors."""
+        for table in list(self._tables.values()):
+            published = table.published[-1][0] if table.published else None
+            errors = table.errors.get(published.version) if published is not None else None
+            if published is not None and errors is not None and errors.table == name:
+                return published, errors
+        return None
+
     def _required(self, table: str) -> Published:
         published = self.current(table)
         if published is None:
@@ -199,15 +245,22 @@ class MemoryCatalog(HasVersions, ListsTables):
         return published
 
 
-class MemoryTransaction(VersionTransaction):
+class MemoryTransaction(VersionTransaction, ErrorTransaction):
     """A transaction on a version in memory: a rewrite of the table that shares nothing with its base."""
 
     def __init__(
-        self, catalog: MemoryCatalog, table: str, version: str, filled: MemoryVersion, inputs: Inputs = NO_OPTIONS
+        self,
+        catalog: MemoryCatalog,
+        table: str,
+        version: str,
+        filled: MemoryVersion,
+        inputs: Inputs = NO_OPTIONS,
+        errors: Errors | None = None,
     ) -> None:
         self.table = table
         self.version = version
         self.upon = filled.upon
+        self.errors = errors
         self._catalog = catalog
         self._filled = filled
         self._inputs = inputs
@@ -223,6 +276,19 @@ class MemoryTransaction(VersionTransaction):
         """Rewrite the table."""
         self._rewritten = self._scratch.enter_context(rewritten(self._filled, plan, frame, context))
         self.query_plan = self._rewritten.query_plan
+
+    def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
+        """Add the rows as an Arrow table."""
+        self._catalog.refuse_errors(self.table, table)
+        rows = no_errors().read_all() if frame is None else self._filled.session.to_arrow(frame)
+        if self.errors is not None:
+            if self.errors.table != table:
+                raise RivetError("RVT-404", f"'{self.table}' has the error table '{self.errors.table}' already")
+            rows = pa.concat_tables([_arrow_rows(self.errors.rows).batches().read_all(), rows])
+        kinds = [(name, "int" if name == "line" else "string") for name in rows.column_names]
+        statistics = Statistics(rows.num_rows, rows.nbytes, tuple(kinds))
+        self.errors = Errors(table, StoredRows(ArrowRows(rows.schema, rows.to_reader), statistics))
+        return self.errors.rows
 
     def put(self, rows: pa.RecordBatchReader) -> bool:
         """Return False, since only an engine knows the SQL types of the columns."""
@@ -291,9 +357,8 @@ class MemoryVersion(RewritableVersion):
 
     def take(self, rows: StoredRows) -> None:
         """Add rows that are already stored."""
-        assert isinstance(rows.relation, ArrowRows)
         self._columns = rows.statistics.columns
-        self._parts.append(rows.relation.batches().read_all())
+        self._parts.append(_arrow_rows(rows).batches().read_all())
 
     def added(self) -> StoredRows:
         """Return the rows that have been added so far."""
@@ -324,3 +389,8 @@ def _described(published: Published, state: str) -> Version:
     return Version(
         published.version, state, published.statistics.rows, identity=published.identity, inputs=published.inputs
     )
+
+
+def _arrow_rows(rows: StoredRows) -> ArrowRows:
+    assert isinstance(rows.relation, ArrowRows)
+    return rows.relation
