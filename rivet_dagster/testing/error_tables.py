@@ -135,10 +135,8 @@ class ErrorTableConformance:
         """Neither a published table, nor the table itself, nor the error table of another one."""
         _publish(with_errors, session, 1, ["one"])
         for name in (TABLE, "other", ERRORS):
-            with pytest.raises(RivetError) as caught, with_errors.begin("other", session) as transaction:
-                fill(transaction, session, ReplaceAll(), [(1, "a", 1)])
-                transaction.write_errors(name, None)
-                transaction.commit("run")
+            with pytest.raises(RivetError) as caught:
+                _publish(with_errors, session, 1, ["two"], name, table="other")
             assert caught.value.code == "RVT-404"
         assert _seen(with_errors, session) == ["one"]
         assert with_errors.current("other") is None
@@ -183,10 +181,15 @@ class ErrorTableConformance:
 
 
 def _publish(
-    catalog: HasErrorTables, session: EngineSession, number: int, messages: Sequence[str], name: str = ERRORS
+    catalog: HasErrorTables,
+    session: EngineSession,
+    number: int,
+    messages: Sequence[str],
+    name: str = ERRORS,
+    table: str = TABLE,
 ) -> Published:
     """Publish one row and these errors."""
-    with catalog.begin(TABLE, session) as transaction:
+    with catalog.begin(table, session) as transaction:
         fill(transaction, session, ReplaceAll(), [(number, "a", number)])
         transaction.write_errors(name, session.from_value(_errors(messages)))
         return transaction.commit(f"run {number}")
