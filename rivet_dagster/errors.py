@@ -60,7 +60,6 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-211": "Save the file as UTF-8 text.",
     "RVT-212": "Correct the template; braces between {% raw %} and {% endraw %} stay as they are.",
     "RVT-213": "Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.",
-    "RVT-298": "Remove the option: this release does not have it yet.",
     # 3xx: the assembly of joints
     "RVT-301": "Rename one of them.",
     "RVT-302": "Correct the name, or declare the missing joint.",
@@ -93,6 +92,8 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-327": "Correct the name; the `schema` of a source names all its columns, those of folders like `day=1`, too.",
     "RVT-328": "Run the joint on an engine that reads and writes that catalog's tables, or choose another catalog.",
     "RVT-329": "Use an engine whose SQL this release can read and write.",
+    "RVT-330": "Write it so that nothing in it can fail (try_cast, try_divide, nullif), or in a joint of its own with "
+    "`on_error: fail`.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",
     "RVT-402": "Give the sink's catalog a `path` on a POSIX file system that engine and Dagster both see.",
@@ -128,7 +129,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-518": "Give it more time with `timeout`, or look at `rivet/spark_plan` for what takes so long; "
     "`retries` try it again.",
     "RVT-519": "Run the joint on another engine, or choose another catalog.",
-    "RVT-520": "Correct the data or the expression, or let `on_error: quarantine` publish the other rows.",
+    "RVT-520": "Correct the data or the expressions, or publish the other rows with `on_error: quarantine`.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
 """The remediation of each code, shown where the code that raises the error gives no more specific one."""

@@ -9,6 +9,7 @@ from typing import Any
 from rivet_dagster.compiler.graph import TemplateNeeds
 from rivet_dagster.model.joint import PYTHON, SINK, Joint
 from rivet_dagster.model.project import PythonFunction
+from rivet_dagster.model.row_errors import FAIL
 from rivet_dagster.sql.known_query import KnownQuery
 
 
@@ -33,7 +34,7 @@ def code_version(
         "filter": joint.filter,
         "limit": joint.limit,
         "write_strategy": vars(joint.write_strategy),
-        "on_error": joint.on_error,
+        "on_error": FAIL if joint.on_error is None else joint.on_error.mode,
     }
     if joint.partitions is not None:  # left out otherwise, so that the version of other joints stays the same
         logic["partitions"] = vars(joint.partitions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -108,16 +108,24 @@ def default_name(kind: str, phase: str, columns: tuple[str, ...]) -> str:
 
 def with_distinct_names(checks: tuple[Check, ...]) -> tuple[Check, ...]:
     """Return the checks in the same order, with ``_2``, ``_3``, ... appended to repeated names."""
-    taken: set[str] = set()
-    result = []
-    for check in checks:
-        unique, number = check.name, 1
+    pairs = zip(checks, distinct_names(check.name for check in checks), strict=True)
+    return tuple(check if check.name == name else replace(check, name=name) for check, name in pairs)
+
+
+def distinct_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names in the same order, with ``_2``, ``_3``, ... appended to repeated ones.
+
+    >>> distinct_names(["a", "b", "a"])
+    ('a', 'b', 'a_2')
+    """
+    taken: dict[str, None] = {}
+    for name in names:
+        unique, number = name, 1
         while unique in taken:
             number += 1
-            unique = f"{check.name}_{number}"
-        taken.add(unique)
-        result.append(check if unique == check.name else replace(check, name=unique))
-    return tuple(result)
+            unique = f"{name}_{number}"
+        taken[unique] = None
+    return tuple(taken)
 
 
 _COMMON: dict[str, Any] = {

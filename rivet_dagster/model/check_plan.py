@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from rivet_dagster.model.check import ERROR
 from rivet_dagster.model.proof import Proof
+from rivet_dagster.model.row_errors import MaxErrors
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,18 @@ class ByColumns:
     expected: tuple[tuple[str, str], ...]
 
 
-Counting = InOnePass | ByQuery | ByColumns
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ByErrors:
+    """Violations are the evaluation errors of a quarantining run, which counts them itself.
+
+    The check passes with at most ``max_errors``; None: only without any.
+    """
+
+    by: Literal["errors"] = "errors"
+    max_errors: MaxErrors | None = None
+
+
+Counting = InOnePass | ByQuery | ByColumns | ByErrors
 """How the violations of a check are counted."""
 
 

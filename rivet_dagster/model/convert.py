@@ -25,6 +25,10 @@ class WrongKeyError(ValueError):
         self.key = key
 
 
+class UnknownKeyError(WrongKeyError):
+    """A ``key`` of a mapping that has no meaning."""
+
+
 def text(value: Any) -> str:
     """Return a non-empty text."""
     if not isinstance(value, str) or not value.strip():

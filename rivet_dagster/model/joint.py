@@ -14,6 +14,7 @@ from rivet_dagster.model.check import ASSERTION, AUDIT, Check, parse_check, with
 from rivet_dagster.model.landing import LANDING_OPTIONS, wrong_landing
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.partitions import Partitions, parse_partitions
+from rivet_dagster.model.row_errors import OnError, parse_on_error
 from rivet_dagster.model.step_options import STEP_OPTIONS, step_options
 from rivet_dagster.model.write_strategy import WriteStrategy, parse_write_strategy
 
@@ -38,11 +39,6 @@ REQUIRED: dict[str, tuple[str, ...]] = {
 _WRONG = {"name": "RVT-201", "partitions": "RVT-213"}
 """The specific codes of wrong values of some keys."""
 
-_LATER: dict[str, Callable[[Any], bool]] = {
-    "on_error": lambda value: value == "quarantine",
-}
-"""Documented options that this release refuses by name."""
-
 RESERVED = frozenset(keyword.kwlist) | frozenset(
     "context conf config meta arg_dict dict input_arg_dict output_arg_dict int str float bool input output type".split()
 )
@@ -60,7 +56,8 @@ _ASSET_GROUP = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*")
 class Joint:
     """A declared joint, with the same fields, validation and errors as in a file.
 
-    ``row_values`` says whether Dagster may store values of its rows; None leaves that to the profile.
+    ``row_values`` says whether Dagster may store values of its rows; None leaves that to the profile. ``on_error`` is
+    None where the joint takes the mode of its group's exit; an exit without one fails.
 
     Raises one RivetError with all errors in the declaration.
 
@@ -87,7 +84,7 @@ class Joint:
     function: str | None = None
     quality: tuple[Check, ...] = ()
     partitions: Partitions | None = None
-    on_error: str = "fail"
+    on_error: OnError | None = None
     retention: str = "latest"
     row_values: bool | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -117,7 +114,7 @@ class Joint:
             function: str | None = None,
             quality: Mapping[str, Sequence[Mapping[str, Any]]] | Sequence[Check] = (),
             partitions: Mapping[str, Any] | Partitions | None = None,
-            on_error: str = "fail",
+            on_error: str | Mapping[str, Any] | OnError | None = None,
             retention: str = "latest",
             row_values: bool | None = None,
             options: Mapping[str, Any] | None = None,
@@ -133,7 +130,8 @@ class Joint:
             try:
                 object.__setattr__(self, key, _CONVERTERS[key](value))
             except ValueError as error:
-                found.append(self._wrong(_WRONG.get(key, "RVT-204"), f"`{key}` {error}", _place(key, error)))
+                code = "RVT-203" if isinstance(error, convert.UnknownKeyError) else _WRONG.get(key, "RVT-204")
+                found.append(self._wrong(code, f"`{key}` {error}", _place(key, error)))
         if isinstance(self.quality, Mapping):
             checks, wrong = parse_quality(self.quality, self.origin, self.name)
             object.__setattr__(self, "quality", checks)
@@ -153,12 +151,9 @@ class Joint:
 
     def _wrong_keys(self, given: Iterable[str]) -> list[Diagnostic]:
         found = []
-        for key, value in _given({key: getattr(self, key) for key in given}).items():
+        for key in _given({key: getattr(self, key) for key in given}):
             if key not in KEYS[self.type]:
                 found.append(self._wrong("RVT-206", f"`{key}` has no meaning on a {self.type} joint", key))
-            elif key in _LATER and _LATER[key](value):
-                given = f"{key}: {value}" if isinstance(value, str) else key
-                found.append(self._wrong("RVT-298", f"`{given}` is not available yet", key))
         for key in REQUIRED[self.type]:
             if getattr(self, key) is None:
                 found.append(self._wrong("RVT-205", f"a {self.type} joint needs `{key}`"))
@@ -267,7 +262,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "function": convert.text,
     "quality": _quality,
     "partitions": parse_partitions,
-    "on_error": convert.one_of("fail", "quarantine"),
+    "on_error": lambda v: v if isinstance(v, OnError) else parse_on_error(v),
     "retention": convert.one_of("latest", "run"),
     "row_values": convert.boolean,
     "options": convert.mapping,

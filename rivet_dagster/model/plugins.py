@@ -72,6 +72,8 @@ class CatalogTraits:
     check_table: CheckTable = _no_rules
     gives: Kinds = frozenset({Files})
     """The kinds of relation as which its tables are read and written."""
+    error_tables: bool = False
+    """Whether it can publish a table of evaluation errors with another table."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,20 @@
-"""Evaluation errors as data: the table of errors beside a target, and how a joint's query tells errors from rows."""
+"""Evaluation errors as data: what a joint declares, the table of errors, and how a query tells errors from rows."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from fractions import Fraction
+from typing import Any, Literal
+
+from rivet_dagster.errors import nearest
+from rivet_dagster.model import convert
 
 FAIL, QUARANTINE = "fail", "quarantine"
+
+CHECK = "evaluation_errors"
+"""The name and kind of the check that judges the errors of a quarantining group."""
 
 SUFFIX = "__errors"
 """The end of the name of a table's error table, unless `errors_table` gives another one."""
@@ -32,7 +41,98 @@ class MaxErrors:
         """
         if self.count is not None:
             return errors <= self.count
-        return self.percent is None or errors * 100 <= self.percent * (rows + errors)
+        # Exact: 0.29 percent as a binary fraction is less than 0.29.
+        return self.percent is None or errors * 100 <= Fraction(str(self.percent)) * (rows + errors)
+
+    def __str__(self) -> str:
+        """Return the limit as it is declared.
+
+        >>> str(MaxErrors(count=100)), str(MaxErrors(percent=2.5))
+        ('100', '2.5%')
+        """
+        return str(self.count) if self.count is not None else f"{self.percent}".removesuffix(".0") + "%"
+
+
+@dataclass(frozen=True, slots=True)
+class OnError:
+    """What a joint declares for rows whose evaluation raises an error.
+
+    With the mode ``fail`` the run fails. With ``quarantine`` the other rows are published, and the errors in
+    ``errors_table`` (default: the table's name and SUFFIX); with more than ``max_errors`` nothing is published.
+    """
+
+    mode: str = FAIL
+    max_errors: MaxErrors | None = None
+    errors_table: str | None = None
+
+    @property
+    def quarantines(self) -> bool:
+        """Whether errors are published beside the rows."""
+        return self.mode == QUARANTINE
+
+    def error_table(self, table: str) -> ErrorTable | None:
+        """Return the table of the errors of ``table``, None where they fail the run.
+
+        >>> OnError(QUARANTINE).error_table("shop.orders")
+        ErrorTable(table='shop.orders__errors', max_errors=None)
+        """
+        name = self.errors_table or table.rstrip("/") + SUFFIX
+        return ErrorTable(name, self.max_errors) if self.quarantines else None
+
+
+def parse_on_error(value: Any) -> OnError:
+    """Parse a mode, or a mapping with ``mode``. Raise ValueError.
+
+    >>> parse_on_error({"mode": "quarantine", "max_errors": "5%"})
+    OnError(mode='quarantine', max_errors=MaxErrors(count=None, percent=5.0), errors_table=None)
+    """
+    if not isinstance(value, Mapping):
+        return OnError(_mode(value))
+    options = convert.mapping(value)
+    for key in options:
+        if key not in _CONVERTERS:
+            raise convert.UnknownKeyError(f"has the unknown key '{key}'{nearest(key, _CONVERTERS)}", key)
+    if options.get("mode") is None:
+        raise ValueError("needs `mode`")
+    converted: dict[str, Any] = {}
+    for key, given in options.items():
+        if given is None:
+            continue
+        try:
+            converted[key] = _CONVERTERS[key](given)
+        except ValueError as error:
+            raise convert.WrongKeyError(f"has a wrong `{key}`: it {error}", key) from None
+    if converted["mode"] == FAIL and len(converted) > 1:
+        other = next(key for key in converted if key != "mode")
+        raise convert.WrongKeyError(f"has `{other}`, which goes with the mode {QUARANTINE}, not {FAIL}", other)
+    return OnError(**converted)
+
+
+def _mode(value: Any) -> str:
+    if value not in (FAIL, QUARANTINE):
+        hint = nearest(value, (FAIL, QUARANTINE), listed=False) if isinstance(value, str) else ""
+        raise ValueError(f"must be {FAIL} or {QUARANTINE}, not {convert.show(value)}{hint}")
+    return str(value)
+
+
+def _max_errors(value: Any) -> MaxErrors:
+    if isinstance(value, MaxErrors):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return MaxErrors(count=value)
+    match = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    if match is None or float(match[1]) > 100:
+        raise ValueError(f"must be a whole number of at least 0 or a part from 0% to 100%, not {convert.show(value)}")
+    return MaxErrors(percent=float(match[1]))
+
+
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?%")
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "mode": _mode,
+    "max_errors": _max_errors,
+    "errors_table": convert.text,
+}
 
 
 @dataclass(frozen=True, slots=True)

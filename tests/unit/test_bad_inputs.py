@@ -475,9 +475,30 @@ JOINT_FILES = {
         read
             Leave `retention` out.
     """),
-    "what is not available yet": sink("on_error: quarantine\n", """
-        RVT-298 sinks/report.yaml:5: joint report: `on_error: quarantine` is not available yet
-            Remove the option: this release does not have it yet.
+    "on_error: a wrong mode": sink("on_error: quarantin\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `on_error` must be fail or quarantine, not 'quarantin'; did you mean
+        'quarantine'?
+            Correct the value.
+    """),
+    "on_error: an unknown key": sink("on_error:\n  mode: quarantine\n  max_error: 5\n", """
+        RVT-203 sinks/report.yaml:7: joint report: `on_error` has the unknown key 'max_error'; did you mean
+        'max_errors'?
+            Remove the key or correct its name.
+    """),
+    "on_error: a negative limit": sql(f"-- rivet:on_error: {{mode: quarantine, max_errors: -1}}\n{QUERY}", """
+        RVT-204 joints/orders.sql:1: joint orders: `on_error` has a wrong `max_errors`: it must be a whole number of at
+        least 0 or a part from 0% to 100%, not -1
+            Correct the value.
+    """),
+    "on_error: more than everything": sink("on_error:\n  mode: quarantine\n  max_errors: 101%\n", """
+        RVT-204 sinks/report.yaml:7: joint report: `on_error` has a wrong `max_errors`: it must be a whole number of at
+        least 0 or a part from 0% to 100%, not '101%'
+            Correct the value.
+    """),
+    "on_error: a limit without quarantine": sink("on_error: {mode: fail, max_errors: 5}\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `on_error` has `max_errors`, which goes with the mode quarantine, not
+        fail
+            Correct the value.
     """),
     "partitions: unknown type": sink("partitions: {type: yearly, column: day}\n", """
         RVT-213 sinks/report.yaml:5: joint report: `partitions` needs a `type`, one of daily, hourly, weekly, monthly,
