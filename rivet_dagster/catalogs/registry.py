@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.catalogs.capabilities.landing import HasLandingZones
 from rivet_dagster.catalogs.capabilities.listing import ListsFiles
 from rivet_dagster.catalogs.capabilities.locations import TellsLocations
@@ -43,7 +44,7 @@ def catalog_traits() -> Mapping[str, CatalogTraits]:
 
 def traits_of(catalog: type[Catalog]) -> CatalogTraits:
     """Return what the compiler needs to know about a catalog class; most of it follows from its capabilities."""
-    facts: dict[str, Any] = {"gives": catalog.gives}
+    facts: dict[str, Any] = {"gives": catalog.gives, "error_tables": issubclass(catalog, HasErrorTables)}
     if issubclass(catalog, HasTargets):
         facts["strategies"] = modes_of(catalog.write_plans)
     if issubclass(catalog, HasLandingZones):

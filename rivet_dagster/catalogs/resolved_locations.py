@@ -27,12 +27,16 @@ def resolved_locations(project: Project, root: Path, environ: Mapping[str, str])
     for joint in project.joints:
         is_declared = joint.type in (SOURCE, SINK)
         catalog = str(joint.catalog) if is_declared else project.profile.workspace
-        table = str(joint.table) if is_declared else joint.name
-        if catalog in catalogs and "\0" not in table:
-            class_, options = catalogs[catalog]
-            is_read = joint.type == SOURCE
-            own = class_.read_locations(options, table, True) if is_read else class_.written_locations(options, table)
-            locations[catalog, table] = (*locations.get((catalog, table), ()), *own)
+        own = str(joint.table) if is_declared else joint.name
+        errors = joint.on_error.error_table(own) if joint.on_error is not None else None
+        for table in (own, *([errors.table] if errors is not None else [])):
+            if catalog in catalogs and "\0" not in table:
+                class_, options = catalogs[catalog]
+                is_read = joint.type == SOURCE
+                at = (
+                    class_.read_locations(options, table, True) if is_read else class_.written_locations(options, table)
+                )
+                locations[catalog, table] = (*locations.get((catalog, table), ()), *at)
     return locations
 
 

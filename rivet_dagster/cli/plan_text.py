@@ -17,6 +17,7 @@ REASONS = {
     "non_deterministic": "read twice, and not the same each time",
     "engine_change": "read by another engine",
     "partition_boundary": "its reader has other partitions",
+    "error_boundary": "its reader has another `on_error`",
     "depth": "the query would nest too deeply",
 }
 
@@ -64,6 +65,8 @@ def _group(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:
     stored = next((m for m in assembly.materializations if m.joint == group.exit), None)
     why = f"  ({REASONS[stored.reason]})" if stored else ""
     lines.append(f"    writes  {_place(assembly, group.exit)}{why}")
+    if group.target is not None and group.target.errors is not None:
+        lines.append(f"    errors  {group.target.catalog}.{group.target.errors.table}")
     return lines
 
 

@@ -6,6 +6,7 @@ from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.assembly import check_assembly
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.engines import check_storage, resolve_engines
+from rivet_dagster.compiler.errors_check import with_errors_checks
 from rivet_dagster.compiler.exits import check_exits
 from rivet_dagster.compiler.external_assets import check_external_assets
 from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, fuse_joints, order_groups
@@ -16,6 +17,7 @@ from rivet_dagster.compiler.partitions import check_parameters, check_partition_
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.plugin_options import check_declared_tables, check_plugins
 from rivet_dagster.compiler.quality import compile_checks
+from rivet_dagster.compiler.quarantine import check_error_tables, check_quarantine
 from rivet_dagster.compiler.reach import Reach
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.resolve_joints import resolve_joints
@@ -76,15 +78,17 @@ def compile_project(
     reach = Reach(project.profile, plugins)
     check_storage(graph, fusion, engines, reach, diagnostics)
     boundaries = engine_boundaries(graph, fusion, order, engines, reach, diagnostics)
+    targets = targets_of(graph, fusion, project.profile.workspace)
+    check_error_tables(targets, graph, project.profile, plugins, diagnostics)
+    groups = tuple(fused_group(name, members[name], graph, engines, targets.get(name), cache) for name in order)
+    check_quarantine(groups, graph, diagnostics)
     if not all(map(is_of_block, diagnostics.errors)):
         return _failed(project, diagnostics)
-    targets = targets_of(graph, fusion, project.profile.workspace)
+    checks = with_errors_checks(checks, targets, graph)
     return CompiledAssembly(
         profile=project.profile.name,
         joints=resolve_joints(project, graph, engines, fusion, schemas, targets, checks),
-        fused_groups=tuple(
-            fused_group(name, members[name], graph, engines, targets.get(name), cache) for name in order
-        ),
+        fused_groups=groups,
         execution_order=order,
         waves=waves,
         materializations=materializations(graph, fusion, order),

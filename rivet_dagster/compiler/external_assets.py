@@ -8,22 +8,28 @@ from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.model.external_assets import DAGSTER, is_external, key_path
 from rivet_dagster.model.joint import SINK, Joint
+from rivet_dagster.model.row_errors import SUFFIX
 
 _RETURN = "Name a catalog of the profile; an asset of your own may read the joint and return its rows."
+_OF_ERRORS = "An asset of your own may read it and return its rows."
 
 
 def check_external_assets(graph: Graph, key_prefix: Sequence[str], diagnostics: Diagnostics) -> None:
     """Report RVT-204 (a wrong key), RVT-203 (options), RVT-310 (a key of this project), RVT-309 (a sink)."""
-    own = {(*key_prefix, name): name for name in graph.joints}
+    own = {(*key_prefix, name): f"is the joint '{name}' of this project: read that instead" for name in graph.joints}
+    for name, joint in graph.joints.items():
+        if joint.on_error is not None and joint.on_error.quarantines:
+            message = f"holds the evaluation errors of '{name}', which joints cannot read"
+            own[*key_prefix, name + SUFFIX] = message
     for joint in graph.joints.values():
         if joint.type == SINK and joint.catalog == DAGSTER:
             message = f"the catalog '{DAGSTER}' holds what other Dagster assets return: no sink can write to it"
             diagnostics.error(joint, "RVT-309", message, "catalog", _RETURN)
         elif is_external(joint):
-            _check_source(joint, own, diagnostics)
+            _check_source(joint, own, graph, diagnostics)
 
 
-def _check_source(joint: Joint, own: dict[tuple[str, ...], str], diagnostics: Diagnostics) -> None:
+def _check_source(joint: Joint, own: dict[tuple[str, ...], str], graph: Graph, diagnostics: Diagnostics) -> None:
     if joint.options:
         options = ", ".join(f"`{key}`" for key in joint.options)
         message = f"a source of the catalog '{DAGSTER}' has no options, and this one has {options}"
@@ -34,5 +40,5 @@ def _check_source(joint: Joint, own: dict[tuple[str, ...], str], diagnostics: Di
         diagnostics.error(joint, "RVT-204", f"`table` {error}", "table")
         return
     if path in own:
-        message = f"the asset {joint.table} is the joint '{own[path]}' of this project: read that instead"
-        diagnostics.error(joint, "RVT-310", message, "table", "Name the joint in the reader's `upstream` or query.")
+        remedy = _OF_ERRORS if path[-1] not in graph.joints else "Name the joint in the reader's `upstream` or query."
+        diagnostics.error(joint, "RVT-310", f"the asset {joint.table} {own[path]}", "table", remedy)

@@ -15,6 +15,7 @@ MULTI_CONSUMER = "multi_consumer"
 NON_DETERMINISTIC = "non_deterministic"
 ENGINE_CHANGE = "engine_change"
 PARTITION_BOUNDARY = "partition_boundary"
+ERROR_BOUNDARY = "error_boundary"
 DEPTH = "depth"
 
 DEFAULT_MAX_DEPTH = 40
@@ -37,15 +38,24 @@ class Fusion:
 
 
 def fuse_joints(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str, int]) -> Fusion:
-    """Return the groups of an acyclic graph; ``max_depth`` is the limit of each engine."""
+    """Return the groups of an acyclic graph; ``max_depth`` is the limit of each engine.
+
+    A joint that declares another mode of ``on_error`` than its group's exit is stored; one that declares none takes the
+    exit's, and an exit that declares none fails.
+    """
     reasons = _boundaries(graph, engines, max_depth)
     groups: dict[str, str] = {}
     for name in reversed(graph.order):
-        readers = graph.consumers[name]
+        joint, readers = graph.joints[name], graph.consumers[name]
         targets = {groups[reader] for reader in readers}
-        if graph.joints[name].type == SOURCE:
+        if joint.type == SOURCE:
             joins = len(targets) == 1 and _source_fuses(name, graph, engines)
         else:
+            # The mode of a group is that of its exit, which is known only here.
+            if len(readers) == 1 and reasons.get(name, DEPTH) == DEPTH:
+                exit_joint = graph.joints[groups[readers[0]]]
+                if joint.on_error is not None and joint.on_error.quarantines != _quarantines(exit_joint):
+                    reasons[name] = ERROR_BOUNDARY
             joins = len(readers) == 1 and name not in reasons
         groups[name] = targets.pop() if joins else name
     return Fusion(groups, reasons)
@@ -108,6 +118,10 @@ def _source_fuses(name: str, graph: Graph, engines: Mapping[str, str]) -> bool:
     return all(
         engines[r.name] == engines[name] and r.type in (SQL, SINK) and _same_partitions(joint, r) for r in readers
     )
+
+
+def _quarantines(exit_joint: Joint) -> bool:
+    return exit_joint.on_error is not None and exit_joint.on_error.quarantines
 
 
 def _same_partitions(joint: Joint, reader: Joint) -> bool:

@@ -20,6 +20,21 @@ _NAMED = "a catalog's table"
 
 _WILD = frozenset("*?[")
 _OTHER_TABLE = "Give the sink another table, or name another catalog as the profile's `workspace`."
+_OTHER_ERRORS = "Give it another `errors_table`."
+_ERRORS_ASSET = "An asset of your own may take the joint's key, with __errors behind it, as an input."
+
+
+@dataclass(frozen=True)
+class Written:
+    """A table that a joint writes: that of its rows, or with ``errors`` that of their evaluation errors."""
+
+    joint: Joint
+    catalog: str
+    table: str
+    errors: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.catalog}.{self.table}"
 
 
 @dataclass(frozen=True)
@@ -29,13 +44,13 @@ class Tables:
     profile: Profile
     plugins: Plugins
     resolved: Resolved = field(default_factory=dict)
-    _locations: dict[str, tuple[Location, ...]] = field(default_factory=dict, init=False, compare=False)
+    _locations: dict[tuple[str, str, bool], tuple[Location, ...]] = field(
+        default_factory=dict, init=False, compare=False
+    )
 
     def of(self, joint: Joint) -> tuple[Location, ...]:
         """Return the locations that a source reads or another joint writes; all but sinks write to the workspace."""
-        if joint.name not in self._locations:
-            self._locations[joint.name] = tuple(self._of(*self.named(joint), joint.type == SOURCE))
-        return self._locations[joint.name]
+        return self._of(*self.named(joint), joint.type == SOURCE)
 
     def named(self, joint: Joint) -> tuple[str, str]:
         """Return the names of a joint's catalog and table."""
@@ -43,11 +58,31 @@ class Tables:
             return str(joint.catalog), str(joint.table)
         return self.profile.workspace, joint.name
 
+    def rows(self, joint: Joint) -> Written:
+        """Return the table of the rows that a joint writes."""
+        return Written(joint, *self.named(joint))
+
+    def errors(self, joint: Joint) -> Written | None:
+        """Return the error table of a joint if it quarantines errors: written wherever the joint is stored."""
+        catalog, table = self.named(joint)
+        errors = joint.on_error.error_table(table) if joint.on_error is not None else None
+        return Written(joint, catalog, errors.table, errors=True) if errors is not None else None
+
+    def at(self, written: Written) -> tuple[Location, ...]:
+        """Return the locations of a written table."""
+        return self._of(written.catalog, written.table, is_read=False)
+
     def in_workspace(self, table: str) -> tuple[Location, ...]:
         """Return the locations of a table of the workspace."""
-        return tuple(self._of(self.profile.workspace, table, is_read=False))
+        return self._of(self.profile.workspace, table, is_read=False)
 
-    def _of(self, catalog: str, table: str, is_read: bool) -> Iterator[Location]:
+    def _of(self, catalog: str, table: str, is_read: bool) -> tuple[Location, ...]:
+        key = catalog, table, is_read
+        if key not in self._locations:
+            self._locations[key] = tuple(self._found(catalog, table, is_read))
+        return self._locations[key]
+
+    def _found(self, catalog: str, table: str, is_read: bool) -> Iterator[Location]:
         yield _NAMED, catalog, escape(table.rstrip("/").lower())
         spec = self.profile.catalog(catalog)
         traits = self.plugins.catalogs.get(spec.type) if spec else None
@@ -60,32 +95,53 @@ class Tables:
 
 
 def check_tables(graph: Graph, tables: Tables, diagnostics: Diagnostics) -> None:
-    """Report RVT-310 for sinks whose tables are equal or nested, and for a source that reads a table of a sink."""
+    """Report RVT-310 for sinks whose tables are equal or nested, and for a source that reads a table of a sink.
+
+    The error table of a sink counts as a table of it.
+    """
     writers = _Writers()
-    for joint in graph.joints.values():
-        if joint.type == SINK:
-            other = writers.at(tables.of(joint))
-            if other is not None:
-                message = f"sink '{other.name}' writes the table {_shown(other, tables)} already"
-                _refuse(joint, other, message, None, tables, diagnostics)
-            elif str(joint.table).lower().startswith(KEPT):
-                _check_external(joint, tables, diagnostics)
-            writers.add(joint, tables.of(joint))
+    for written in _own_tables_first((joint for joint in graph.joints.values() if joint.type == SINK), tables):
+        other = writers.at(tables.at(written))
+        if other is not None:
+            content = "its errors to " if other.errors else ""
+            message = f"sink '{other.joint.name}' writes {content}the table {other} already"
+            _refuse(written, other, message, None, diagnostics)
+        elif written.table.lower().startswith(KEPT):
+            _check_external(written, tables, diagnostics)
+        writers.add(written, tables.at(written))
     _check_sources(graph, tables, writers, diagnostics)
 
 
 def check_stored_tables(graph: Graph, tables: Tables, stored: Collection[str], diagnostics: Diagnostics) -> None:
-    """Report RVT-310 for a sink or source on a workspace table in which one of the joints ``stored`` is published."""
+    """Report RVT-310 for a sink or source on a workspace table in which one of the joints ``stored`` is published.
+
+    Also for the error table of a stored joint that is the table of another one.
+    """
     writers = _Writers()
-    for joint in graph.joints.values():
-        if joint.name in stored and joint.type not in (SOURCE, SINK):
-            writers.add(joint, tables.of(joint))
-    for joint in graph.joints.values():
-        other = writers.at(tables.of(joint)) if joint.type == SINK else None
+    joints = (joint for joint in graph.joints.values() if joint.name in stored and joint.type not in (SOURCE, SINK))
+    for written in _own_tables_first(joints, tables):
+        other = writers.at(tables.at(written)) if written.errors else None
         if other is not None:
-            message = f"the joint '{other.name}' is stored between groups as {_shown(other, tables)}"
-            _refuse(joint, other, message, _OTHER_TABLE, tables, diagnostics)
+            _refuse(written, other, _stored(other), None, diagnostics)
+        writers.add(written, tables.at(written))
+    for written in _own_tables_first((joint for joint in graph.joints.values() if joint.type == SINK), tables):
+        other = writers.at(tables.at(written))
+        if other is not None:
+            _refuse(written, other, _stored(other), _OTHER_TABLE, diagnostics)
     _check_sources(graph, tables, writers, diagnostics)
+
+
+def _own_tables_first(joints: Iterable[Joint], tables: Tables) -> Iterator[Written]:
+    """Yield the tables of the joints' rows, then those of their errors: it is the latter that a joint names freely."""
+    known = list(joints)
+    yield from map(tables.rows, known)
+    yield from filter(None, map(tables.errors, known))
+
+
+def _stored(other: Written) -> str:
+    if other.errors:
+        return f"the errors of the joint '{other.joint.name}' are stored as {other}"
+    return f"the joint '{other.joint.name}' is stored between groups as {other}"
 
 
 def share(locations: Collection[Location], others: Collection[Location]) -> bool:
@@ -101,36 +157,48 @@ def _fits(part: str, other: str) -> bool:
     return part == other or fnmatchcase(part, other) or fnmatchcase(other, part)
 
 
-def _refuse(
-    sink: Joint, other: Joint, message: str, remediation: str | None, tables: Tables, diagnostics: Diagnostics
-) -> None:
-    if _shown(sink, tables).lower() != _shown(other, tables).lower():
-        message += f", and {_shown(sink, tables)} shares its folder"
-    diagnostics.error(sink, "RVT-310", message, "table", remediation)
+def _refuse(written: Written, other: Written, message: str, remediation: str | None, diagnostics: Diagnostics) -> None:
+    if written.joint is other.joint:
+        message = f"its rows and their errors are both written to {written}"
+    elif not written.errors and str(written).lower() != str(other).lower():
+        message += f", and {written} shares its folder"
+    _error(written, message, remediation, diagnostics)
+
+
+def _error(written: Written, message: str, remediation: str | None, diagnostics: Diagnostics) -> None:
+    if written.errors:
+        message = message if str(written) in message else f"its error table is {written}: {message}"
+        diagnostics.error(written.joint, "RVT-310", message, "on_error.errors_table", _OTHER_ERRORS)
+    else:
+        diagnostics.error(written.joint, "RVT-310", message, "table", remediation)
 
 
 def _check_sources(graph: Graph, tables: Tables, writers: _Writers, diagnostics: Diagnostics) -> None:
     for joint in graph.joints.values():
-        writer = writers.read_at(tables.of(joint)) if joint.type == SOURCE else None
-        if writer is None:
+        written = writers.read_at(tables.of(joint)) if joint.type == SOURCE else None
+        if written is None:
             continue
-        if writer.type == SINK:
+        writer, remediation = written.joint, None
+        if written.errors:
+            content = f"the error table of '{writer.name}'"
+            instead, remediation = "its asset", _ERRORS_ASSET
+        elif writer.type == SINK:
             content = f"what the sink '{writer.name}' writes"
             instead = " and ".join(graph.upstream[writer.name]) or writer.name
         else:
             content, instead = f"what is stored of the joint '{writer.name}'", writer.name
-        name, table = _shown(joint, tables), _shown(writer, tables)
+        name, table = _shown(joint, tables), str(written)
         which = f"{name} is {content}" if name.lower() == table.lower() else f"{name} holds {content} as {table}"
-        diagnostics.error(joint, "RVT-310", f"{which}: read {instead} instead", "table")
+        diagnostics.error(joint, "RVT-310", f"{which}: read {instead} instead", "table", remediation)
 
 
-def _check_external(sink: Joint, tables: Tables, diagnostics: Diagnostics) -> None:
+def _check_external(written: Written, tables: Tables, diagnostics: Diagnostics) -> None:
     """Report a sink whose table is among those that hold the rows of external assets."""
     stored_at = _Writers()
-    stored_at.add(sink, tables.in_workspace(str(sink.table)))
-    if stored_at.at(tables.of(sink)) is not None:
+    stored_at.add(written, tables.in_workspace(written.table))
+    if stored_at.at(tables.at(written)) is not None:
         message = f"names that begin with {KEPT} are those of what other Dagster assets return, in the workspace"
-        diagnostics.error(sink, "RVT-310", message, "table", _OTHER_TABLE)
+        _error(written, message, _OTHER_TABLE, diagnostics)
 
 
 def _shown(joint: Joint, tables: Tables) -> str:
@@ -139,34 +207,34 @@ def _shown(joint: Joint, tables: Tables) -> str:
 
 @dataclass
 class _Node:
-    """A path: its writer, the first writer of it or of a path below, and the first of these that a reader sees."""
+    """A path: the table there, the first table there or below, and the first of these that a reader sees."""
 
-    writer: Joint | None = None
-    within: Joint | None = None
-    seen: Joint | None = None
+    writer: Written | None = None
+    within: Written | None = None
+    seen: Written | None = None
     parts: dict[str, _Node] = field(default_factory=dict)
 
 
 class _Writers:
-    """A tree of the locations that joints write."""
+    """A tree of the locations of the tables that joints write."""
 
     def __init__(self) -> None:
         self._root = _Node()
 
-    def add(self, joint: Joint, locations: Iterable[Location]) -> None:
-        """Add the locations that a joint writes; the first writer of a location stays."""
+    def add(self, written: Written, locations: Iterable[Location]) -> None:
+        """Add the locations of a written table; the first writer of a location stays."""
         for parts in locations:
             # A reader of a folder does not see hidden files and folders in it.
             hidden = max((n for n, part in enumerate(parts, 1) if part.startswith(".")), default=0)
             node = self._root
             for depth, part in enumerate(parts):
-                node.within = node.within or joint
-                node.seen = node.seen or (joint if depth >= hidden else None)
+                node.within = node.within or written
+                node.seen = node.seen or (written if depth >= hidden else None)
                 node = node.parts.setdefault(part, _Node())
-            node.writer = node.within = node.seen = node.writer or joint
+            node.writer = node.within = node.seen = node.writer or written
 
-    def at(self, locations: Iterable[Location]) -> Joint | None:
-        """Return a joint that writes one of these locations, or one above or below it."""
+    def at(self, locations: Iterable[Location]) -> Written | None:
+        """Return a table that is written to one of these locations, or to one above or below it."""
         for location in locations:
             node: _Node | None = self._root
             for part in location:
@@ -177,8 +245,8 @@ class _Writers:
                 return node.within
         return None
 
-    def read_at(self, locations: Iterable[Location]) -> Joint | None:
-        """Return a joint whose written rows a read of one of these locations includes."""
+    def read_at(self, locations: Iterable[Location]) -> Written | None:
+        """Return a written table whose rows a read of one of these locations includes."""
         for location in locations:
             nodes = [self._root]
             for part in location:

@@ -28,9 +28,10 @@ def target_of(joint: Joint, workspace: str, options: Mapping[str, Any]) -> Targe
     strategy = joint.write_strategy
     lookback = strategy.options.get("lookback")
     watermark = strategy.watermark_column
+    table = str(joint.table) if joint.type == SINK else joint.name
     return Target(
         catalog=str(joint.catalog) if joint.type == SINK else workspace,
-        table=str(joint.table) if joint.type == SINK else joint.name,
+        table=table,
         write=write_plan(strategy),
         options=options,
         partitions=joint.partitions,
@@ -38,6 +39,7 @@ def target_of(joint: Joint, workspace: str, options: Mapping[str, Any]) -> Targe
         columns=strategy.columns,
         watermark=None if watermark is None else WatermarkColumn(watermark, lookback),
         retention=joint.retention,
+        errors=joint.on_error.error_table(table) if joint.on_error is not None else None,
     )
 
 

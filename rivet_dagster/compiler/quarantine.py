@@ -1,0 +1,63 @@
+"""Rules of groups that quarantine evaluation errors: the catalog of their tables, and what their queries consist of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.compiler.group_query import Cte
+from rivet_dagster.compiler.plan import FusedGroup
+from rivet_dagster.model.plugins import Plugins
+from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.row_errors import SUFFIX, NotSeparable
+from rivet_dagster.model.target import Target
+
+_CATALOG = "Use a catalog that can, or `on_error: fail`."
+
+
+def check_error_tables(
+    targets: Mapping[str, Target], graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics
+) -> None:
+    """Report RVT-312 for error tables in catalogs that publish none, RVT-301 for joints named as an error table's asset.
+
+    Names of error tables that the catalog refuses are reported with its own codes.
+    """
+    for name, target in targets.items():
+        spec = profile.catalog(target.catalog)
+        traits = plugins.catalogs.get(spec.type) if spec is not None else None
+        if target.errors is None or spec is None or traits is None:
+            continue
+        joint, clash = graph.joints[name], graph.joints.get(name + SUFFIX)
+        if clash is not None:
+            diagnostics.error(
+                clash, "RVT-301", f"'{clash.name}' is the asset of the evaluation errors of '{name}'", "name"
+            )
+        if not traits.error_tables:
+            message = f"the catalog '{spec.name}' ({spec.type}) publishes no error tables beside its tables"
+            diagnostics.error(joint, "RVT-312", message, "on_error", _CATALOG)
+            continue
+        for error in traits.check_table(spec.options, target.errors.table, {}, True):
+            if error.key == "table":  # what is wrong with the catalog is reported of the joint's own table
+                message = f"the name of its error table: {error.message}"
+                diagnostics.error(joint, error.code, message, "on_error.errors_table", error.remediation)
+
+
+def check_quarantine(groups: Iterable[FusedGroup], graph: Graph, diagnostics: Diagnostics) -> None:
+    """Report RVT-330 for queries of quarantining groups whose errors cannot be separated from their rows."""
+    for group in groups:
+        if group.target is not None and group.target.errors is not None:
+            for cte in group.ctes:
+                for found in dict.fromkeys(_not_separable(cte)):
+                    declared = graph.joints[cte.joint].on_error is not None
+                    because = "" if declared else f"; '{group.exit}' declares it for this joint, too"
+                    message = (
+                        f"{found.construct}: rows that fail here cannot be separated from the others, "
+                        f"which `on_error: quarantine` needs{because}"
+                    )
+                    diagnostics.in_sql(graph.joints[cte.joint], "RVT-330", message, found.line)
+
+
+def _not_separable(cte: Cte) -> Iterable[NotSeparable]:
+    texts = (cte, cte.incremental) if cte.incremental is not None else (cte,)
+    return [text.errors for text in texts if isinstance(text.errors, NotSeparable)]
