@@ -43,9 +43,10 @@ def summary(result: CheckResult) -> str:
     """Return a short text of the result of a check."""
     if result.violations is None:
         return f"could not run: {redacted(str(result.error))}"
+    violations = f"{result.violations} violation{'' if result.violations == 1 else 's'}"
     if result.passed:
-        return "passed"
-    return f"{result.violations} violation{'' if result.violations == 1 else 's'}"
+        return f"passed, with {violations} within the limit" if result.violations else "passed"
+    return violations
 
 
 def bounded(samples: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:

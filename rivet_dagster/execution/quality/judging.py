@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
 from rivet_dagster.compiler.joints import CompiledJoint, ComputedJoint
 from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.execution.quality.evaluation_errors import is_errors_check, published_result
 from rivet_dagster.execution.quality.row_values import text_without_values
 from rivet_dagster.execution.quality.verdicts import judge, proven
 from rivet_dagster.execution.reading.inputs import crossed, published_reference, reference, source_frame
@@ -18,6 +19,7 @@ from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.model.check import ASSERTION, AUDIT
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.storage import Published, Statistics, StoredRows
+from rivet_dagster.model.target import Target
 
 
 def check_source(runtime: Runtime, name: str, checks: Container[str] | None = None) -> tuple[CheckResult, ...]:
@@ -51,19 +53,42 @@ def check_published(
     wanted = [check for check in possible if checks is None or check.name in checks]
     if not wanted:
         return ()
+    of_rows = [check for check in wanted if not is_errors_check(check)]
     with closing(runtime.engine(joint.engine).session()) as session:
         ref = reference(runtime, name) if version is None else published_reference(runtime, name, version)
         session.register(name, ref.frame_in(session))
         known = None if ref.row_count is None else Statistics(ref.row_count, 0)
-        return _shown(joint, judge(name, wanted, session, known, _others(runtime, joint, session, {})))
+        results = judge(name, of_rows, session, known, _others(runtime, joint, session, {}))
+        of_errors = [check for check in wanted if is_errors_check(check)]
+        if target is not None and of_errors:
+            results += _judge_errors(runtime, joint, target, of_errors, version, session)
+        return _shown(joint, results)
+
+
+def _judge_errors(
+    runtime: Runtime,
+    joint: ComputedJoint,
+    target: Target,
+    checks: Sequence[CompiledCheck],
+    version: Published | None,
+    session: EngineSession,
+) -> tuple[CheckResult, ...]:
+    published = version or runtime.target_catalog(target.catalog).current(target.table)
+    if published is None or target.errors is None:
+        return ()
+    return tuple(published_result(runtime, joint, check, published, target.errors, session) for check in checks)
 
 
 def check_staged(run: ThisRun, joint: ComputedJoint, batch: StoredRows, whole: StoredRows) -> tuple[CheckResult, ...]:
-    """Judge the batch by the joint's assertions, and all rows to be published by its audits."""
+    """Judge the batch by the joint's assertions, and all rows to be published by its audits.
+
+    The check of evaluation errors is left out: the run counts these itself.
+    """
+    checks = tuple(check for check in joint.checks if not is_errors_check(check))
     if batch is whole:  # one pass is enough for both
-        return _judge_stored(run, joint, joint.checks, whole)
-    assertions = tuple(check for check in joint.checks if check.phase == ASSERTION)
-    audits = tuple(check for check in joint.checks if check.phase == AUDIT)
+        return _judge_stored(run, joint, checks, whole)
+    assertions = tuple(check for check in checks if check.phase == ASSERTION)
+    audits = tuple(check for check in checks if check.phase == AUDIT)
     results = _judge_stored(run, joint, assertions, batch) + _judge_stored(run, joint, audits, whole)
     return tuple(sorted(results, key=lambda result: joint.checks.index(result.check)))
 

@@ -1,0 +1,130 @@
+"""The check `evaluation_errors`: the rows that a quarantining run could not evaluate, against the declared limit."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby, islice, zip_longest
+from operator import itemgetter
+from typing import Any
+
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
+from rivet_dagster.compiler.joints import CompiledJoint
+from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.execution.results import CheckResult, EvaluationErrors, SiteErrors
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.check_plan import ByErrors, CompiledCheck
+from rivet_dagster.model.row_errors import ErrorTable
+from rivet_dagster.model.storage import Published
+
+SAMPLES = 10
+"""The maximum number of samples of a site."""
+
+
+def is_errors_check(check: CompiledCheck) -> bool:
+    """Return whether a check judges evaluation errors, so that no query of its own counts its violations."""
+    return isinstance(check.queries.counting, ByErrors)
+
+
+def errors_result(
+    joint: CompiledJoint, check: CompiledCheck, errors: EvaluationErrors, rows: int, seconds: float = 0.0
+) -> CheckResult:
+    """Return the result of the check for ``errors`` of a run beside ``rows`` good rows.
+
+    With ``max_errors`` it passes within the limit, whatever their number. Samples are left out where values of rows
+    must not be shown.
+    """
+    counting = check.queries.counting
+    limit = counting.max_errors if isinstance(counting, ByErrors) else None
+    passed = errors.count == 0 if limit is None else limit.allows(errors.count, rows)
+    samples = tuple(islice(_samples(errors.sites), check.samples)) if joint.row_values else ()
+    return CheckResult(joint.name, check, passed, errors.count, check.queries.shown, seconds, samples)
+
+
+def published_result(
+    runtime: Runtime,
+    joint: CompiledJoint,
+    check: CompiledCheck,
+    published: Published,
+    table: ErrorTable,
+    session: EngineSession,
+) -> CheckResult:
+    """Return the result of the check for a published version: that of the run that published it.
+
+    Errors of earlier versions that still hold do not count, as they did not in that run. Raises RVT-401.
+    """
+    started = time.perf_counter()
+    errors = published_errors(runtime, published, table, session)
+    rows = published.record.inserted + published.record.updated
+    return errors_result(joint, check, errors, rows, time.perf_counter() - started)
+
+
+def published_errors(
+    runtime: Runtime, published: Published, table: ErrorTable, session: EngineSession
+) -> EvaluationErrors:
+    """Return the errors that were published with a version; none if it has no error table. Raises RVT-401."""
+    catalog = capable(runtime.catalog(published.catalog), HasErrorTables)
+    relation = catalog.errors_of(published)
+    if relation is None:
+        return EvaluationErrors(table.table, 0, 0)
+    with session.views():
+        session.register(_VIEW, session.load(relation))
+        total = int(session.rows(_TOTAL)[0]["errors"])
+        records = session.rows(_SITES, {"version": published.version, "samples": SAMPLES}) if total else []
+    sites = tuple(_site(list(group)) for _, group in groupby(records, key=itemgetter(*_SITE)))
+    return EvaluationErrors(table.table, sum(site.count for site in sites), total, sites)
+
+
+def _samples(sites: Iterable[SiteErrors]) -> Iterator[Mapping[str, Any]]:
+    """Yield one sample of each site in turn, so that no site hides another."""
+    for samples in zip_longest(*([(site, row) for row in site.samples] for site in sites)):
+        for site, row in filter(None, samples):
+            place = f"{site.file}:{site.line}" if site.file and site.line else site.file or ""
+            yield {
+                "condition": site.condition,
+                "joint": site.joint,
+                "place": place,
+                "expression": site.expression,
+                "row": json.dumps(row, default=str, ensure_ascii=False),
+            }
+
+
+def _site(records: list[Mapping[str, Any]]) -> SiteErrors:
+    first = records[0]
+    return SiteErrors(
+        condition=first["code"],
+        joint=first["joint"],
+        file=first["file"],
+        line=first["line"],
+        expression=first["expression"],
+        count=int(first["errors"]),
+        message=first["message"] or "",
+        samples=tuple(_row(record["row"]) for record in records),
+    )
+
+
+def _row(text: str | None) -> Mapping[str, Any]:
+    """Return a row from its JSON; as one text where it is none, as a record that could not be parsed may be."""
+    try:
+        row = json.loads(text or "{}")
+    except ValueError:
+        row = text
+    return row if isinstance(row, dict) else {"row": text}
+
+
+_VIEW = "rivet_published_errors"
+_SITE = ("joint", "code", "file", "line", "expression")
+_OF_SITE = "`joint`, `code`, `file`, `line`, `expression`"
+_TOTAL = f"SELECT COUNT(*) AS `errors` FROM `{_VIEW}`"
+_SITES = f"""
+SELECT {_OF_SITE}, `message`, `row`, `errors` FROM (
+  SELECT
+    *,
+    COUNT(*) OVER (PARTITION BY {_OF_SITE}) AS `errors`,
+    ROW_NUMBER() OVER (PARTITION BY {_OF_SITE} ORDER BY `row`) AS `number`
+  FROM `{_VIEW}` WHERE `version` = :version
+) WHERE `number` <= :samples
+ORDER BY `errors` DESC, {_OF_SITE}, `number`
+""".strip()
