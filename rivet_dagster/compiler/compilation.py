@@ -84,7 +84,7 @@ def compile_project(
     check_quarantine(groups, graph, diagnostics)
     if not all(map(is_of_block, diagnostics.errors)):
         return _failed(project, diagnostics)
-    checks = with_errors_checks(checks, targets, graph)
+    checks = with_errors_checks(checks, groups, graph, project.profile)
     return CompiledAssembly(
         profile=project.profile.name,
         joints=resolve_joints(project, graph, engines, fusion, schemas, targets, checks),

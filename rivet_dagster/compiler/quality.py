@@ -18,6 +18,7 @@ from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.check_plan import CheckQueries, CompiledCheck
 from rivet_dagster.model.joint import SINK, Joint
+from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project
 from rivet_dagster.near_names import NearNames
 
@@ -44,12 +45,17 @@ def compile_checks(project: Project, diagnostics: Diagnostics, cache: CompileCac
     compiled: dict[str, tuple[CompiledCheck, ...]] = {}
     resolved = []
     for joint in project.joints:
-        shows_values = project.profile.row_values if joint.row_values is None else joint.row_values
+        shows_values = shows_row_values(joint, project.profile)
         checks = [compiler.check(joint.name, check, n, shows_values) for n, check in enumerate(joint.quality)]
         compiled[joint.name] = tuple(plan for _, plan in checks if plan is not None)
         reads_others = any(check.reads for check, _ in checks)
         resolved.append(replace(joint, quality=tuple(check for check, _ in checks)) if reads_others else joint)
     return replace(project, joints=tuple(resolved)), compiled
+
+
+def shows_row_values(joint: Joint, profile: Profile) -> bool:
+    """Return whether values of the joint's rows may be shown: as it declares, else as the profile does."""
+    return profile.row_values if joint.row_values is None else joint.row_values
 
 
 class _Compiler:

@@ -19,9 +19,9 @@ _CATALOG = "Use a catalog that can, or `on_error: fail`."
 def check_error_tables(
     targets: Mapping[str, Target], graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics
 ) -> None:
-    """Report RVT-312 for error tables in catalogs that publish none, RVT-301 for joints named as an error table's asset.
+    """Report RVT-312 for error tables in catalogs that publish none, and names that the catalog refuses.
 
-    Names of error tables that the catalog refuses are reported with its own codes.
+    Also RVT-301 for a joint that is named as the asset of an error table.
     """
     for name, target in targets.items():
         spec = profile.catalog(target.catalog)

@@ -9,7 +9,7 @@ from rivet_dagster.compiler.code_version import code_version
 from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.joints import CompiledJoint, FunctionJoint, QueryJoint, SinkJoint, SourceJoint
-from rivet_dagster.compiler.quality import CompiledChecks
+from rivet_dagster.compiler.quality import CompiledChecks, shows_row_values
 from rivet_dagster.compiler.schemas import JointSchema
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, Joint
 from rivet_dagster.model.landing import landing_options
@@ -32,7 +32,6 @@ def resolve_joints(
     for name in sorted(graph.joints):
         joint = graph.joints[name]
         step, options = step_options(joint.options)
-        shows_values = project.profile.row_values if joint.row_values is None else joint.row_values
         common: dict[str, Any] = {
             "name": name,
             "engine": engines[name],
@@ -43,7 +42,7 @@ def resolve_joints(
             "partitions": joint.partitions,
             "checks": checks[name],
             "step": step,
-            "row_values": shows_values,
+            "row_values": shows_row_values(joint, project.profile),
             "schema": schemas[name].schema,
             "schema_confidence": schemas[name].confidence,
             "lineage": schemas[name].lineage,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rivet_dagster.engines.contract import QueryPlan
@@ -18,6 +18,7 @@ class CheckResult:
 
     ``violations`` is None if the check could not run; then ``error`` says why, and it counts as failed. ``samples`` are
     up to ten violating rows; ``seconds`` is the time that it took, the same for all checks that share a query.
+    ``errors`` are those that the check `evaluation_errors` judged, None for other checks.
     """
 
     joint: str
@@ -28,6 +29,7 @@ class CheckResult:
     seconds: float
     samples: tuple[Mapping[str, Any], ...] = ()
     error: str | None = None
+    errors: EvaluationErrors | None = None
 
     @property
     def blocks(self) -> bool:
@@ -67,6 +69,10 @@ class SiteErrors:
     message: str = ""
     samples: tuple[Mapping[str, Any], ...] = ()
 
+    def without_values(self) -> SiteErrors:
+        """Return the errors without values of rows: without samples, and without the message, which may quote some."""
+        return replace(self, message="", samples=())
+
 
 @dataclass(frozen=True)
 class EvaluationErrors:
@@ -80,6 +86,10 @@ class EvaluationErrors:
     count: int
     total: int
     sites: tuple[SiteErrors, ...] = ()
+
+    def without_values(self) -> EvaluationErrors:
+        """Return the errors without values of rows."""
+        return replace(self, sites=tuple(site.without_values() for site in self.sites))
 
 
 @dataclass(frozen=True)

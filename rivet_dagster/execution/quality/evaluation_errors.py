@@ -33,14 +33,15 @@ def errors_result(
 ) -> CheckResult:
     """Return the result of the check for ``errors`` of a run beside ``rows`` good rows.
 
-    With ``max_errors`` it passes within the limit, whatever their number. Samples are left out where values of rows
-    must not be shown.
+    With ``max_errors`` it passes within the limit, whatever their number. A check without samples shows no values of
+    rows at all.
     """
     counting = check.queries.counting
     limit = counting.max_errors if isinstance(counting, ByErrors) else None
     passed = errors.count == 0 if limit is None else limit.allows(errors.count, rows)
-    samples = tuple(islice(_samples(errors.sites), check.samples)) if joint.row_values else ()
-    return CheckResult(joint.name, check, passed, errors.count, check.queries.shown, seconds, samples)
+    samples = tuple(islice(_samples(errors.sites), check.samples))
+    judged = errors if check.samples else errors.without_values()
+    return CheckResult(joint.name, check, passed, errors.count, check.queries.shown, seconds, samples, errors=judged)
 
 
 def published_result(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.execution.evaluation_error import EvaluationError
 
 _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]*\]")
 _OF_DECLARATIONS = "SQLSTATE: 42"
@@ -26,6 +27,8 @@ def text_without_values(text: str, otherwise: str = "it failed") -> str:
 
 def error_without_values(error: RivetError) -> RivetError:
     """Return the error without values, if its text is that of an engine or a user's function that was reading rows."""
+    if isinstance(error, EvaluationError):
+        return error.without_values()
     if _OF_DECLARATIONS in str(error.__cause__):
         return error
     cause = "it failed" if error.__cause__ is None else type(error.__cause__).__name__

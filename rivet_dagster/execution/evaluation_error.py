@@ -1,0 +1,76 @@
+"""EvaluationError: the failure of a run because rows could not be evaluated, with an entry for each site."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.execution.results import SiteErrors
+
+CODE = "RVT-520"
+
+
+@dataclass(frozen=True)
+class SiteDiagnostic(Diagnostic):
+    """The evaluation errors of one expression with one condition; ``samples`` are rows of the operator's input.
+
+    >>> print(site_diagnostic(SiteErrors("DIVIDE_BY_ZERO", "net", "joints/net.sql", 3, "a / b", 2)))
+    RVT-520 joints/net.sql:3: joint net: 2 rows could not be evaluated: [DIVIDE_BY_ZERO] in a / b
+        Correct the data or the expressions, or publish the other rows with `on_error: quarantine`.
+    """
+
+    condition: str = ""
+    expression: str = ""
+    count: int = 0
+    samples: tuple[Mapping[str, Any], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as the command line prints them in JSON."""
+        site = {"condition": self.condition, "expression": self.expression, "count": self.count}
+        return super().to_dict() | site | {"samples": [dict(sample) for sample in self.samples]}
+
+
+class EvaluationError(RivetError):
+    """RVT-520: rows could not be evaluated, with a diagnostic for each of ``sites``."""
+
+    sites: tuple[SiteErrors, ...] = ()
+
+    @classmethod
+    def at(cls, sites: Iterable[SiteErrors], others: Iterable[Diagnostic] = ()) -> EvaluationError:
+        """Return the error with all ``sites`` (at least one); ``others`` are errors that have none.
+
+        Messages of sites are not part of its text, since they may quote values of rows.
+        """
+        known = tuple(sites)
+        error = cls.__new__(cls)
+        error.sites = known
+        error.diagnostics = (*map(site_diagnostic, known), *others)
+        Exception.__init__(error, "\n".join(str(diagnostic) for diagnostic in error.diagnostics))
+        return error
+
+    def without_values(self) -> EvaluationError:
+        """Return the error without values of rows."""
+        others = self.diagnostics[len(self.sites) :]
+        return EvaluationError.at([site.without_values() for site in self.sites], others)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return EvaluationError.at, (self.sites, self.diagnostics[len(self.sites) :])
+
+
+def site_diagnostic(site: SiteErrors, remediation: str | None = None) -> SiteDiagnostic:
+    """Return the errors of a site as a diagnostic."""
+    rows = "1 row" if site.count == 1 else f"{site.count:,} rows"
+    return SiteDiagnostic(
+        code=CODE,
+        message=f"{rows} could not be evaluated: [{site.condition}] in {site.expression}",
+        joint=site.joint,
+        file=site.file,
+        line=site.line,
+        remediation=remediation,
+        condition=site.condition,
+        expression=site.expression,
+        count=site.count,
+        samples=site.samples,
+    )
