@@ -50,13 +50,13 @@ class EvaluationError(RivetError):
         Exception.__init__(error, "\n".join(str(diagnostic) for diagnostic in error.diagnostics))
         return error
 
-    def without_values(self) -> EvaluationError:
-        """Return the error without values of rows."""
-        others = self.diagnostics[len(self.sites) :]
-        return EvaluationError.at([site.without_values() for site in self.sites], others)
+    @property
+    def others(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics that have no site."""
+        return self.diagnostics[len(self.sites) :]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return EvaluationError.at, (self.sites, self.diagnostics[len(self.sites) :])
+        return EvaluationError.at, (self.sites, self.others)
 
 
 def site_diagnostic(site: SiteErrors, remediation: str | None = None) -> SiteDiagnostic:

@@ -28,7 +28,8 @@ def text_without_values(text: str, otherwise: str = "it failed") -> str:
 def error_without_values(error: RivetError) -> RivetError:
     """Return the error without values, if its text is that of an engine or a user's function that was reading rows."""
     if isinstance(error, EvaluationError):
-        return error.without_values()
+        others = [_without_values(diagnostic, "it failed") for diagnostic in error.others]
+        return EvaluationError.at([site.without_values() for site in error.sites], others)
     if _OF_DECLARATIONS in str(error.__cause__):
         return error
     cause = "it failed" if error.__cause__ is None else type(error.__cause__).__name__
