@@ -146,6 +146,15 @@ class GroupQuery:
         read = {name for cte in self.ctes for name in cte.upstream}
         return FusedQuery(_ERRORS, ctes, tuple(sorted(read - inside)))
 
+    def not_separable(self, incremental: Collection[str] = ()) -> NotSeparable | None:
+        """Return why errors cannot be separated from the rows, of the first joint of which that is so."""
+        for cte in self.ctes:
+            variant = cte.incremental if cte.joint in incremental else None
+            errors = variant.errors if variant is not None else cte.errors
+            if isinstance(errors, NotSeparable):
+                return errors
+        return None
+
     def text(self, *, incremental: bool = False) -> str:
         """Return the whole query for display: of a first run, or of a run in which all CTEs are incremental."""
         return union_by_name([query.sql for query in self.fused(self.incremental_joints if incremental else ())])

@@ -17,6 +17,7 @@ from rivet_dagster.model.step_options import step_options
 from rivet_dagster.model.target import Target
 from rivet_dagster.sql.parameters import parameters
 from rivet_dagster.sql.target import RUN_STARTED_AT, parameter, watermark_of
+from rivet_dagster.sql.write_strategies.error_keys import key_columns
 
 
 def targets_of(graph: Graph, fusion: Fusion, workspace: str) -> dict[str, Target]:
@@ -42,7 +43,7 @@ def fused_group(
     exit_joint = graph.joints[name]
     query = group_query(name, members, graph) if exit_joint.type not in (SOURCE, PYTHON) else None
     if query is not None and target is not None and target.errors is not None:
-        query = with_errors(query, graph, target.key_columns, cache)
+        query = with_errors(query, graph, key_columns(target.write, target.partitions), cache)
     return FusedGroup(
         name=name,
         engine=engines[name],

@@ -8,7 +8,7 @@ from typing import Any
 
 from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.row_errors import ErrorTable
-from rivet_dagster.model.write_plan import DeleteInsert, History, ReplaceAll, ReplacePartitions, Upsert, WritePlan
+from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +47,3 @@ class Target:
     def is_its_batch(self) -> bool:
         """Whether a run's batch is all rows of the table, so that what holds for the batch holds for the table."""
         return isinstance(self.write, ReplaceAll) and self.partitions is None
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """The columns whose values decide which stored rows a row of the batch replaces; none where it replaces none.
-
-        >>> Target(catalog="c", table="t", write=Upsert(keys=("id",))).key_columns
-        ('id',)
-        """
-        match self.write:
-            case Upsert(keys=keys) | History(keys=keys):
-                return keys
-            case DeleteInsert(columns=columns):
-                return columns
-            case ReplacePartitions(column=column):
-                return (column,)
-            case ReplaceAll() if self.partitions is not None:
-                return (self.partitions.column,)
-        return ()

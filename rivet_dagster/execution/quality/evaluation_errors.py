@@ -12,7 +12,7 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.compiler.joints import CompiledJoint
-from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.execution.results import CheckResult, EvaluationErrors, SiteErrors
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.check_plan import ByErrors, CompiledCheck
@@ -44,6 +44,13 @@ def errors_result(
     return CheckResult(joint.name, check, passed, errors.count, check.queries.shown, seconds, samples, errors=judged)
 
 
+def judge_errors(joint: CompiledJoint, errors: EvaluationErrors | None, rows: int) -> tuple[CheckResult, ...]:
+    """Return the results of the joint's checks of ``errors``, those of a run beside ``rows`` good rows."""
+    if errors is None:
+        return ()
+    return tuple(errors_result(joint, check, errors, rows) for check in joint.checks if is_errors_check(check))
+
+
 def published_result(
     runtime: Runtime,
     joint: CompiledJoint,
@@ -70,12 +77,17 @@ def published_errors(
     relation = catalog.errors_of(published)
     if relation is None:
         return EvaluationErrors(table.table, 0, 0)
+    return counted_errors(session, session.load(relation), table.table, published.version)
+
+
+def counted_errors(session: EngineSession, errors: Frame, table: str, version: str) -> EvaluationErrors:
+    """Return the errors of an error table, those of ``version`` by site."""
     with session.views():
-        session.register(_VIEW, session.load(relation))
+        session.register(_VIEW, errors)
         total = int(session.rows(_TOTAL)[0]["errors"])
-        records = session.rows(_SITES, {"version": published.version, "samples": SAMPLES}) if total else []
+        records = session.rows(_SITES, {"version": version, "samples": SAMPLES}) if total else []
     sites = tuple(_site(list(group)) for _, group in groupby(records, key=itemgetter(*_SITE)))
-    return EvaluationErrors(table.table, sum(site.count for site in sites), total, sites)
+    return EvaluationErrors(table, sum(site.count for site in sites), total, sites)
 
 
 def _samples(sites: Iterable[SiteErrors]) -> Iterator[Mapping[str, Any]]:

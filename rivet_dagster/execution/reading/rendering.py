@@ -24,7 +24,8 @@ class Rendered:
     ``parameters`` are values by name; ``of_partitions`` names the parameters, by joint, whose values depend on the
     run's partitions. ``targets`` are the published versions that the queries read besides the joints, by view.
     ``group_query`` is what the queries are of, and ``incremental`` names the joints that contribute their incremental
-    text. In a group that quarantines rows, the queries give the good rows, and ``errors`` those of the others.
+    text. If the group ``quarantines`` rows, the queries give the good rows, and ``errors`` gives the errors of the
+    others, None if there can be none.
     """
 
     group: str
@@ -35,6 +36,7 @@ class Rendered:
     group_query: GroupQuery = GroupQuery((), ())
     incremental: frozenset[str] = frozenset()
     errors: FusedQuery | None = None
+    quarantines: bool = False
 
 
 def render_for_run(
@@ -103,4 +105,5 @@ def _rendered(
         query,
         frozenset(incremental),
         query.errors(incremental) if quarantines else None,
+        quarantines,
     )

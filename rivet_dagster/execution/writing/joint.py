@@ -13,41 +13,53 @@ from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.phases import CONFIG, WRITE
 from rivet_dagster.execution.reading.inputs import at_line, frames, inputs, positions
 from rivet_dagster.execution.reading.rendering import Rendered, render_for_run
+from rivet_dagster.execution.results import EvaluationErrors
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.writing.python_joint import call, load_function
+from rivet_dagster.execution.writing.row_errors import explained, write_errors
 from rivet_dagster.model.partitions import Window
-from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
-
-REPLACE_ALL = ReplaceAll()
+from rivet_dagster.model.target import Target
+from rivet_dagster.model.write_plan import ReplaceAll
 
 
 def write_joint(
     run: ThisRun,
     exit_name: str,
     transaction: TableTransaction,
-    plan: WritePlan = REPLACE_ALL,
-    columns: Sequence[tuple[str, str]] = (),
+    target: Target | None = None,
     window: Window | None = None,
-) -> None:
-    """Write the rows of the joint ``exit_name`` by the write plan ``plan``.
+) -> EvaluationErrors | None:
+    """Write the rows of the joint ``exit_name`` as ``target`` says; without one, replace all rows.
 
-    ``columns`` are those that the plan needs in the batch, as pairs of the option that names it and its name.
+    If the group quarantines rows that cannot be evaluated, these are left out; with a ``target`` their errors are
+    written, too, and returned.
+
     ``window`` is the run's window of partitions in the partition column of the table; inputs are read within the run's
-    window, too. Raises RVT-513, and what ``TableTransaction.write`` does.
+    window, too. Raises RVT-513, EvaluationError with all errors of rows, and what ``TableTransaction.write`` does.
     """
     joint, session = run.runtime.assembly.computed(exit_name), run.session
     progress = run.runtime.progress_of(exit_name)
+    plan = target.write if target is not None else ReplaceAll()
+    found = None
     with session.views():
         with run.clock.phase(CONFIG):
             rendered = render_for_run(run.runtime, run.group, exit_name, run.started, session)
             frame = _result(run, exit_name, rendered, session)
-            _refuse_unknown_columns(columns, session, frame)
+            _refuse_unknown_columns(target.columns if target is not None else (), session, frame)
             computing = partial(_at_its_line, run, joint, rendered)
             context = WriteContext(window, run.started, progress, joint.row_values, computing)
         with run.clock.phase(WRITE):
-            transaction.write(plan, frame, context)
+            if rendered.quarantines:
+                with session.separating_errors():
+                    transaction.write(plan, frame, context)
+                    if target is not None:
+                        found = write_errors(run, rendered, transaction, target, window)
+            else:
+                with explained(run, rendered):
+                    transaction.write(plan, frame, context)
     if transaction.query_plan is not None:
         run.plans[exit_name] = transaction.query_plan
+    return found
 
 
 @contextmanager

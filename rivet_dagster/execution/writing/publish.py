@@ -14,6 +14,7 @@ from rivet_dagster.catalogs.partition_rows import rows_by_partition
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PUBLISH, QUALITY
+from rivet_dagster.execution.quality.evaluation_errors import judge_errors
 from rivet_dagster.execution.quality.judging import check_published, check_staged
 from rivet_dagster.execution.reading.new_files import NewFiles, consumed_files, new_files, refs
 from rivet_dagster.execution.results import GroupResult, Rows
@@ -84,18 +85,18 @@ def _attempt(
     clock = run.clock
     found = new_files(run.runtime, run.group)
     run = replace(run, given={**run.given, **refs(found)})
-    write_joint(run, joint.name, transaction, target.write, target.columns, _window_of(run, target))
+    errors = write_joint(run, joint.name, transaction, target, _window_of(run, target))
     batch, whole = transaction.batch, transaction.whole
     empty = batch.statistics.rows == 0
     if empty and target.on_empty == "fail":
         raise RivetError("RVT-508", "the batch is empty and `on_empty` is fail")
     with clock.phase(QUALITY):
-        checks = check_staged(run, joint, batch, whole)
+        checks = (*check_staged(run, joint, batch, whole), *judge_errors(joint, errors, batch.statistics.rows))
     skips = empty and target.on_empty == "skip"
     if any(result.blocks for result in checks) or skips:
         with clock.phase(CLEAN_UP):
             transaction.abort()
-        return GroupResult(run.group.name, clock.seconds, checks, skipped_empty=skips)
+        return GroupResult(run.group.name, clock.seconds, checks, skipped_empty=skips, errors=errors)
     with clock.phase(QUALITY):
         counts = whole.partition_rows
         if not isinstance(target.write, ReplaceAll):  # then the table also has rows of its base
@@ -104,7 +105,9 @@ def _attempt(
     with clock.phase(PUBLISH):
         published = _committed(transaction, joint, target, identity, _inputs(run, found), is_last)
     rows, values = Rows.of(published), whole.statistics.values
-    return GroupResult(run.group.name, clock.seconds, checks, published, rows, partition_rows=counts, values=values)
+    return GroupResult(
+        run.group.name, clock.seconds, checks, published, rows, partition_rows=counts, values=values, errors=errors
+    )
 
 
 def _inputs(run: ThisRun, found: list[NewFiles]) -> Inputs:

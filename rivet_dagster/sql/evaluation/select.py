@@ -16,6 +16,7 @@ from rivet_dagster.sql.evaluation.expression_text import ExpressionText
 from rivet_dagster.sql.evaluation.raising import any_of, literal, true_or_false, value_or_null
 from rivet_dagster.sql.evaluation.refusal import RefusedError
 from rivet_dagster.sql.evaluation.sites import Fallible, fallible
+from rivet_dagster.sql.write_strategies.error_keys import key_json
 
 _FLAG = "rivet_failed"
 _INNER = frozenset({"", "INNER", "CROSS"})
@@ -413,14 +414,16 @@ class SelectRewrite:
 
     def _key(self) -> str:
         """Return the JSON of the target's key of a row, or NULL where it is not certain."""
-        fields = [(name, self._column(name)) for name in self.keys or ()]
-        texts = [f"{literal(name)}, {text}" for name, text in fields if text is not None]
-        if not texts or len(texts) < len(fields):
+        columns = [self._column(name) for name in self.keys or ()]
+        known = [column for column in columns if column is not None]
+        if not known or len(known) < len(columns):
             return "CAST(NULL AS STRING)"
-        return json_of(f"named_struct({', '.join(texts)})")
+        key = key_json({name: text for name, (text, _) in zip(self.keys or (), known, strict=True)})
+        failed = [wrong.failed for _, wrong in known if wrong is not None]
+        return value_or_null(key, any_of(failed)) if failed else key
 
-    def _column(self, name: str) -> str | None:
-        """Return the expression of a column of the result that cannot fail; None if it is not known."""
+    def _column(self, name: str) -> tuple[str, Fallible | None] | None:
+        """Return the expression of a column of the result, and how it can fail; None if it is not known."""
         stars = 0
         for item in self.select.items:
             expression = self._expression(item.part)
@@ -428,8 +431,9 @@ class SelectRewrite:
             called = item.alias or (expression.tree.name if isinstance(expression.tree, exp.Column) else None)
             if called is not None and called.lower() == name.lower():
                 values = [*aggregates(expression.tree), *windows(expression.tree)]
-                return None if values or fallible(expression) is not None else on_one_line(expression.text)
-        return quoted(name) if stars == len(self.select.items) and len(self.select.relations) == 1 else None
+                return None if values else (on_one_line(expression.text), fallible(expression))
+        only_stars = stars == len(self.select.items) and len(self.select.relations) == 1
+        return (quoted(name), None) if only_stars else None
 
     def _given(self, item: Item) -> _Given | None:
         expression = self._expression(item.part)

@@ -80,7 +80,12 @@ class _Walk:
         guard = "" if "" in self.guards else any_of(self.guards)
         text = expression.of(expression.tree) or expression.text
         return Fallible(
-            text, expression.line, raises(text, guard, expression.tree), tuple(self.found), expression.tree, self._is_certain
+            text,
+            expression.line,
+            raises(text, guard, expression.tree),
+            tuple(self.found),
+            expression.tree,
+            self._is_certain,
         )
 
     @cached_property
@@ -226,5 +231,5 @@ class _Walk:
             return
         yield node
         for child in node.iter_expressions():
-            if not isinstance(child, exp.Query):
+            if not isinstance(child, exp.Query | exp.DataType):
                 yield from self._own_nodes(child)

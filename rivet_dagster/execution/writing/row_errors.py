@@ -1,0 +1,120 @@
+"""The errors of rows that a run could not evaluate: written beside the good rows, or the reason why the run fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
+from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
+from rivet_dagster.catalogs.rewriting.error_retention import retained_errors
+from rivet_dagster.compiler.group_query import FusedQuery
+from rivet_dagster.compiler.joints import QueryJoint
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.compiler.row_errors import separated
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.evaluation_error import CODE, EvaluationError
+from rivet_dagster.execution.quality.evaluation_errors import counted_errors
+from rivet_dagster.execution.reading.inputs import query_frame
+from rivet_dagster.execution.reading.rendering import Rendered
+from rivet_dagster.execution.results import EvaluationErrors
+from rivet_dagster.execution.this_run import ThisRun
+from rivet_dagster.model.partitions import Window
+from rivet_dagster.model.row_errors import QUERY_COLUMNS
+from rivet_dagster.model.target import Target
+from rivet_dagster.sql.evaluation.error_query import Place
+
+_NEW = "rivet_new_errors"
+_OF_RUN = (
+    f"SELECT {', '.join(f'`{name}`' for name in QUERY_COLUMNS)}, :run_id AS run_id, :version AS version FROM {_NEW}"
+)
+
+
+def write_errors(
+    run: ThisRun, rendered: Rendered, transaction: TableTransaction, target: Target, window: Window | None
+) -> EvaluationErrors:
+    """Write this run's errors to the error table of the version, and those of its base that still hold.
+
+    To be called after the good rows have been written, with the views from which they were computed. ``window`` holds
+    the run's partitions in the target.
+    """
+    assert target.errors is not None and isinstance(transaction, ErrorTransaction)
+    table, session, version = target.errors.table, run.session, transaction.version
+    stored = transaction.write_errors(table, None)
+    if rendered.errors is not None:
+        errors = query_frame(run.runtime, rendered, rendered.errors, session, run.window)
+        stored = transaction.write_errors(table, _of_run(session, errors, run.identity, version))
+    new = session.load(stored.relation)
+    catalog = capable(run.runtime.target_catalog(target.catalog), HasErrorTables)
+    published = catalog.current(target.table)
+    base = catalog.errors_of(published) if published is not None else None
+    held = retained_errors(target.write, session, base, new, transaction.batch.relation, window)
+    if held is not None:
+        stored = transaction.write_errors(table, held)
+    if stored.statistics.rows == 0:
+        return EvaluationErrors(table, 0, 0)
+    return counted_errors(session, session.load(stored.relation), table, version)
+
+
+@contextmanager
+def explained(run: ThisRun, rendered: Rendered) -> Iterator[None]:
+    """Turn RVT-520, one row that could not be evaluated, into an EvaluationError with all errors of all rows.
+
+    To be entered with the views from which the rows are computed. Where the errors cannot be separated from the rows,
+    or computing them fails, the engine's own error stays, and its message says why it is alone.
+    """
+    try:
+        yield
+    except RivetError as error:
+        if error.code != CODE or not rendered.group_query.ctes:
+            raise
+        raise _with_all_rows(run, rendered, error) from error.__cause__
+
+
+def _with_all_rows(run: ThisRun, rendered: Rendered, error: RivetError) -> RivetError:
+    assembly = run.runtime.assembly
+    query = separated(
+        rendered.group_query, {cte.joint: _place(assembly, cte.joint) for cte in rendered.group_query.ctes}
+    )
+    alone = query.not_separable(rendered.incremental)
+    errors = query.errors(rendered.incremental)
+    if errors is None or alone is not None:
+        because = "" if alone is None else f" (the only one told: {alone.construct} hides the others)"
+        return _saying(error, because)
+    try:
+        found = _counted(run, rendered, errors)
+    except RivetError as failure:
+        return _saying(error, f" (the only one told: {failure.diagnostics[0].message})")
+    return EvaluationError.at(found.sites) if found.sites else error
+
+
+def _counted(run: ThisRun, rendered: Rendered, errors: FusedQuery) -> EvaluationErrors:
+    session = run.session
+    with session.separating_errors():
+        frame = query_frame(run.runtime, rendered, errors, session, run.window)
+        return counted_errors(session, _of_run(session, frame, run.identity, ""), "", "")
+
+
+def _of_run(session: EngineSession, errors: Frame, run_id: str, version: str) -> Frame:
+    with session.views():
+        session.register(_NEW, errors)
+        return session.query(_OF_RUN, {"run_id": run_id.partition("/")[0], "version": version})
+
+
+def _place(assembly: CompiledAssembly, name: str) -> Place:
+    joint = assembly.joint(name)
+    return Place(name, joint.file, joint.sql_line if isinstance(joint, QueryJoint) else None)
+
+
+def _saying(error: RivetError, more: str) -> RivetError:
+    first = error.diagnostics[0]
+    return RivetError(
+        first.code,
+        f"{first.message}{more}",
+        joint=first.joint,
+        file=first.file,
+        line=first.line,
+        remediation=first.remediation,
+    )
