@@ -1,0 +1,58 @@
+"""Which errors of the version that a write builds upon still hold: errors follow the rows that they stand for."""
+
+from __future__ import annotations
+
+from rivet_dagster.catalogs.partition_rows import partition_type
+from rivet_dagster.catalogs.rewriting.window import WindowOfTable
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.model.partitions import Window
+from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.write_plan import Append, AppendNewer, ReplaceAll, WritePlan
+from rivet_dagster.sql.write_strategies.error_keys import key_columns
+from rivet_dagster.sql.write_strategies.error_retention import (
+    ERRORS,
+    NEW_ERRORS,
+    PLACED,
+    by_key,
+    placed,
+    unplaced_once,
+)
+from rivet_dagster.sql.write_strategies.relations import BATCH
+
+
+def retained_errors(
+    plan: WritePlan,
+    session: EngineSession,
+    base: Relation | None,
+    new: Frame,
+    batch: Relation,
+    window: Window | None = None,
+) -> Frame | None:
+    """Return the errors of ``base`` that stay when ``plan`` writes ``batch`` and the errors ``new``; None if none do.
+
+    ``base`` is the error table of the version that the write builds upon, None without one; ``window`` holds the
+    partitions that the run covers. Their keys must be those of ``key_of``, of the columns ``key_columns``.
+
+    - If the batch replaces everything, no error stays; if it replaces partitions, those of other partitions do.
+    - If the batch is appended, all stay.
+    - If it replaces rows by their keys, an error stays unless the key is that of a row of the batch or of a new error.
+    - An error without a key stays until the same row has the same error again.
+
+    Raises RVT-322.
+    """
+    if base is None or (isinstance(plan, ReplaceAll) and window is None):
+        return None
+    if isinstance(plan, Append | AppendNewer):
+        return session.load(base)
+    with session.views():
+        session.register(ERRORS, session.load(base))
+        session.register(NEW_ERRORS, new)
+        rows = session.load(batch)
+        if isinstance(plan, ReplaceAll) and window is not None:
+            column = window.partitions.column
+            kind = partition_type(session.columns(rows), window)
+            errors = session.query(placed(column, kind))
+            session.register(PLACED, WindowOfTable(window, ((column, kind),)).outside(session, errors))
+            return session.query(unplaced_once(column))
+        session.register(BATCH, rows)
+        return session.query(by_key(key_columns(plan)))

@@ -1,0 +1,63 @@
+"""The key of an evaluation error: the values by which later writes of the table find that the error is outdated.
+
+It is JSON text. The same expression makes it for the row that could not be evaluated and for the rows of a batch, so
+that equal values give equal text, whatever the time zone of the session is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from rivet_dagster.model.partitions import Partitions
+from rivet_dagster.model.write_plan import (
+    DeleteInsert,
+    History,
+    ReplaceAll,
+    ReplacePartitions,
+    Upsert,
+    WritePlan,
+)
+from rivet_dagster.sql.write_strategies.trees import row_of
+
+_OPTIONS = {
+    "ignoreNullFields": "false",
+    "timeZone": "UTC",
+    # Spark's own formats end with milliseconds, and two keys may differ in less.
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
+def key_columns(plan: WritePlan, partitions: Partitions | None = None) -> tuple[str, ...]:
+    """Return the columns whose values make the key of an error; none where no later write depends on them.
+
+    ``partitions`` are those of the table.
+
+    >>> key_columns(Upsert(keys=("id", "day"))), key_columns(ReplacePartitions(column="day")), key_columns(ReplaceAll())
+    (('id', 'day'), ('day',), ())
+    >>> key_columns(ReplaceAll(), Partitions("daily", "day", "2024-01-01"))
+    ('day',)
+    """
+    match plan:
+        case Upsert() | History():
+            return plan.keys
+        case DeleteInsert():
+            return plan.columns
+        case ReplacePartitions():
+            return (plan.column,)
+        case ReplaceAll() if partitions is not None:
+            return (partitions.column,)
+    return ()
+
+
+def key_of(columns: Sequence[str], *within: str) -> exp.Expr:
+    """Return the key of a row of the relation ``within``; the fields are spelled like ``columns``.
+
+    >>> key_of(["id"], "batch").sql("databricks")
+    "TO_JSON(STRUCT(`batch`.`id` AS `id`), MAP('ignoreNullFields', 'false', 'timeZone', 'UTC', ...))"
+    """
+    options = [exp.Literal.string(text) for option in _OPTIONS.items() for text in option]
+    to_map = exp.Anonymous(this="MAP", expressions=options)
+    return exp.Anonymous(this="TO_JSON", expressions=[row_of(columns, *within), to_map])
