@@ -30,6 +30,7 @@ def report_text(report: RunReport, assembly: CompiledAssembly, root: Path) -> st
     sections = [
         _table(["group", "status", "rows", *PHASES], [_group_row(group) for group in report.groups]),
         _checks(report.checks),
+        _quarantined(report),
         _tables(report, assembly, root),
         "\n".join(str(error) for error in report.errors),
         f"{done} of {len(report.groups)} groups succeeded{covered}; Dagster run {report.run_id}",
@@ -62,6 +63,15 @@ def _checks(checks: Sequence[CheckReport]) -> str:
         lines.append(f"  {word}: {check.joint}.{check.check} ({check.kind}): {result}")
         lines += [f"    {_row(sample)}" for sample in check.samples[:3]]
     return "\n".join(lines)
+
+
+def _quarantined(report: RunReport) -> str:
+    """Return a line for each site of the rows that could not be evaluated in a run that goes on without them."""
+    if not report.quarantined:
+        return ""
+    total = sum(site.count for site in report.quarantined)
+    lines = [f"{total:,} row{'s' if total != 1 else ''} quarantined"]
+    return "\n".join([*lines, *(f"  {str(site).partition(chr(10))[0]}" for site in report.quarantined)])
 
 
 def _tables(report: RunReport, assembly: CompiledAssembly, root: Path) -> str:

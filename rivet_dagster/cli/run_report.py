@@ -9,10 +9,11 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.definitions.metadata.error_metadata import DIAGNOSTICS
 from rivet_dagster.definitions.metadata.materialization_metadata import ROW_COUNT
-from rivet_dagster.definitions.runs.failure import DIAGNOSTICS
 from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.execution.evaluation_error import SiteDiagnostic
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.joint import SOURCE
 
@@ -50,7 +51,10 @@ class CheckReport:
 
 @dataclass(frozen=True)
 class RunReport:
-    """The result of a run; ``window`` is the partitions that it covers, None for a run without partitions."""
+    """The result of a run; ``window`` is the partitions that it covers, None for a run without partitions.
+
+    ``quarantined`` are the evaluation errors that were published as data, or that were too many to be published.
+    """
 
     success: bool
     run_id: str
@@ -58,6 +62,7 @@ class RunReport:
     groups: tuple[GroupReport, ...]
     checks: tuple[CheckReport, ...]
     errors: tuple[Diagnostic, ...]
+    quarantined: tuple[SiteDiagnostic, ...] = ()
 
     @property
     def tells_why(self) -> bool:
@@ -65,9 +70,13 @@ class RunReport:
         return bool(self.errors) or self.exit_code not in (1, 2)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as ``run --format json`` prints it; a run without partitions has no ``window``."""
-        report = asdict(self) | {"errors": [error.to_dict() for error in self.errors]}
-        return {key: value for key, value in report.items() if key != "window" or value is not None}
+        """Return the report as ``run --format json`` prints it; a run without partitions has no ``window``.
+
+        ``errors`` has an entry for each site of evaluation errors, also of those that made no group fail.
+        """
+        report = asdict(self) | {"errors": [error.to_dict() for error in (*self.errors, *self.quarantined)]}
+        hidden = ("quarantined", "window") if self.window is None else ("quarantined",)
+        return {key: value for key, value in report.items() if key not in hidden}
 
     @property
     def exit_code(self) -> int:
@@ -102,13 +111,15 @@ def read_report(
     rows: dict[str, dict[str, Any]] = {}
     checks: list[CheckReport] = []
     errors: list[Diagnostic] = []
+    quarantined: list[SiteDiagnostic] = []
+    known = {joint.name for joint in assembly.joints}
     groups_by_step = {step_name(assembly, group): group for group in assembly.execution_order}
     for event in events:
         step = groups_by_step.get(event.step_key or "", "")
         if event.event_type == dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED:
             name = _joint_name(event.asset_key)
-            group = assembly.joint(name).group
-            planned += [group] if group not in planned else []
+            group = assembly.joint(name).group if name in known else None  # None for an error table
+            planned += [group] if group is not None and group not in planned else []
         elif event.event_type == dg.DagsterEventType.STEP_SUCCESS:
             steps[step] = SUCCESS
         elif event.event_type == dg.DagsterEventType.STEP_FAILURE:
@@ -120,6 +131,7 @@ def read_report(
             rows[name] = {k: v.value for k, v in event.materialization.metadata.items()}
         elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             checks.append(_check(event, assembly))
+            quarantined += _quarantined(event)
         elif event.event_type == dg.DagsterEventType.RUN_CANCELED:
             missing = CANCELED
         elif event.event_type == dg.DagsterEventType.RUN_FAILURE:
@@ -130,7 +142,7 @@ def read_report(
                 errors += _defect(error, None)
     order = [g for g in assembly.execution_order if g in planned and assembly.joint(g).type != SOURCE]
     groups = tuple(_group(name, steps.get(name, missing), rows.get(name, {})) for name in order)
-    return RunReport(success, run_id, window, groups, tuple(checks), tuple(errors))
+    return RunReport(success, run_id, window, groups, tuple(checks), tuple(errors), tuple(quarantined))
 
 
 def _group(name: str, status: str, metadata: Mapping[str, Any]) -> GroupReport:
@@ -166,13 +178,23 @@ def _check(event: dg.DagsterEvent, assembly: CompiledAssembly) -> CheckReport:
     )
 
 
+def _quarantined(event: dg.DagsterEvent) -> list[SiteDiagnostic]:
+    metadata = event.asset_check_evaluation_data.metadata.get(DIAGNOSTICS)
+    records: Any = metadata.value if metadata is not None else []
+    return [SiteDiagnostic(**record) for record in records]
+
+
+def _diagnostic(record: dict[str, Any]) -> Diagnostic:
+    return SiteDiagnostic(**record) if "condition" in record else Diagnostic(**record)
+
+
 def _step_errors(event: dg.DagsterEvent, group: str) -> list[Diagnostic]:
     """Return the diagnostics of a failed step; empty where its failed checks are the reason."""
     failure = event.step_failure_data
     metadata = failure.user_failure_data.metadata.get(DIAGNOSTICS) if failure.user_failure_data else None
     if metadata is not None:
         records: Any = metadata.value
-        return [Diagnostic(**record) for record in records]
+        return [_diagnostic(record) for record in records]
     error = failure.error
     if error is None or error.cls_name == "DagsterAssetCheckFailedError":
         return []

@@ -157,6 +157,16 @@ class RivetProject:
         """Return the asset keys of joints, in their order. Raises RVT-306."""
         return [self.key(joint) for joint in joints]
 
+    def errors_key(self, joint: str) -> dg.AssetKey | None:
+        """Return the asset key of the error table that is published with a joint; None if there is none."""
+        spec = self.specs.errors.get(joint)
+        return spec.key if spec is not None else None
+
+    def errors_spec(self, joint: str) -> dg.AssetSpec | None:
+        """Return the spec of that asset, with the project's IO manager."""
+        spec = self.specs.errors.get(joint)
+        return spec.with_io_manager_key(self.io_manager_key) if spec is not None else None
+
     def check_spec(self, check: CompiledCheck, joint: str) -> dg.AssetCheckSpec:
         """Return the spec of a joint's check."""
         return self.specs.checks[joint, check.name]

@@ -9,7 +9,9 @@ from typing import Any
 import dagster as dg
 
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
+from rivet_dagster.definitions.assets.error_tables import error_table_events, published_error_table, shown_errors
 from rivet_dagster.definitions.checks.check_results import asset_check_result
+from rivet_dagster.definitions.metadata.error_metadata import table_metadata
 from rivet_dagster.definitions.metadata.materialization_metadata import (
     PARTITION_ROW_COUNT,
     exit_metadata,
@@ -36,7 +38,7 @@ from rivet_dagster.execution.time_limit import TimeLimit
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import Window
 
-GroupEvent = dg.MaterializeResult[Any] | dg.AssetCheckResult
+GroupEvent = dg.MaterializeResult[Any] | dg.AssetCheckResult | dg.AssetMaterialization
 """An event that a group's run yields."""
 
 
@@ -59,7 +61,9 @@ class RivetGroupRun:
         """Compute, check and publish the selected joints as one query; yield check results, then materializations.
 
         If the gate fails, there are check results but no materializations. Any other error is raised as Dagster's
-        Failure, and what was published stays as it was. A run that selects only checks judges the published rows.
+        Failure, and what was published stays as it was. A run that selects only checks judges the published rows. The
+        error table that is published with the group's exit comes last, as an AssetMaterialization if it is not
+        selected.
         """
         project = self.project
         group = project.assembly.group(self.name)
@@ -71,6 +75,8 @@ class RivetGroupRun:
         selected = [name for name, key in keys.items() if key in context.selected_asset_keys]
         if not selected:
             yield from _judge_only(context, project, runtime, self.joints)
+            if group.exit in keys:
+                yield from published_error_table(context, project, runtime, group)
             return
         step, shows_values = project.assembly.joint(group.exit).step, project.assembly.shows_row_values(group.name)
         with step_failures(context, step, shows_values):
@@ -85,6 +91,8 @@ class RivetGroupRun:
                 _add_partition_counts(context, keys[group.exit], result)
             for name in selected:
                 yield _materialization(context, project, runtime, name, result, window)
+            if group.exit in keys:
+                yield from error_table_events(context, project, runtime, group, result, window)
             # Dagster has recorded the materializations by now.
             with rivet_failures():
                 evicted = evict(runtime, group.name, read_since(context.instance, project))
@@ -109,7 +117,8 @@ def _judge_only(
         if wanted:
             with rivet_failures():
                 results = check_published(runtime, joint.name, wanted)
-            yield from (asset_check_result(result, keys[result.check.name]) for result in results)
+            errors = project.errors_key(joint.name)
+            yield from (asset_check_result(result, keys[result.check.name], errors) for result in results)
 
 
 def _check_results(
@@ -120,7 +129,7 @@ def _check_results(
     for result in results:
         key = project.check_key(result.check, result.joint)
         if key in context.selected_asset_check_keys:
-            yield asset_check_result(result, key)
+            yield asset_check_result(result, key, project.errors_key(result.joint))
         elif result.blocks:
             hidden.append(result.check.name)
     if hidden:
@@ -157,6 +166,9 @@ def _materialization(
             metadata = inner_metadata(joint, result, window)
         else:
             metadata = exit_metadata(joint, target, result)
+            errors, errors_key = shown_errors(result, project), project.errors_key(name)
+            if errors is not None and errors_key is not None and result.published is not None:
+                metadata |= table_metadata(errors, errors_key)
             version = data_version(context.instance, runtime, target, key, result, window)
         value = reference(runtime, name)
     return dg.MaterializeResult(asset_key=key, value=value, metadata=metadata, data_version=version)

@@ -122,6 +122,8 @@ def _group_assets(
     stored = [name for name in group.before if name in read & project.selected and assembly.joint(name).type != SOURCE]
     about = f"{len(joints)} joint{'s' if len(joints) > 1 else ''} as one query on '{group.engine}'"
 
+    errors = [spec for joint in joints if (spec := project.errors_spec(joint.name)) is not None]
+
     def run(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
         others = {name: given.pop(name) if name == CONFIG else getattr(context.resources, name) for name in own}
         events = body(context, RivetGroupRun(project, group.name, joints, given, listeners), **others)
@@ -133,7 +135,7 @@ def _group_assets(
         _take_config(run, own[CONFIG])
     return dg.multi_asset(
         name=group_step_name(project, joints),
-        specs=[project.asset_spec(joint.name) for joint in joints],
+        specs=[*(project.asset_spec(joint.name) for joint in joints), *errors],
         check_specs=[project.check_spec(check, joint.name) for joint in joints for check in joint.checks],
         # An input's name must be valid and unique, as the joint's name is. Joints that are not assets here cannot be
         # inputs, and are read from storage.

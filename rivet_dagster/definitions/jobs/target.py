@@ -27,9 +27,10 @@ class Target:
     partitions: Partitions | None
 
     def selection(self, project: RivetProject) -> dg.AssetSelection:
-        """Return the target as an asset selection."""
+        """Return the target as an asset selection, with the error tables that are published with the joints."""
         judged = dg.AssetSelection.checks_for_assets(*project.keys(self.gated))
-        return dg.AssetSelection.assets(*project.keys(self.joints)) | judged
+        errors = [key for name in self.joints if (key := project.errors_key(name)) is not None]
+        return dg.AssetSelection.assets(*project.keys(self.joints), *errors) | judged
 
 
 def find_target(project: RivetProject, text: str) -> Target:

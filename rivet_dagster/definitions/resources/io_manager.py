@@ -17,6 +17,7 @@ from rivet_dagster.definitions.resources.forms import in_form
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.identity import run_identity
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.reading.error_tables import errors_reference
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
@@ -34,16 +35,26 @@ class RivetIOManager(dg.IOManager):
     external assets are stored in the workspace. Both can be loaded in any process, from the plan and storage alone.
     """
 
-    def __init__(self, runtime: Runtime, joints: Mapping[dg.AssetKey, str], run_of: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        joints: Mapping[dg.AssetKey, str],
+        run_of: Callable[[str], str],
+        errors: Mapping[dg.AssetKey, str],
+    ) -> None:
         self._runtime = runtime
         self._joints = joints
+        self._errors = errors
         self._run_of = run_of
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
-        """Store the value of an external asset, once even if the step is retried; do nothing for a joint."""
+        """Store the value of an external asset, once even if the step is retried.
+
+        Do nothing for a joint and for an error table.
+        """
         with rivet_failures():
             _refuse_without_asset(context)
-            if context.asset_key in self._joints:
+            if context.asset_key in self._joints or context.asset_key in self._errors:
                 assert obj is None or isinstance(obj, MaterializedRef)
                 return
             path, part = context.asset_key.path, _part(context)
@@ -61,14 +72,17 @@ class RivetIOManager(dg.IOManager):
         )
 
     def load_input(self, context: dg.InputContext) -> Any:
-        """Return the rows of a joint or external asset in the type of the input's annotation, else a MaterializedRef.
+        """Return the rows of a joint or another asset in the type of the input's annotation, else a MaterializedRef.
 
-        If the input is mapped to some of the partitions, only their rows are loaded, those of several together.
+        If the input is mapped to some of the partitions, only their rows are loaded, those of several together; of an
+        error table all rows are.
         """
         with rivet_failures():
             _refuse_without_asset(context)
             joint = self._joints.get(context.asset_key)
-            if joint is not None:
+            if context.asset_key in self._errors:
+                ref = errors_reference(self._runtime, self._errors[context.asset_key])
+            elif joint is not None:
                 ref = reference(self._runtime, joint, _window(context, self._runtime.assembly.joint(joint)))
             else:
                 keys = [str(key) for key in context.asset_partition_keys] if context.has_asset_partitions else None
@@ -87,7 +101,9 @@ def io_manager_definition(project: RivetProject) -> dg.IOManagerDefinition:
             assert context.run is not None and context.instance is not None
             return run_identity(context.run, context.instance, step)
 
-        return RivetIOManager(open_runtime(project, context.resources), project.joints, run_of)
+        return RivetIOManager(
+            open_runtime(project, context.resources), project.joints, run_of, project.specs.errors_by_key
+        )
 
     return rivet_io_manager
 

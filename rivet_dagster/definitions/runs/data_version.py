@@ -9,7 +9,8 @@ from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.target import Target
 
-_TAG = "dagster/data_version"
+TAG = "dagster/data_version"
+"""The tag of a materialization that holds its data version."""
 
 
 def data_version(
@@ -39,5 +40,5 @@ def _last(instance: dg.DagsterInstance, key: dg.AssetKey, window: Window) -> str
         filter = dg.AssetRecordsFilter(asset_key=key, asset_partitions=[partition])
         records = instance.fetch_materializations(filter, limit=1).records
         made = records[0].asset_materialization if records else None
-        versions.add((made.tags or {}).get(_TAG) if made is not None else None)
+        versions.add((made.tags or {}).get(TAG) if made is not None else None)
     return versions.pop() if len(versions) == 1 else None

@@ -10,13 +10,12 @@ from contextlib import contextmanager
 
 import dagster as dg
 
+from rivet_dagster.definitions.metadata.error_metadata import failure_metadata
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.row_values import error_without_values, text_without_values
 from rivet_dagster.execution.time_limit import out_of_time_as_error
 from rivet_dagster.model.step_options import StepOptions
 from rivet_dagster.redaction import without_secrets
-
-DIAGNOSTICS = "rivet/diagnostics"
 
 
 @contextmanager
@@ -67,5 +66,4 @@ def secrets_redacted() -> Iterator[None]:
 
 def failure(error: RivetError) -> dg.Failure:
     """Return the Failure for ``error``, which Dagster does not retry."""
-    records = [diagnostic.to_dict() for diagnostic in error.diagnostics]
-    return dg.Failure(str(error), metadata={DIAGNOSTICS: dg.MetadataValue.json(records)}, allow_retries=False)
+    return dg.Failure(str(error), metadata=failure_metadata(error.diagnostics), allow_retries=False)

@@ -13,12 +13,17 @@ from rivet_dagster.compiler.joints import FunctionJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.metadata.code_block import sql_markdown
+from rivet_dagster.definitions.metadata.error_metadata import COLUMNS
 from rivet_dagster.definitions.metadata.lineage import column_lineage, lineage_table
 from rivet_dagster.definitions.metadata.table_metadata import column_schema, enforced, table_name
 from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.specs.context import TranslationContext
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.joint import SOURCE
+from rivet_dagster.model.row_errors import SUFFIX
+
+KIND_PREFIX = "dagster/kind/"
+"""The beginning of the tags as which Dagster stores kinds."""
 
 FUSED_SQL_LIMIT = 20_000
 """A group's query that is longer than this is only in the metadata of the group's exit."""
@@ -52,6 +57,36 @@ class DagsterRivetTranslator:
             code_version=joint.code_version,
             partitions_def=_partitions(joint),
             metadata={**_metadata(joint, assembly, project.root), **_lineage(joint, project)},
+        )
+
+    def get_errors_asset_spec(
+        self, joint: CompiledJoint, spec: dg.AssetSpec, project: TranslationContext
+    ) -> dg.AssetSpec:
+        """Return the spec of the error table that is published with the table of a joint, whose own spec is ``spec``.
+
+        Its key is that of the joint with ``__errors`` at the end.
+        """
+        target = project.assembly.target(joint.name)
+        assert target is not None and target.errors is not None
+        kind = _catalog_type(joint, project.assembly)
+        table = f"{target.catalog}.{target.errors.table}"
+        return dg.AssetSpec(
+            key=dg.AssetKey([*spec.key.path[:-1], spec.key.path[-1] + SUFFIX]),
+            deps=[dg.AssetDep(spec.key)],
+            description=f"The rows that could not be evaluated when {joint.name} was computed, with the error of each.",
+            group_name=spec.group_name,
+            tags={key: value for key, value in spec.tags.items() if not key.startswith(KIND_PREFIX)},
+            owners=list(spec.owners),
+            kinds={"errors", kind},
+            code_version=spec.code_version,
+            partitions_def=spec.partitions_def,
+            metadata={
+                "rivet/joint": joint.name,
+                "rivet/fused_group": joint.group,
+                "dagster/column_schema": column_schema(COLUMNS),
+                "dagster/table_name": table,
+                "dagster/storage_kind": kind,
+            },
         )
 
     def get_asset_check_spec(
