@@ -1,4 +1,4 @@
-"""The functions that a tree calls, by Spark's names: sqlglot has nodes of its own for many, with reordered arguments."""
+"""The functions that a tree calls, by Spark's names: sqlglot has its own nodes for many, with reordered arguments."""
 
 from __future__ import annotations
 

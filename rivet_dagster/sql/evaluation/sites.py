@@ -13,7 +13,7 @@ from rivet_dagster.sql.evaluation.conditions import site_of
 from rivet_dagster.sql.evaluation.expression_text import ExpressionText
 from rivet_dagster.sql.evaluation.raising import any_of, raises, true_or_false
 from rivet_dagster.sql.evaluation.refusal import RefusedError
-from rivet_dagster.sql.evaluation.site import Site, Unclassified
+from rivet_dagster.sql.evaluation.site import Site, Unclassified, fill
 
 _BY_TYPES = frozenset({"comparison", "branches", "boolean", "+", "-", "*", "negative", "abs"})
 """The kinds of sites that can fail only with some types of operands: integers, or strings beside other types."""
@@ -147,7 +147,7 @@ class _Walk:
         if text is None or len(known) < len(operands):
             self.guards.append("")
             return
-        guard = site.guard.format(*known)
+        guard = fill(site.guard, known)
         self.guards.append(guard)
         failing = [
             raises(operand, of=tree)
@@ -160,8 +160,8 @@ class _Walk:
                 text,
                 self.expression.line_of(node),
                 " AND ".join(f"({condition})" for condition in conditions),
-                site.condition.format(*known),
-                site.message.format(*known),
+                fill(site.condition, known),
+                fill(site.message, known),
             )
         )
 

@@ -6,7 +6,7 @@ that equal values give equal text, whatever the time zone of the session is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -19,6 +19,7 @@ from rivet_dagster.model.write_plan import (
     Upsert,
     WritePlan,
 )
+from rivet_dagster.sql.trees import as_written, text
 from rivet_dagster.sql.write_strategies.trees import row_of
 
 _OPTIONS = {
@@ -58,6 +59,20 @@ def key_of(columns: Sequence[str], *within: str) -> exp.Expr:
     >>> key_of(["id"], "batch").sql("databricks")
     "TO_JSON(STRUCT(`batch`.`id` AS `id`), MAP('ignoreNullFields', 'false', 'timeZone', 'UTC', ...))"
     """
-    options = [exp.Literal.string(text) for option in _OPTIONS.items() for text in option]
+    return _json(row_of(columns, *within))
+
+
+def key_json(values: Mapping[str, str]) -> str:
+    """Return the SQL of a key whose columns have these ``values``, SQL texts of an author.
+
+    >>> key_json({"id": "CAST(a AS INT)"})
+    "TO_JSON(NAMED_STRUCT('id', CAST(a AS INT)), MAP('ignoreNullFields', 'false', 'timeZone', 'UTC', ...))"
+    """
+    fields = [tree for name, value in values.items() for tree in (exp.Literal.string(name), as_written(value))]
+    return text(_json(exp.Anonymous(this="NAMED_STRUCT", expressions=fields)))
+
+
+def _json(struct: exp.Expr) -> exp.Expr:
+    options = [exp.Literal.string(part) for option in _OPTIONS.items() for part in option]
     to_map = exp.Anonymous(this="MAP", expressions=options)
-    return exp.Anonymous(this="TO_JSON", expressions=[row_of(columns, *within), to_map])
+    return exp.Anonymous(this="TO_JSON", expressions=[struct, to_map])
