@@ -118,10 +118,10 @@ class EngineSession(ABC):
         """
 
     def separating_errors(self) -> AbstractContextManager[None]:
-        """Begin a scope in which queries of good rows, or of errors, of ``RowErrors`` are computed.
+        """Begin a scope in which queries of good rows, or of errors, of ``RowErrors`` are made and computed.
 
         Within it a condition that guards an expression is evaluated before the expression, wherever else in the query
-        that occurs. Frames that were made outside of the scope may be computed in it.
+        that occurs.
         """
         return nullcontext()
 

@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_COMPUTED_AHEAD = {"spark.sql.subexpressionElimination.enabled": "true", "spark.sql.alwaysInlineCommonExpr": "false"}
+"""Settings by which Spark computes an expression that occurs twice ahead of both, and the values that make it do so.
+
+The second one is about BETWEEN and NULLIF.
+"""
+
+_OPPOSITE = {"true": "false", "false": "true"}
+
 
 class PySparkSession(EngineSession):
     """A Spark session with views and settings of its own, on the application that ``base`` belongs to.
@@ -75,13 +83,13 @@ class PySparkSession(EngineSession):
     @contextmanager
     def separating_errors(self) -> Iterator[None]:
         """Have Spark compute no common subexpression ahead, which could be one that a condition guards."""
-        key = "spark.sql.subexpressionElimination.enabled"
-        before = self._run(lambda: self.spark.conf.get(key)) or "true"
-        self._run(lambda: self.spark.conf.set(key, "false"))
+        conf = self.spark.conf
+        before = self._run(lambda: {key: conf.get(key, other) or other for key, other in _COMPUTED_AHEAD.items()})
+        self._run(lambda: [conf.set(key, _OPPOSITE[other]) for key, other in _COMPUTED_AHEAD.items()])
         try:
             yield
         finally:
-            self._run(lambda: self.spark.conf.set(key, before))
+            self._run(lambda: [conf.set(key, value) for key, value in before.items()])
 
     def union_by_name(self, frames: Sequence[DataFrame]) -> DataFrame:
         """Return all rows of ``frames``, matched by column name in the order of the first."""

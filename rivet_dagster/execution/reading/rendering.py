@@ -24,7 +24,7 @@ class Rendered:
     ``parameters`` are values by name; ``of_partitions`` names the parameters, by joint, whose values depend on the
     run's partitions. ``targets`` are the published versions that the queries read besides the joints, by view.
     ``group_query`` is what the queries are of, and ``incremental`` names the joints that contribute their incremental
-    text. If the group ``quarantines`` rows, the queries give the good rows, and ``errors`` gives the errors of the
+    text. If the group quarantines rows, the queries give the good rows, and ``errors`` gives the errors of the
     others, None if there can be none.
     """
 
@@ -36,7 +36,6 @@ class Rendered:
     group_query: GroupQuery = GroupQuery((), ())
     incremental: frozenset[str] = frozenset()
     errors: FusedQuery | None = None
-    quarantines: bool = False
 
 
 def render_for_run(
@@ -105,5 +104,4 @@ def _rendered(
         query,
         frozenset(incremental),
         query.errors(incremental) if quarantines else None,
-        quarantines,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction, WriteContext
@@ -41,7 +41,8 @@ def write_joint(
     progress = run.runtime.progress_of(exit_name)
     plan = target.write if target is not None else ReplaceAll()
     found = None
-    with session.views():
+    quarantines = run.group.target is not None and run.group.target.errors is not None
+    with session.views(), session.separating_errors() if quarantines else nullcontext():
         with run.clock.phase(CONFIG):
             rendered = render_for_run(run.runtime, run.group, exit_name, run.started, session)
             frame = _result(run, exit_name, rendered, session)
@@ -49,11 +50,10 @@ def write_joint(
             computing = partial(_at_its_line, run, joint, rendered)
             context = WriteContext(window, run.started, progress, joint.row_values, computing)
         with run.clock.phase(WRITE):
-            if rendered.quarantines:
-                with session.separating_errors():
-                    transaction.write(plan, frame, context)
-                    if target is not None:
-                        found = write_errors(run, rendered, transaction, target, window)
+            if quarantines:
+                transaction.write(plan, frame, context)
+                if target is not None:
+                    found = write_errors(run, rendered, transaction, target, window)
             else:
                 with explained(run, rendered):
                     transaction.write(plan, frame, context)

@@ -96,7 +96,21 @@ def select_of(code: Code, part: Range) -> Select:
 
 
 def conjuncts(code: Code, part: Range) -> list[Range]:
-    """Return the conditions that AND joins in a condition, parentheses around a conjunction of its own included."""
+    """Return the conditions that AND joins in a condition, also within parentheses around conditions."""
+    inner = _within_parentheses(code, part)
+    if inner is not None:
+        return conjuncts(code, inner)
+    parts = _joined_by_and(code, part)
+    return parts if len(parts) == 1 else [condition for each in parts for condition in conjuncts(code, each)]
+
+
+def _within_parentheses(code: Code, part: Range) -> Range | None:
+    encloses = code.type(part.start) == TokenType.L_PAREN and code.partner.get(part.start) == part.end - 1
+    is_query = code.word(part.start + 1) in ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
+    return Range(part.start + 1, part.end - 1) if encloses and not is_query and part.end - part.start > 2 else None
+
+
+def _joined_by_and(code: Code, part: Range) -> list[Range]:
     between, cases, ends = 0, 0, []
     for index in code.outside(part):
         kind = code.type(index)

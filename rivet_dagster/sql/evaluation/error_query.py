@@ -49,14 +49,17 @@ def error_query(place: Place, expressions: Sequence[Fallible], row: str, key: st
         f"WHEN {e.failed} THEN {_struct(place, e.text, e.line, literal('UNKNOWN'), literal(''))}" for e in expressions
     )
     found = (
-        f"SELECT CASE WHEN {failed} THEN array_compact(array({sites})) END AS errors, CASE {whole} END AS whole, "
+        f"SELECT CASE WHEN {failed} THEN array({sites}) END AS errors, CASE {whole} END AS whole, "
         f"{row} AS row, {key} AS key {rows}"
     )
+    number = sum(len(expression.sites) for expression in expressions)
+    codes = ", ".join(f"errors[{index}].code" for index in range(number))
+    known = f"coalesce({codes}, NULL) IS NOT NULL" if codes else "false"
     return (
         f"SELECT {literal(place.joint)} AS joint, e.code, e.expression, {literal(place.file)} AS file, e.line, "
         f"e.message, r.row, r.key "
-        f"FROM (SELECT IF(size(errors) = 0, array(whole), errors) AS errors, row, key FROM ({found}){after}) r "
-        f"LATERAL VIEW inline(r.errors) e AS code, expression, line, message"
+        f"FROM (SELECT IF({known}, errors, array(whole)) AS errors, row, key FROM ({found}){after}) r "
+        f"LATERAL VIEW inline(r.errors) e AS code, expression, line, message WHERE e.code IS NOT NULL"
     )
 
 
