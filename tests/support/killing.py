@@ -16,9 +16,11 @@ from typing import Any
 
 from rivet_dagster.execution.phases import PhaseClock
 from rivet_dagster.model.external_assets import Part
+from support.error_tables import publish
 from support.external_assets import store_ids
 from support.landing import read
 from support.standin import run
+from support.tables import catalog
 
 # A process forked after these imports needs no time for them.
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -124,6 +126,14 @@ def store_killed_before_a_change(test: Connection, root: Path, ids: Sequence[int
     """Store a plain asset, and die just before change number ``at``."""
     _die_before_a_change(test, at)
     store_ids(root, ids, part)
+
+
+def publish_killed_before_a_change(
+    test: Connection, root: Path, ids: Sequence[int], errors: Sequence[str] | None, at: int
+) -> None:
+    """Publish a version with an error table, or without, and die just before change number ``at``."""
+    _die_before_a_change(test, at)
+    publish(catalog(root, "lake"), list(ids), errors)
 
 
 def _die_before_a_change(test: Connection, at: int) -> None:
