@@ -215,6 +215,7 @@ def test_the_errors_of_dead_runs_are_swept(warehouse, home):
     dead = staged(warehouse, [2], ["two"])
     also_dead = staged(warehouse, [3], ["three"])
     shutil.rmtree(home / also_dead.version)  # only its error table is left
+    (home / f"{also_dead.version}.alive").unlink()
     age_heartbeats(home)
     assert warehouse.sweep() == (f"orders/{dead.version}", f"orders/{also_dead.version}")
     assert tree(home) == before
@@ -252,16 +253,17 @@ def test_a_person_s_link_to_the_rows_or_the_errors_holds_the_version(tmp_path, w
 
 
 @pytest.mark.parametrize("before", [None, ["one"]])
-def test_errors_have_the_permissions_of_the_table(warehouse, lake, before):
+def test_errors_have_the_permissions_of_earlier_errors_or_else_of_the_table(warehouse, lake, before):
     publish(warehouse, [1], before)
-    folders = [lake / "orders"] if before is None else [lake / "orders", lake / ERRORS]
-    for folder in folders:
-        folder.chmod(0o750)
-        for path in folder.iterdir():
-            path.chmod(0o640)
+    for name, folder_mode, file_mode in (("orders", 0o750, 0o640), (ERRORS, 0o700, 0o600)):
+        if (lake / name).exists():
+            (lake / name).chmod(folder_mode)
+            for path in (lake / name).iterdir():
+                path.chmod(file_mode)
     publish(warehouse, [2], ["two"])
-    (file,) = (lake / ERRORS).iterdir()
-    assert [path.stat().st_mode & 0o777 for path in (lake / ERRORS, file)] == [0o750, 0o640]
+    found = [[path.stat().st_mode & 0o777 for path in (lake / name, *(lake / name).iterdir())]
+             for name in ("orders", ERRORS)]  # fmt: skip
+    assert found == [[0o750, 0o640], [0o750, 0o640] if before is None else [0o700, 0o600]]
 
 
 def test_errors_that_have_changed_since_they_were_counted_are_not_published(warehouse, lake):
