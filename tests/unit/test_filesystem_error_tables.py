@@ -261,9 +261,8 @@ def test_errors_have_the_permissions_of_earlier_errors_or_else_of_the_table(ware
             for path in (lake / name).iterdir():
                 path.chmod(file_mode)
     publish(warehouse, [2], ["two"])
-    found = [[path.stat().st_mode & 0o777 for path in (lake / name, *(lake / name).iterdir())]
-             for name in ("orders", ERRORS)]  # fmt: skip
-    assert found == [[0o750, 0o640], [0o750, 0o640] if before is None else [0o700, 0o600]]
+    found = [path.stat().st_mode & 0o777 for path in (lake / ERRORS, *(lake / ERRORS).iterdir())]
+    assert found == ([0o750, 0o640] if before is None else [0o700, 0o600])
 
 
 def test_errors_that_have_changed_since_they_were_counted_are_not_published(warehouse, lake):
