@@ -12,7 +12,7 @@ from support.duckdb_engine import DuckDBEngine
 
 from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.compiler.joints import SinkJoint
-from rivet_dagster.errors import Diagnostic
+from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.evaluation_error import EvaluationError, SiteDiagnostic
 from rivet_dagster.execution.quality.evaluation_errors import errors_result, published_errors, published_result
 from rivet_dagster.execution.quality.row_values import error_without_values
@@ -197,3 +197,9 @@ def test_without_values_of_rows_it_has_no_samples():
     assert (site.count, site.samples) == (3, ())
     assert other.message.startswith("[CAST_INVALID_INPUT]; the rest")
     assert "'x' is no INT" not in repr(vars(site))
+
+
+def test_nor_has_the_engines_own_error_of_a_row_that_is_told_alone():
+    told = RivetError("RVT-520", "[CAST_INVALID_INPUT] The value 'ann@example.com' cannot be cast", joint="paid")
+    assert "ann@example.com" not in str(error_without_values(told))
+    assert "[CAST_INVALID_INPUT]" in str(error_without_values(told))

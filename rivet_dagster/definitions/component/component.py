@@ -67,7 +67,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
           translation:
             tags: {owner: "{{ joint.owners | first }}"}
 
-    A subclass may override ``get_asset_spec``, ``get_asset_check_spec`` and ``execute``.
+    A subclass may override ``get_asset_spec``, ``get_errors_asset_spec``, ``get_asset_check_spec`` and ``execute``.
     """
 
     project: Annotated[
@@ -178,6 +178,12 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
         """Return the spec of a joint, before ``translation`` is applied to it; ``project`` is a read-only view."""
         return self._translator.get_asset_spec(joint, project)
 
+    def get_errors_asset_spec(
+        self, joint: CompiledJoint, spec: dg.AssetSpec, project: TranslationContext
+    ) -> dg.AssetSpec:
+        """Return the spec of the error table of a joint, whose own spec is ``spec``."""
+        return self._translator.get_errors_asset_spec(joint, spec, project)
+
     def get_asset_check_spec(
         self, check: CompiledCheck, joint: CompiledJoint, project: TranslationContext
     ) -> dg.AssetCheckSpec:
@@ -223,6 +229,11 @@ class _ComponentTranslator(DagsterRivetTranslator):
         spec = self._component.get_asset_spec(joint, project)
         translation = self._component.translation
         return spec if translation is None else translation(spec, joint)
+
+    def get_errors_asset_spec(
+        self, joint: CompiledJoint, spec: dg.AssetSpec, project: TranslationContext
+    ) -> dg.AssetSpec:
+        return self._component.get_errors_asset_spec(joint, spec, project)
 
     def get_asset_check_spec(
         self, check: CompiledCheck, joint: CompiledJoint, project: TranslationContext

@@ -11,7 +11,7 @@ _CONDITION = re.compile(r"\[[A-Z][A-Z0-9_.]*\]")
 _OF_DECLARATIONS = "SQLSTATE: 42"
 """Spark's class of errors in the text of a query, which are found before any row is read."""
 
-_QUOTING = frozenset({"RVT-503", "RVT-504"})
+_QUOTING = frozenset({"RVT-503", "RVT-504", "RVT-520"})
 
 
 def text_without_values(text: str, otherwise: str = "it failed") -> str:
