@@ -145,3 +145,11 @@ def test_links_to_a_table_of_a_sink_count_too(folder: ProjectFolder) -> None:
     (folder.root / "old").symlink_to("lake/report")
     folder.write({"sources/old.yaml": {**source_file("old", "id INT"), "table": "../old"}})
     assert errors_with(folder, "elsewhere") == ["RVT-310"]
+
+
+def test_an_error_table_behind_a_link_counts_too(folder: ProjectFolder) -> None:
+    (folder.root / "link").symlink_to("lake")
+    folder.write({"sinks/two.yaml": {**sink_file("report__errors", "raw"), "catalog": "other"}})
+    assert errors_with(folder, "link") == []
+    folder.write({"sinks/report.yaml": sink_file("report", "raw", on_error="quarantine")})
+    assert errors_with(folder, "link") == ["RVT-310"]
