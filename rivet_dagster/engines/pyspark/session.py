@@ -58,8 +58,7 @@ class PySparkSession(EngineSession):
         self._spool = Spool()
         self._views = ScopedViews(self._bind, self._unbind)
         self._closed = False
-        for key, value in settings.items():
-            self.spark.conf.set(key, value)
+        self._set(settings)
 
     def load(self, relation: Relation, projection: Projection | None = None) -> DataFrame:
         """Return a frame that reads ``relation`` in place; Arrow rows of this process are read now."""
@@ -85,11 +84,11 @@ class PySparkSession(EngineSession):
         """Have Spark compute no common subexpression ahead, which could be one that a condition guards."""
         conf = self.spark.conf
         before = self._run(lambda: {key: conf.get(key, other) or other for key, other in _COMPUTED_AHEAD.items()})
-        self._run(lambda: [conf.set(key, _OPPOSITE[other]) for key, other in _COMPUTED_AHEAD.items()])
+        self._run(lambda: self._set({key: _OPPOSITE[other] for key, other in _COMPUTED_AHEAD.items()}))
         try:
             yield
         finally:
-            self._run(lambda: [conf.set(key, value) for key, value in before.items()])
+            self._run(lambda: self._set(before))
 
     def union_by_name(self, frames: Sequence[DataFrame]) -> DataFrame:
         """Return all rows of ``frames``, matched by column name in the order of the first."""
@@ -153,6 +152,10 @@ class PySparkSession(EngineSession):
             self._views.clear()
             self._adapter.close()
         self._spool.close()
+
+    def _set(self, settings: Mapping[str, str]) -> None:
+        for key, value in settings.items():
+            self.spark.conf.set(key, value)
 
     def _bind(self, name: str, frame: DataFrame) -> None:
         self._adapter.adopted(frame).createOrReplaceTempView(name)
