@@ -1,0 +1,238 @@
+"""Queries separated into good rows and errors, against what Spark makes of each row alone."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.random_expressions import COLUMNS, ROWS, alone, query
+
+from rivet_dagster.engines.pyspark.session import PySparkSession
+from rivet_dagster.model.row_errors import QUERY_COLUMNS, NotSeparable, RowErrors
+from rivet_dagster.sql.evaluation.error_query import Place
+from rivet_dagster.sql.evaluation.separation import separate
+
+PLACE = Place("j", "joints/j.sql", 3)
+
+
+@pytest.fixture
+def tables(quick_session: PySparkSession, tmp_path: Path) -> Iterator[PySparkSession]:
+    """Yield a session with the tables t (its rows one by one: t1, t2...) and u, read from files as in a run."""
+    session = quick_session
+    spark = session.spark
+    folder = str(tmp_path / "t")
+    spark.sql(f"SELECT * FROM VALUES {', '.join(ROWS)} AS t({COLUMNS})").repartition(1).write.parquet(folder)
+    with session.views(), session.separating_errors():
+        session.register("t", spark.read.parquet(folder))
+        for row in range(1, len(ROWS) + 1):
+            session.register(f"t{row}", spark.read.parquet(folder).where(f"id = {row}"))
+        session.register("u", spark.sql("SELECT * FROM VALUES (1, 0, 'one'), (3, 2, 'three') AS u(k, n, g)"))
+        yield session
+
+
+def separated(session: PySparkSession, sql: str) -> tuple[list[tuple[Any, ...]], list[dict[str, Any]]]:
+    """Return the good rows and the errors of a query."""
+    found = separate(sql, PLACE, ["id"])
+    assert not isinstance(found, NotSeparable), found
+    good = session.spark.sql(found.good if found is not None else sql)
+    plain = session.spark.sql(sql)
+    assert [(f.name, f.dataType) for f in good.schema] == [(f.name, f.dataType) for f in plain.schema]
+    errors = [row.asDict() for text in (found.queries if found else ()) for row in session.spark.sql(text).collect()]
+    assert all(tuple(error) == QUERY_COLUMNS for error in errors)
+    return sorted((tuple(row) for row in good.collect()), key=repr), errors
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_good_rows_and_errors_are_what_spark_makes_of_each_row_alone(tables: PySparkSession, first: int) -> None:
+    compared = 0
+    for seed in range(first, first + 20):
+        sql = query(seed)
+        expected = alone(tables, sql)
+        if expected is None:
+            continue
+        good, errors = separated(tables, sql)
+        assert repr(good) == repr(sorted((row for one in expected.values() for row in one.rows), key=repr)), sql
+        codes: dict[int, list[str]] = {}
+        for error in errors:
+            codes.setdefault(json.loads(error["row"])["id"], []).append(error["code"])
+            assert error["message"], sql
+        failing = {row: one.condition for row, one in expected.items() if one.condition is not None}
+        assert set(codes) == set(failing), sql
+        assert all(condition in codes[row] for row, condition in failing.items()), (sql, codes, failing)
+        compared += 1
+    assert compared >= 14
+
+
+def sites(errors: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:
+    """Return the errors as the id of the row, the condition and the expression."""
+    rows = [(json.loads(error["row"]), error) for error in errors]
+    return Counter((row.get("id", row.get("t", {}).get("id")), e["code"], e["expression"]) for row, e in rows)
+
+
+CAST, ZERO = "CAST_INVALID_INPUT", "DIVIDE_BY_ZERO"
+NOT_INT = {(2, CAST), (4, CAST), (6, CAST), (7, CAST)}
+CASES = {
+    "all sites of a row": (
+        "SELECT id, CAST(s AS INT) AS v, id / b AS r FROM t WHERE id = 7",
+        [],
+        [(7, CAST, "CAST(s AS INT)"), (7, ZERO, "id / b")],
+    ),
+    "operands before operators": (
+        "SELECT id, CAST(s AS INT) / b AS v FROM t WHERE id IN (2, 7)",
+        [],
+        [(2, CAST, "CAST(s AS INT)"), (7, CAST, "CAST(s AS INT)")],
+    ),
+    "lazy branches": (
+        "SELECT id, CASE WHEN b = 0 THEN 0 ELSE id div b END AS v FROM t WHERE id IN (1, 7)",
+        [(1, 0), (7, 0)],
+        [],
+    ),
+    "a condition that is not true drops the row": (
+        "SELECT id FROM t WHERE CAST(s AS INT) > 2 AND id < 3",
+        [(1,)],
+        [(2, CAST, "CAST(s AS INT)")],
+    ),
+    "an OR is one condition": (
+        "SELECT id FROM t WHERE id = 1 OR CAST(s AS INT) = 12",
+        [(1,), (5,)],
+        [(row, CAST, "CAST(s AS INT)") for row in (2, 4, 6, 7)],
+    ),
+    "a bad row takes its group out": (
+        "SELECT f, sum(CAST(s AS INT)) AS v, count(*) AS n FROM t WHERE id <> 4 AND id <> 7 GROUP BY f",
+        [(None, 12, 2), (True, 3, 1)],
+        [(2, CAST, "CAST(s AS INT)"), (6, CAST, "CAST(s AS INT)")],
+    ),
+    "a global aggregate has no row": (
+        "SELECT sum(CAST(s AS INT)) AS v FROM t WHERE id < 3",
+        [],
+        [(2, CAST, "CAST(s AS INT)")],
+    ),
+    "an aggregate over nothing has one": ("SELECT sum(CAST(s AS INT)) AS v FROM t WHERE id > 9", [(None,)], []),
+    "only filtered rows are evaluated": (
+        "SELECT sum(CAST(s AS INT)) FILTER (WHERE id = 1) AS v FROM t",
+        [(3,)],
+        [],
+    ),
+    "a bad key": (
+        "SELECT CAST(s AS INT) AS k, count(*) AS n FROM t WHERE id IN (1, 2, 5) GROUP BY CAST(s AS INT)",
+        [(3, 1), (12, 1)],
+        [(2, CAST, "CAST(s AS INT)")],
+    ),
+    "HAVING": (
+        "SELECT f, count(*) AS n FROM t GROUP BY f HAVING sum(id) / (count(*) - 3) > 0",
+        [],
+        [(None, ZERO, "sum(id) / (count(*) - 3)")],
+    ),
+    "a join key, matched or not": (
+        "SELECT t.id, u.g FROM t JOIN u ON CAST(t.s AS INT) = u.k",
+        [(1, "three")],
+        [(row, CAST, "CAST(t.s AS INT)") for row in (2, 4, 6, 7)],
+    ),
+    "a condition of a join": (
+        "SELECT t.id FROM t JOIN u ON t.id = u.k AND t.id / u.n > 1",
+        [(3,)],
+        [(1, ZERO, "t.id / u.n")],
+    ),
+    "windows count bad rows of their operator": (
+        "SELECT id, CAST(s AS INT) AS v, row_number() OVER (ORDER BY id) AS n FROM t WHERE id < 4",
+        [(1, 3, 1), (3, None, 3)],
+        [(2, CAST, "CAST(s AS INT)")],
+    ),
+    "errors below are errors": (
+        "WITH x AS (SELECT id, CAST(s AS INT) AS v FROM t) "
+        "SELECT id, 10 / v AS w FROM (SELECT * FROM x WHERE id < 6) ORDER BY id LIMIT 1",
+        [(1, 10 / 3)],
+        [(row, CAST, "CAST(s AS INT)") for row in (2, 4, 6, 7)],
+    ),
+    "set operations": (
+        "SELECT id, b AS v FROM t WHERE id = 1 UNION ALL SELECT id, CAST(s AS INT) AS v FROM t WHERE id < 3",
+        [(1, 2), (1, 3)],
+        [(2, CAST, "CAST(s AS INT)")],
+    ),
+    "lambdas and subqueries that cannot fail": (
+        "SELECT id, transform(xs, x -> x IS NULL) AS ys, (SELECT max(k) FROM u) AS k FROM t WHERE id = 1",
+        [(1, [False, False], 3)],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rules(tables: PySparkSession, case: str) -> None:
+    sql, rows, errors = CASES[case]
+    good, found = separated(tables, sql)
+    assert good == sorted(rows, key=repr)
+    assert sites(found) == Counter(errors)
+
+
+def test_an_error_tells_its_place_its_row_and_its_key(tables: PySparkSession) -> None:
+    _, errors = separated(tables, "SELECT id,\n  CAST(s -- text\n    AS INT) AS v\nFROM t WHERE id = 2")
+    (error,) = errors
+    assert (error["joint"], error["file"], error["line"]) == ("j", "joints/j.sql", 4)
+    assert error["expression"] == "CAST(s AS INT)"
+    assert "'x'" in error["message"]
+    assert json.loads(error["row"])["s"] == "x" and json.loads(error["row"])["b"] == 5
+    assert json.loads(error["key"]) == {"id": 2}
+
+
+def test_a_row_of_a_join_tells_both_sides(tables: PySparkSession) -> None:
+    _, errors = separated(tables, "SELECT x.id, x.id / u.n AS v FROM t x JOIN u ON x.id = u.k")
+    assert [sorted(json.loads(error["row"])) for error in errors] == [["u", "x"]]
+
+
+@pytest.mark.parametrize(
+    ("sql", "construct", "line"),
+    [
+        ("SELECT *\nFROM t LEFT JOIN u\nON CAST(t.s AS INT) = u.k", "outer", 3),
+        ("SELECT * FROM t LEFT JOIN (SELECT CAST(s AS INT) AS k FROM t) x ON t.id = x.k", "outer", 1),
+        ("SELECT id FROM t EXCEPT SELECT CAST(s AS INT) FROM t", "EXCEPT", 1),
+        ("SELECT id FROM t INTERSECT SELECT CAST(s AS INT) FROM t", "INTERSECT", 1),
+        ("SELECT id FROM t WHERE id NOT IN (SELECT CAST(s AS INT) FROM t)", "subquery", 1),
+        ("SELECT id, (SELECT max(k) FROM u) / b AS v FROM t", "subquery", 1),
+        ("SELECT id, sum(CAST(s AS INT)) OVER (ORDER BY id) AS v FROM t", "window", 1),
+        ("SELECT id, transform(xs, x -> 1 / x) AS v FROM t", "lambda", 1),
+        ("SELECT id FROM t ORDER BY CAST(s AS INT)", "ORDER BY", 1),
+        ("SELECT CAST(s AS INT) AS v,\n v / 2 AS w FROM t", "alias", 2),
+        ("SELECT id, my_udf(s) AS v FROM t", "my_udf", 1),
+        ("SELECT id, CAST(rand() * b AS INT) / b AS v FROM t", "rand", 1),
+        ("SELECT sum(CAST(s AS INT)) FROM t", "name", 1),
+        ("FROM t |> SELECT CAST(s AS INT) AS v", "pipe", 1),
+    ],
+)
+def test_what_is_refused(sql: str, construct: str, line: int) -> None:
+    found = separate(sql, PLACE)
+    assert isinstance(found, NotSeparable)
+    assert construct.lower() in found.construct.lower()
+    assert found.line == line
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT t.*, u.g FROM t LEFT JOIN u ON t.id = u.k",
+        "SELECT id FROM t EXCEPT SELECT k FROM u",
+        "SELECT upper(s) AS s, try_cast(s AS INT) AS v, try_divide(id, b) AS r FROM t",
+        "SELECT f, count(*) AS n, max(s) AS s FROM t GROUP BY f ORDER BY n DESC LIMIT 3",
+        "SELECT id, row_number() OVER (PARTITION BY f ORDER BY id) AS n FROM t",
+        "SELECT id, rand() AS r, current_date() AS today FROM t",
+    ],
+)
+def test_what_cannot_fail_is_left_as_it_is(sql: str) -> None:
+    assert separate(sql, PLACE) is None
+
+
+def test_types_that_fit_cost_nothing(tables: PySparkSession) -> None:
+    """A comparison is guarded only against strings: of numbers, Spark's plan is that of the plain query."""
+    sql = "SELECT id FROM t WHERE a > 1 AND s = 'x'"
+    found = separate(sql, PLACE)
+    assert isinstance(found, RowErrors)
+
+    def scan(text: str) -> str:
+        plan = tables.explain(tables.query(text))
+        tables.to_arrow(tables.query(text))
+        return next(line for line in plan().text.splitlines() if "PushedFilters" in line)
+
+    assert scan(found.good) == scan(sql)
+    assert "GreaterThan(a,1)" in scan(sql)
