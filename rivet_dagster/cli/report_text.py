@@ -12,6 +12,7 @@ from rivet_dagster.execution.phases import PHASES
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.convert import shortened
 from rivet_dagster.model.joint import SINK
+from rivet_dagster.model.row_errors import CHECK as EVALUATION_ERRORS
 from rivet_dagster.redaction import redacted
 
 _WORDS = {
@@ -61,7 +62,8 @@ def _checks(checks: Sequence[CheckReport]) -> str:
         word = "FAILED" if check.severity == "error" else "warning"
         result = check.error or f"{check.violations} violations"
         lines.append(f"  {word}: {check.joint}.{check.check} ({check.kind}): {result}")
-        lines += [f"    {_row(sample)}" for sample in check.samples[:3]]
+        if check.kind != EVALUATION_ERRORS:  # these have a section of their own
+            lines += [f"    {_row(sample)}" for sample in check.samples[:3]]
     return "\n".join(lines)
 
 

@@ -8,8 +8,12 @@ from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.results import SiteErrors
+from rivet_dagster.model.convert import shortened
 
 CODE = "RVT-520"
+
+_LONGEST = 200
+"""The maximum length of a quoted message."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +43,7 @@ class EvaluationError(RivetError):
 
     @classmethod
     def at(cls, sites: Iterable[SiteErrors], others: Iterable[Diagnostic] = ()) -> EvaluationError:
-        """Return the error with all ``sites`` (at least one); ``others`` are errors that have none.
-
-        Messages of sites are not part of its text, since they may quote values of rows.
-        """
+        """Return the error with all ``sites`` (at least one); ``others`` are errors that have none."""
         known = tuple(sites)
         error = cls.__new__(cls)
         error.sites = known
@@ -60,11 +61,13 @@ class EvaluationError(RivetError):
 
 
 def site_diagnostic(site: SiteErrors, remediation: str | None = None) -> SiteDiagnostic:
-    """Return the errors of a site as a diagnostic."""
+    """Return the errors of a site as a diagnostic, whose text quotes the message of one of its rows, if it has any."""
     rows = "1 row" if site.count == 1 else f"{site.count:,} rows"
+    message = " ".join(site.message.split())
+    quoted = f": {shortened(message, _LONGEST)}" if message else ""
     return SiteDiagnostic(
         code=CODE,
-        message=f"{rows} could not be evaluated: [{site.condition}] in {site.expression}",
+        message=f"{rows} could not be evaluated: [{site.condition}] in {site.expression}{quoted}",
         joint=site.joint,
         file=site.file,
         line=site.line,

@@ -23,7 +23,9 @@ SITE = {
     "expression": "CAST(amount AS INT)",
     "count": 3,
     "samples": [{"id": "2", "amount": "x"}],
-    "message": "3 rows could not be evaluated: [CAST_INVALID_INPUT] in CAST(amount AS INT)",
+    "message": (
+        "3 rows could not be evaluated: [CAST_INVALID_INPUT] in CAST(amount AS INT): The value 'x' cannot be cast"
+    ),
 }
 
 

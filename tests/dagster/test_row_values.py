@@ -93,13 +93,14 @@ def test_no_event_contains_a_value_of_a_row(run_and_log):
     found = diagnostics(results)
     assert {step: one["code"] for step, one in found.items()} == {
         "merged": "RVT-515",
-        "cast_table": "RVT-503",
+        "cast_table": "RVT-520",
         "wrong_table": "RVT-503",
         "made": "RVT-504",
         "parted_table": "RVT-512",
     }
     assert "emial" in found["wrong_table"]["message"]  # a mistake in a query is reported in full
-    assert found["cast_table"]["message"].startswith("[CAST_INVALID_INPUT]; ")
+    assert found["cast_table"]["message"].endswith("could not be evaluated: [CAST_INVALID_INPUT] in CAST(email AS INT)")
+    assert found["cast_table"]["samples"] == []
     assert (found["made"]["file"], found["made"]["line"]) == ("joints/made.py", 2)
     assert found["made"]["message"].startswith("ValueError; ")
     statistics = metadata(results, "judged")["rivet/column_statistics"]
