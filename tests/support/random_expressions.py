@@ -66,7 +66,7 @@ def number(r: random.Random, depth: int) -> str:
 def condition(r: random.Random, depth: int) -> str:
     """Return a random condition."""
     if depth <= 0:
-        return r.choice(("f", "a > 1", "b = 0", "s = 'x'", "m IS NULL", "s > 1"))
+        return r.choice(("f", "a > 1", "b = 0", "s <> 'x'", "m IS NULL", "s > 1"))
 
     def inner() -> str:
         return condition(r, depth - 1)
@@ -76,7 +76,7 @@ def condition(r: random.Random, depth: int) -> str:
         lambda: f"({inner()} AND {inner()})",
         lambda: f"({inner()} OR {inner()})",
         lambda: f"NOT ({inner()})",
-        lambda: f"to_date(ds) > DATE'2020-01-01'",
+        lambda: "to_date(ds) > DATE'2020-01-01'",
         lambda: f"b IN (1, {number(r, depth - 1)})",
     ]
     return r.choice(kinds)()
@@ -101,7 +101,7 @@ def alone(session: PySparkSession, sql: str) -> Mapping[int, Alone] | None:
 
     spark = session.spark
     try:
-        spark.sql(sql).schema
+        _ = spark.sql(sql).schema
     except PySparkException:
         return None
     results: dict[int, Alone] = {}

@@ -15,7 +15,7 @@ from rivet_dagster.sql.evaluation.error_query import Place, error_query, json_of
 from rivet_dagster.sql.evaluation.expression_text import ExpressionText
 from rivet_dagster.sql.evaluation.raising import any_of, literal, true_or_false, value_or_null
 from rivet_dagster.sql.evaluation.refusal import RefusedError
-from rivet_dagster.sql.evaluation.sites import Fallible, fallible
+from rivet_dagster.sql.evaluation.sites import Fallible, fallible, shown_site
 from rivet_dagster.sql.write_strategies.error_keys import key_json
 
 _FLAG = "rivet_failed"
@@ -167,8 +167,7 @@ class SelectRewrite:
         opening = code.find(Range(first, relation.part.end), (TokenType.L_PAREN,))
         if opening is not None:
             call = self._expression(Range(first, code.partner[opening] + 1))
-            if self._certain(call):
-                raise RefusedError("a LATERAL VIEW of an expression", call.line)
+            self._refuse_inside(call, call.tree, "a LATERAL VIEW of an expression")
 
     # -- conditions on rows
 
@@ -358,7 +357,7 @@ class SelectRewrite:
                 place = expression.place_of(argument)
                 text = expression.of(argument)
                 if place is None or text is None:
-                    self._refuse_inside(expression, argument, "an aggregate", itself=True)
+                    self._refuse_inside(expression, argument, "an aggregate")
                     continue
                 wrong = self._fallible(ExpressionText(text, expression.line_of(argument)))
                 if wrong is None:
@@ -464,15 +463,10 @@ class SelectRewrite:
             if self._certain(self._expression(item.part)):
                 raise RefusedError(construct, self.line)
 
-    def _refuse_inside(self, expression: ExpressionText, node: exp.Expr, construct: str, itself: bool = False) -> None:
-        for inner in [node] if itself else list(node.iter_expressions()):
-            text = expression.of(inner)
-            if text is not None and not self._certain(ExpressionText(text, expression.line)):
-                continue
-            for child in inner.iter_expressions():
-                self._refuse_inside(expression, child, construct, itself=True)
-            if text is not None:
-                raise RefusedError(construct, expression.line_of(inner))
+    def _refuse_inside(self, expression: ExpressionText, node: exp.Expr, construct: str) -> None:
+        site = shown_site(node)
+        if site is not None:
+            raise RefusedError(construct, expression.line_of(site))
 
     def _refuse_order(self) -> None:
         part = self.select.clause("order")

@@ -20,6 +20,7 @@ from rivet_dagster.sql.evaluation.code import Code, Edit, Range, edited, on_one_
 from rivet_dagster.sql.evaluation.error_query import Place
 from rivet_dagster.sql.evaluation.refusal import RefusedError
 from rivet_dagster.sql.evaluation.select import Operator, SelectRewrite
+from rivet_dagster.sql.evaluation.sites import shown_site
 
 _QUERY_BEGINS = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.TABLE})
 _SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
@@ -143,6 +144,10 @@ class _Separation:
             self.query(Range(part.start + 1, code.partner[part.start]), scope)
         elif kind == TokenType.SELECT:
             self._select(part, scope)
+        elif kind == TokenType.FROM:
+            tree = read_query(code.of_range(part)).tree
+            if tree is None or shown_site(tree) is not None:
+                raise RefusedError("a query that begins with FROM, as those with pipes do", code.line(part))
 
     def _select(self, part: Range, scope: _Scope) -> None:
         select = select_of(self.code, part)

@@ -62,6 +62,15 @@ def fallible(expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> F
     return _Walk(expression, opaque).result()
 
 
+def shown_site(tree: exp.Expr) -> exp.Expr | None:
+    """Return the first node, in any subquery, too, whose text shows that it can raise an error; None without one."""
+    for node in tree.walk():
+        site = site_of(node)
+        if isinstance(site, Site) and site.kind not in _BY_TYPES:
+            return node
+    return None
+
+
 class _Walk:
     def __init__(self, expression: ExpressionText, opaque: Collection[exp.Expr]) -> None:
         self.expression = expression
