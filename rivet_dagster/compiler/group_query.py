@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from rivet_dagster.model.row_errors import NotSeparable, RowErrors
+from rivet_dagster.model.row_errors import NotSeparable, Proof, RowErrors
 from rivet_dagster.sql.dialect import quoted
 from rivet_dagster.sql.fuse import fuse, union_by_name
 from rivet_dagster.sql.target import watermark_of
@@ -145,6 +145,15 @@ class GroupQuery:
         inside = {cte.joint for cte in self.ctes}
         read = {name for cte in self.ctes for name in cte.upstream}
         return FusedQuery(_ERRORS, ctes, tuple(sorted(read - inside)))
+
+    def proof(self, incremental: Collection[str] = ()) -> Proof:
+        """Return when a success of the query that ``fused`` gives proves that there are no errors."""
+        separated = {cte.joint: cte.errors_for(cte.joint in incremental) for cte in self.ctes}
+        failing = {joint: errors for joint, errors in separated.items() if errors is not None}
+        (result, *others) = self.results
+        # Spark evaluates of another joint only the rows and columns that its readers need.
+        alone = not others and set(failing) == {result}
+        return failing[result].proof if alone else "never"
 
     def not_separable(self, incremental: Collection[str] = ()) -> NotSeparable | None:
         """Return why errors cannot be separated from the rows, of the first joint of which that is so."""

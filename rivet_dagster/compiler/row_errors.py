@@ -61,5 +61,5 @@ def _separated(sql: str, place: Place, keys: tuple[str, ...], cache: CompileCach
     if not known:
         return None
     if known["separable"]:
-        return RowErrors(good=known["good"], queries=tuple(known["queries"]))
+        return RowErrors(good=known["good"], queries=tuple(known["queries"]), proof=known["proof"])
     return NotSeparable(construct=known["construct"], line=known["line"])

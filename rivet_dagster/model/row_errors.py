@@ -143,17 +143,23 @@ class ErrorTable:
     max_errors: MaxErrors | None = None
 
 
+Proof = Literal["always", "with rows", "never"]
+"""When the success of a query proves that no row fails: always, if it gives a row at all, or never."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowErrors:
     """The two halves of a query in which the evaluation of a row may raise an error.
 
     ``good`` is the query's text without the rows whose evaluation fails. ``queries`` give those rows' errors, one query
-    for each operator, with QUERY_COLUMNS; they read the same tables as the query's text does.
+    for each operator, with QUERY_COLUMNS; they read the same tables as the query's text does. ``proof`` says when a
+    success of the author's query proves that there are no errors.
     """
 
     separable: Literal[True] = True
     good: str
     queries: tuple[str, ...]
+    proof: Proof = "never"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

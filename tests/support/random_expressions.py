@@ -90,7 +90,7 @@ def query(seed: int) -> str:
         (
             f"SELECT id, {number(r, depth)} AS v FROM t",
             f"SELECT id, {number(r, depth)} AS v, {number(r, depth)} AS w FROM t",
-            f"SELECT id, {number(r, depth - 1)} AS v FROM t WHERE {condition(r, depth)}",
+            f"SELECT id, {number(r, depth - 1)} AS v FROM t WHERE coalesce({condition(r, depth)}, false)",
         )
     )
 

@@ -39,9 +39,14 @@ class Rendered:
 
 
 def render_for_run(
-    runtime: Runtime, group: FusedGroup, exit_name: str, started: datetime, session: EngineSession
+    runtime: Runtime,
+    group: FusedGroup,
+    exit_name: str,
+    started: datetime,
+    session: EngineSession,
+    as_written: bool = False,
 ) -> Rendered:
-    """Return the queries of a run that began at ``started``.
+    """Return the queries of a run that began at ``started``; if ``as_written``, not those of the good rows alone.
 
     A template is rendered incrementally if its sink has been published, and has a watermark if the template uses one.
     ``session`` computes watermarks that storage's statistics do not hold. Raises RVT-511.
@@ -67,7 +72,7 @@ def render_for_run(
         if variant.this:
             targets[target_view(variant.sink)] = published
         incremental.add(cte.joint)
-    return _rendered(group, query, started, incremental, parameters, targets)
+    return _rendered(group, query, started, incremental, parameters, targets, as_written)
 
 
 def render_whole(group: FusedGroup, exit_name: str, started: datetime | None = None) -> Rendered:
@@ -88,13 +93,14 @@ def _rendered(
     incremental: Collection[str] = (),
     parameters: Mapping[str, Any] | None = None,
     targets: Mapping[str, Published] | None = None,
+    as_written: bool = False,
 ) -> Rendered:
     used = {cte.joint: cte.parameters_for(cte.joint in incremental) for cte in query.ctes}
     start = (
         {RUN_STARTED_AT: Typed(started, "timestamp")} if any(RUN_STARTED_AT in names for names in used.values()) else {}
     )
     windows = {joint: tuple(name for name in names if name in PARTITION_PARAMETERS) for joint, names in used.items()}
-    quarantines = group.target is not None and group.target.errors is not None
+    quarantines = group.target is not None and group.target.errors is not None and not as_written
     return Rendered(
         group.name,
         query.good(incremental) if quarantines else query.fused(incremental),

@@ -16,7 +16,7 @@ from rivet_dagster.execution.reading.rendering import Rendered, render_for_run
 from rivet_dagster.execution.results import EvaluationErrors
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.writing.python_joint import call, load_function
-from rivet_dagster.execution.writing.row_errors import explained, write_errors
+from rivet_dagster.execution.writing.row_errors import explained, refuse_unproven, write_errors
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.target import Target
 from rivet_dagster.model.write_plan import ReplaceAll
@@ -28,11 +28,13 @@ def write_joint(
     transaction: TableTransaction,
     target: Target | None = None,
     window: Window | None = None,
+    as_written: bool = False,
 ) -> EvaluationErrors | None:
     """Write the rows of the joint ``exit_name`` as ``target`` says; without one, replace all rows.
 
     If the group quarantines rows that cannot be evaluated, these are left out; with a ``target`` their errors are
-    written, too, and returned.
+    written, too, and returned. ``as_written`` computes all rows by the author's own query instead, where its success
+    proves that all can be evaluated: RVT-520 is raised if not.
 
     ``window`` is the run's window of partitions in the partition column of the table; inputs are read within the run's
     window, too. Raises RVT-513, EvaluationError with all errors of rows, and what ``TableTransaction.write`` does.
@@ -42,9 +44,9 @@ def write_joint(
     plan = target.write if target is not None else ReplaceAll()
     found = None
     quarantines = run.group.target is not None and run.group.target.errors is not None
-    with session.views(), session.separating_errors() if quarantines else nullcontext():
+    with session.views(), session.separating_errors() if quarantines and not as_written else nullcontext():
         with run.clock.phase(CONFIG):
-            rendered = render_for_run(run.runtime, run.group, exit_name, run.started, session)
+            rendered = render_for_run(run.runtime, run.group, exit_name, run.started, session, as_written)
             frame = _result(run, exit_name, rendered, session)
             _refuse_unknown_columns(target.columns if target is not None else (), session, frame)
             computing = partial(_at_its_line, run, joint, rendered)
@@ -52,6 +54,8 @@ def write_joint(
         with run.clock.phase(WRITE):
             if quarantines:
                 transaction.write(plan, frame, context)
+                if as_written:
+                    refuse_unproven(rendered, transaction)
                 if target is not None:
                     found = write_errors(run, rendered, transaction, target, window)
             else:

@@ -13,6 +13,7 @@ from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.partition_rows import rows_by_partition
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.evaluation_error import CODE
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PUBLISH, QUALITY
 from rivet_dagster.execution.quality.evaluation_errors import judge_errors
 from rivet_dagster.execution.quality.judging import check_published, check_staged
@@ -20,6 +21,7 @@ from rivet_dagster.execution.reading.new_files import NewFiles, consumed_files, 
 from rivet_dagster.execution.results import GroupResult, Rows
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.writing.joint import write_joint
+from rivet_dagster.execution.writing.row_errors import may_prove
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Published, StoredRows
@@ -45,17 +47,27 @@ def publish_exit(run: ThisRun, identity: str) -> GroupResult:
         done = catalog.published_by(target.table, identity)
         if done is not None:
             return _published_before(run, joint, target, catalog, done)
-        with run.clock.phase(BRANCH):
-            transaction = catalog.begin(target.table, run.session, target.options)
         try:
-            with transaction:
-                return _attempt(run, joint, target, transaction, identity, is_last=pause is None)
+            return _evaluated(run, joint, target, catalog, identity, is_last=pause is None)
         except RivetError as error:
             if error.code != "RVT-405" or pause is None:
                 raise
         # A random pause, so that two runs do not keep overtaking each other.
         time.sleep(random.uniform(pause / 2, pause))
     raise AssertionError("the last attempt returns or raises")
+
+
+def _evaluated(
+    run: ThisRun, joint: ComputedJoint, target: Target, catalog: HasTargets, identity: str, is_last: bool
+) -> GroupResult:
+    """Compute the version by the author's own query if that may do, else with errors apart from the rows."""
+    if may_prove(run, catalog, target):
+        try:
+            return _attempt(run, joint, target, catalog, identity, is_last, as_written=True)
+        except RivetError as error:
+            if error.code != CODE:
+                raise
+    return _attempt(run, joint, target, catalog, identity, is_last)
 
 
 def _published_before(
@@ -80,12 +92,33 @@ def _readable(catalog: HasTargets, done: Published) -> Published:
 
 
 def _attempt(
-    run: ThisRun, joint: ComputedJoint, target: Target, transaction: TableTransaction, identity: str, is_last: bool
+    run: ThisRun,
+    joint: ComputedJoint,
+    target: Target,
+    catalog: HasTargets,
+    identity: str,
+    is_last: bool,
+    as_written: bool = False,
+) -> GroupResult:
+    with run.clock.phase(BRANCH):
+        transaction = catalog.begin(target.table, run.session, target.options)
+    with transaction:
+        return _published(run, joint, target, transaction, identity, is_last, as_written)
+
+
+def _published(
+    run: ThisRun,
+    joint: ComputedJoint,
+    target: Target,
+    transaction: TableTransaction,
+    identity: str,
+    is_last: bool,
+    as_written: bool,
 ) -> GroupResult:
     clock = run.clock
     found = new_files(run.runtime, run.group)
     run = replace(run, given={**run.given, **refs(found)})
-    errors = write_joint(run, joint.name, transaction, target, _window_of(run, target))
+    errors = write_joint(run, joint.name, transaction, target, _window_of(run, target), as_written)
     batch, whole = transaction.batch, transaction.whole
     empty = batch.statistics.rows == 0
     if empty and target.on_empty == "fail":

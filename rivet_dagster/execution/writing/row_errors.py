@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.rewriting.error_retention import retained_errors
-from rivet_dagster.compiler.group_query import FusedQuery
+from rivet_dagster.compiler.group_query import FusedQuery, GroupQuery
 from rivet_dagster.compiler.joints import QueryJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.row_errors import separated
@@ -22,8 +23,9 @@ from rivet_dagster.execution.reading.rendering import Rendered
 from rivet_dagster.execution.results import EvaluationErrors
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.model.partitions import Window
-from rivet_dagster.model.row_errors import QUERY_COLUMNS
+from rivet_dagster.model.row_errors import QUERY_COLUMNS, Proof
 from rivet_dagster.model.target import Target
+from rivet_dagster.model.write_plan import ReplaceAll, Upsert
 from rivet_dagster.sql.evaluation.error_query import Place
 
 _NEW = "rivet_new_errors"
@@ -56,6 +58,37 @@ def write_errors(
     if stored.statistics.rows == 0:
         return EvaluationErrors(table, 0, 0)
     return counted_errors(session, session.load(stored.relation), table, version)
+
+
+def may_prove(run: ThisRun, catalog: HasTargets, target: Target) -> bool:
+    """Return whether to compute the rows by the author's own query, whose success may prove that there are no errors.
+
+    Not so where the published version has errors: then this one most likely has some, too.
+    """
+    query = run.group.query
+    replaced = isinstance(target.write, ReplaceAll | Upsert) and target.partitions is None
+    if target.errors is None or query is None or not replaced or _proof(query, query.incremental_joints) == "never":
+        return False
+    published = catalog.current(target.table)
+    errors = capable(catalog, HasErrorTables).errors_of(published) if published is not None else None
+    if errors is None:
+        return True
+    with run.session.views():
+        run.session.register(_NEW, run.session.load(errors))
+        return not run.session.rows(f"SELECT 1 AS one FROM {_NEW} LIMIT 1")
+
+
+def refuse_unproven(rendered: Rendered, transaction: TableTransaction) -> None:
+    """Raise RVT-520 if a success of the author's own query does not prove that all rows can be evaluated."""
+    proof = rendered.group_query.proof(rendered.incremental)
+    if proof == "never" or (proof == "with rows" and transaction.batch.statistics.rows == 0):
+        raise RivetError(CODE, "it is not certain that all rows can be evaluated")
+
+
+def _proof(query: GroupQuery, incremental: Collection[str]) -> Proof:
+    """Return the weaker proof of a first run, and of an incremental one."""
+    proofs = {query.proof(), query.proof(incremental)}
+    return "never" if "never" in proofs else "with rows" if "with rows" in proofs else "always"
 
 
 @contextmanager

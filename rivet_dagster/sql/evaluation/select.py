@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import TokenType, exp
 
+from rivet_dagster.model.row_errors import Proof
 from rivet_dagster.sql.dialect import quoted
 from rivet_dagster.sql.evaluation.aggregates import aggregates, windows
 from rivet_dagster.sql.evaluation.clauses import Item, Relation, Select, conjuncts
@@ -24,10 +25,14 @@ _INNER = frozenset({"", "INNER", "CROSS"})
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator with errors: the query of its errors without the WITH before it, and the line where it begins."""
+    """An operator with errors: the query of its errors without the WITH before it, and the line where it begins.
+
+    ``proof`` says when a success of the operator, all of whose rows are read, proves that it has no errors.
+    """
 
     errors: str
     line: int
+    proof: Proof = "always"
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,9 @@ class SelectRewrite:
 
     def operators(self) -> Iterator[Operator]:
         """Yield the operators of the SELECT that have errors, those of its joins first, and edit its text."""
-        yield from self._joins()
+        for operator in self._joins():
+            # Spark evaluates the keys of a join only if neither side is empty, and of rows that WHERE keeps.
+            yield replace(operator, proof="never" if self.select.clause("where") else "with rows")
         if self.select.clause("pipe") is not None:
             self._refuse_any("pipe syntax")
         given = [self._given(item) for item in self.select.items]

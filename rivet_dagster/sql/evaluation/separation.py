@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import TokenType
 
-from rivet_dagster.model.row_errors import NotSeparable, RowErrors
+from rivet_dagster.model.row_errors import NotSeparable, Proof, RowErrors
 from rivet_dagster.sql.dialect import read_query
 from rivet_dagster.sql.error import Unreadable
 from rivet_dagster.sql.evaluation.clauses import select_of
@@ -26,12 +26,16 @@ _QUERY_BEGINS = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, Tok
 _SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
 
 
+_WEAKEST_FIRST: tuple[Proof, ...] = ("never", "with rows", "always")
+
+
 @dataclass(frozen=True)
 class _Scope:
     """What surrounds a part of a query.
 
     ``withs`` are the definitions of the CTEs that it sees, after their own rewrite, by name; ``recursive`` says whether
-    one of them is. ``failing`` are the names of those with errors; ``refused`` is why the part must have none.
+    one of them is. ``failing`` are the names of those with errors; ``refused`` is why the part must have none. All rows
+    of the part are the query's if ``is_result``, unless it ``is_limited``.
     """
 
     withs: tuple[tuple[str, str], ...] = ()
@@ -39,6 +43,7 @@ class _Scope:
     failing: frozenset[str] = frozenset()
     refused: str | None = None
     is_result: bool = False
+    is_limited: bool = False
 
 
 def separate(sql: str, place: Place, keys: Sequence[str] = ()) -> RowErrors | NotSeparable | None:
@@ -64,7 +69,8 @@ def separate(sql: str, place: Place, keys: Sequence[str] = ()) -> RowErrors | No
         return NotSeparable(construct="an expression that only Spark can read", line=1)
     if not work.queries:
         return None
-    return RowErrors(good=edited(code.text, work.edits), queries=tuple(work.queries))
+    proof = next(proof for proof in _WEAKEST_FIRST if proof in work.proofs)
+    return RowErrors(good=edited(code.text, work.edits), queries=tuple(work.queries), proof=proof)
 
 
 class _Separation:
@@ -74,6 +80,7 @@ class _Separation:
         self.keys = keys
         self.edits: list[Edit] = []
         self.queries: list[str] = []
+        self.proofs: set[Proof] = set()
 
     def query(self, part: Range, scope: _Scope) -> bool:
         """Rewrite a query that is a range of tokens, and return whether it has errors."""
@@ -84,6 +91,8 @@ class _Separation:
             start, scope = self._withs(part, scope)
         operands = code.split(Range(start, part.end), self._is_set_operation)
         scope = self._with_set_operations(operands, scope)
+        if code.find(part, (TokenType.LIMIT, TokenType.OFFSET)) is not None:
+            scope = replace(scope, is_limited=True)
         for operand in operands:
             self._operand(self._without_quantifier(operand), scope)
         return len(self.queries) > before
@@ -197,3 +206,4 @@ class _Separation:
         word = "WITH RECURSIVE" if scope.recursive else "WITH"
         withs = f"{word} {', '.join(definition for _, definition in scope.withs)} " if scope.withs else ""
         self.queries.append(f"{withs}{operator.errors}")
+        self.proofs.add(operator.proof if scope.is_result and not scope.is_limited else "never")
