@@ -47,10 +47,15 @@ def arithmetic(left: exp.Expr, right: exp.Expr, symbol: str) -> Site | None:
 
 def negation(operand: exp.Expr, kind: str) -> Site:
     """Return the site of a unary minus, or of ``abs`` or ``negative`` (``kind``)."""
-    condition = f"CASE WHEN {is_string(0)} THEN '{CAST_INVALID_INPUT}' ELSE 'ARITHMETIC_OVERFLOW' END"
+    condition = (
+        f"CASE WHEN {is_string(0)} THEN '{CAST_INVALID_INPUT}'"
+        " WHEN typeof({0}) LIKE 'decimal%' THEN 'NUMERIC_VALUE_OUT_OF_RANGE.WITHOUT_SUGGESTION'"
+        " ELSE 'ARITHMETIC_OVERFLOW' END"
+    )
     message = f"concat('The {kind} of ', {shown(0)}, ' of the type ', {type_of(0)}, ' cannot be computed.')"
-    # A decimal has no value whose negative is out of range.
-    guard = f"NOT ({one_of((*FRACTIONS, 'void'), 0)} OR typeof({{0}}) LIKE 'decimal%')"
+    # Spark rounds a negated decimal to 34 digits, so that one of more digits may be out of range.
+    small = "typeof({0}) LIKE 'decimal%' AND NOT typeof({0}) RLIKE '^decimal.3[5-8],'"
+    guard = f"NOT ({one_of((*FRACTIONS, 'void'), 0)} OR {small})"
     return Site(kind, (operand,), condition, message, guard)
 
 
@@ -99,6 +104,7 @@ def _division(symbol: str) -> str:
         f"WHEN {zero} THEN CASE WHEN typeof({{0}}) LIKE 'interval%' AND {result} LIKE 'interval%'"
         f" THEN 'INTERVAL_DIVIDED_BY_ZERO' ELSE '{condition}' END"
         f" WHEN typeof({{0}}) LIKE 'decimal%' OR typeof({{1}}) LIKE 'decimal%' THEN '{OUT_OF_RANGE}'"
+        f" WHEN typeof({{1}}) LIKE 'interval%' THEN '{condition}'"
         f" WHEN typeof({{0}}) LIKE 'interval %' THEN '{UNNAMED}'"
         " ELSE 'ARITHMETIC_OVERFLOW'"
     )

@@ -1,4 +1,4 @@
-"""The functions that a tree calls, by Spark's names: sqlglot has its own nodes for many, with reordered arguments."""
+"""The functions that a tree calls, by Spark's names: sqlglot has other nodes for many, and reorders arguments."""
 
 from __future__ import annotations
 
@@ -33,11 +33,25 @@ def call_of(node: exp.Expr) -> tuple[str, Operands] | None:
     return (name, _operands(node, *node.arg_types)) if name is not None else None
 
 
+def is_artificial(node: exp.Expr) -> bool:
+    """Return whether a node stands for no part of the text: sqlglot wraps the argument of ``year`` in a conversion.
+
+    >>> from rivet_dagster.sql.dialect import parse_expression
+    >>> is_artificial(parse_expression("year(day)").this), is_artificial(parse_expression("to_date(day)"))
+    (True, False)
+    """
+    parent = node.parent
+    if isinstance(node, exp.TsOrDsToDate | exp.TimeStrToTime):
+        return isinstance(parent, _OF_DATES)
+    # The LIKE of an ESCAPE is one operator with it; ANY (...) after LIKE is a part of it.
+    return isinstance(node, exp.Like | exp.ILike) and isinstance(parent, exp.Escape)
+
+
 @cache
 def _names() -> dict[str, str]:
     """Return the names of functions by the names of the classes whose arguments are in Spark's order."""
     lines = (files("rivet_dagster.sql.evaluation") / "nodes.txt").read_text("utf-8").splitlines()
-    return {node: name for node, name in (line.split() for line in lines)}
+    return dict(line.split(maxsplit=1) for line in lines)
 
 
 def _operands(node: exp.Expr, *keys: str) -> Operands:
@@ -67,8 +81,14 @@ def _added_days(node: exp.Expr) -> tuple[str, Operands]:
 
 
 def _unix_timestamp(node: exp.Expr) -> tuple[str, Operands]:
-    now = isinstance(node.this, exp.CurrentTimestamp)
-    return "unix_timestamp", () if now else _operands(node, "this", "format")
+    if isinstance(node.this, exp.CurrentTimestamp):
+        return "unix_timestamp", ()
+    return "unix_timestamp", _without_default(_operands(node, "this", "format"))
+
+
+def _without_default(operands: Operands) -> Operands:
+    """Remove the format that sqlglot adds, in its own notation, where there is none in the text."""
+    return tuple(operand for operand in operands if not operand.name.startswith("%Y-%mstrict"))
 
 
 def _differences(node: exp.Expr) -> tuple[str, Operands]:
@@ -96,6 +116,10 @@ def _sorted(node: exp.Expr) -> tuple[str, Operands]:
     return ("array_sort" if node.args.get("expression") else "sort_array"), _operands(node, "this", "expression")
 
 
+_OF_DATES = (
+    exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.Month, exp.TimeToStr, exp.WeekOfYear, exp.Year
+)  # fmt: skip
+
 _SPECIAL: dict[type[exp.Expr], Callable[[exp.Expr], tuple[str, Operands]]] = {
     exp.ApproxQuantile: _call("percentile_approx", "this", "quantile", "accuracy"),
     exp.ArgMax: _call("max_by", "this", "expression"),
@@ -107,8 +131,9 @@ _SPECIAL: dict[type[exp.Expr], Callable[[exp.Expr], tuple[str, Operands]]] = {
     exp.ArrayRemove: _call("array_remove", "this", "expression"),
     exp.ArraySlice: _call("slice", "this", "start", "end"),
     exp.ArraySort: _sorted,
-    exp.AtTimeZone: _of_datetime("from_utc_timestamp", "zone"),
-    exp.FromTimeZone: _of_datetime("to_utc_timestamp", "zone"),
+    exp.Any: _call("any", "this"),
+    exp.AtTimeZone: _call("from_utc_timestamp", "this", "zone"),
+    exp.FromTimeZone: _call("to_utc_timestamp", "this", "zone"),
     exp.BitwiseLeftShift: _call("shiftleft", "this", "expression"),
     exp.BitwiseRightShift: _call("shiftright", "this", "expression"),
     exp.Ceil: _call("ceil", "this", "decimals"),
@@ -159,7 +184,7 @@ _SPECIAL: dict[type[exp.Expr], Callable[[exp.Expr], tuple[str, Operands]]] = {
     exp.TsOrDsAdd: _added_days,
     exp.TsOrDsToDate: _call("to_date", "this", "format"),
     exp.Uniform: _call("uniform", "this", "expression"),
-    exp.UnixToStr: _call("from_unixtime", "this", "format"),
+    exp.UnixToStr: lambda node: ("from_unixtime", _without_default(_operands(node, "this", "format"))),
     exp.Uuid: _call("uuid"),
     exp.VarMap: _map,
 }

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.evaluation.arithmetic import OUT_OF_RANGE
-from rivet_dagster.sql.evaluation.site import Site, literal, shown, type_of
+from rivet_dagster.sql.evaluation.site import Site, constant_raises, literal, shown, type_of
 from rivet_dagster.sql.evaluation.strings import (
     CAST_INVALID_INPUT,
     FRACTIONS,
@@ -51,11 +51,18 @@ def cast(operand: exp.Expr, to: exp.DataType) -> Site | None:
     if guard is None:
         return None
     if isinstance(operand.unnest(), exp.Literal):
-        guard = f"try_add(DATE'1970-01-01', hash(CAST({{0}} AS {target}))) IS NULL"
+        guard = constant_raises(f"CAST({{0}} AS {target})")
     message = (
         f"concat('The value ', {_quoted()}, ' of the type ', {type_of(0)}, {literal(f' cannot be cast to {target}.')})"
     )
     return Site("cast", (operand,), _condition(to), message, guard)
+
+
+def type_named(name: str) -> exp.DataType | None:
+    """Return the type to which the function ``name`` casts its argument; None for the name of another function."""
+    if name not in ("tinyint", "smallint", "bigint", "decimal", "binary"):
+        return None
+    return exp.DataType.build(name, dialect=SPARK)
 
 
 def _quoted() -> str:
@@ -67,6 +74,8 @@ def _guard(to: exp.DataType, target: str) -> str | None:
     name = _NAMES.get(to.this)
     if name == "binary":
         return "typeof({0}) = 'variant'"
+    if to.is_type(exp.DataType.Type.INTERVAL, exp.DataType.Type.NULL):
+        return None  # a text that is no calendar interval gives NULL
     if name in INTEGERS:
         narrower = [other for other in INTEGERS if _BITS[other] <= _BITS[name]]
         seconds = ["timestamp"] if name == "bigint" else []
@@ -111,8 +120,10 @@ def _condition(to: exp.DataType) -> str:
             f" ELSE '{OUT_OF_RANGE}' END"
         )
         other = f"'{OUT_OF_RANGE}'"
-    elif to.this == exp.DataType.Type.INTERVAL:
-        string, other = "'INVALID_INTERVAL_FORMAT.UNMATCHED_FORMAT_STRING'", "'CAST_OVERFLOW'"
+    elif isinstance(to.this, exp.Interval):
+        years = any(unit in to.sql() for unit in ("YEAR", "MONTH"))
+        string = f"'INVALID_INTERVAL_FORMAT.UNMATCHED_FORMAT_STRING{'' if years else '_WITH_NOTICE'}'"
+        other = "'CAST_OVERFLOW'"
     elif to.this in (exp.DataType.Type.TIMESTAMP, exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ):
         string = f"'{CAST_INVALID_INPUT}'"
         nan = "CAST({0} AS STRING) IN ('NaN', 'Infinity', '-Infinity')"

@@ -10,27 +10,33 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC
+from rivet_dagster.sql.evaluation.aggregates import Aggregate, aggregate, is_aggregate
 from rivet_dagster.sql.evaluation.arithmetic import arithmetic, negation, symbol_of
-from rivet_dagster.sql.evaluation.calls import call_of
-from rivet_dagster.sql.evaluation.casts import cast
+from rivet_dagster.sql.evaluation.calls import call_of, is_artificial
+from rivet_dagster.sql.evaluation.casts import cast, type_named
 from rivet_dagster.sql.evaluation.functions import function_site
 from rivet_dagster.sql.evaluation.site import Site, Unclassified, both, shown, type_of
 from rivet_dagster.sql.evaluation.strings import CAST_INVALID_INPUT, casts_a_string, is_string
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
-_LOGIC = (exp.And, exp.Or, exp.Not)
-_BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+_BITWISE = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 _NEVER = (
-    exp.Column, exp.Literal, exp.Boolean, exp.Null, exp.Star, exp.Paren, exp.Alias, exp.Identifier, exp.DataType,
-    exp.Tuple, exp.Placeholder, exp.Parameter, exp.Lambda, exp.Dot, exp.HexString, exp.Var, exp.Interval, exp.Ordered,
-    exp.Like, exp.ILike, exp.Escape, exp.Collate, exp.PropertyEQ, exp.Struct, exp.DPipe, exp.TryCast,
+    exp.Alias, exp.All, exp.BitwiseNot, exp.Boolean, exp.Collate, exp.Column, exp.DataType, exp.DataTypeParam,
+    exp.Distinct, exp.Dot, exp.Filter, exp.HexString, exp.Identifier, exp.IgnoreNulls, exp.Interval, exp.Lambda,
+    exp.Literal, exp.Null, exp.Order, exp.Ordered, exp.Parameter, exp.Paren, exp.Placeholder, exp.PropertyEQ, exp.Query,
+    exp.RespectNulls, exp.Star, exp.TimeStrToTime, exp.TryCast, exp.Tuple, exp.Var, exp.Where, exp.Window,
+    exp.WindowSpec, exp.WithinGroup,
 )  # fmt: skip
 
+_NOT_COMPARED = " cannot be compared."
+_NOT_ONE_TYPE = " cannot be cast to one type."
 
-def site_of(node: exp.Expr) -> Site | Unclassified | None:
+
+def site_of(node: exp.Expr) -> Site | Aggregate | Unclassified | None:
     """Return the site of a node; None if it never raises itself, Unclassified if that is not known.
 
-    The operands of a node are nodes of their own: its site says only what it adds to them.
+    The operands of a node are nodes of their own: its site says only what it adds to them. Subqueries, generators and
+    the frames of windows are not looked into.
 
     >>> from rivet_dagster.sql.dialect import parse_expression
     >>> site_of(parse_expression("upper(name)"))
@@ -39,6 +45,8 @@ def site_of(node: exp.Expr) -> Site | Unclassified | None:
     >>> site_of(parse_expression("my_function(price)"))
     Unclassified(construct='my_function')
     """
+    if is_artificial(node) or _is_subquery(node):
+        return None
     symbol = symbol_of(node)
     if symbol is not None:
         return arithmetic(node.this, node.args["expression"], symbol)
@@ -46,29 +54,39 @@ def site_of(node: exp.Expr) -> Site | Unclassified | None:
         return cast(node.this, node.to)
     if isinstance(node, exp.Neg):
         return None if isinstance(node.this, exp.Literal) else negation(node.this, "negative")
-    if isinstance(node, (*_COMPARISONS, *_BITS)):
-        return _of_one_type((node.this, node.args["expression"]), "comparison", " cannot be compared")
+    if isinstance(node, _COMPARISONS):
+        return _compared(node.this, node.args["expression"])
+    if isinstance(node, _BITWISE):
+        return _of_one_type((node.this, node.args["expression"]), "bitwise", _NOT_ONE_TYPE)
     if isinstance(node, exp.Between):
-        return _of_one_type((node.this, node.args["low"], node.args["high"]), "comparison", " cannot be compared")
+        return _of_one_type((node.this, node.args["low"], node.args["high"]), "comparison", _NOT_COMPARED)
     if isinstance(node, exp.In):
-        return _of_one_type((node.this, *node.expressions), "comparison", " cannot be compared")
-    if isinstance(node, (exp.Is, *_LOGIC)):
+        return _compared(node.this, *node.expressions)
+    if isinstance(node, exp.Is | exp.And | exp.Or | exp.Not):
         return _boolean(node)
     if isinstance(node, exp.Case | exp.If | exp.Coalesce | exp.Nullif | exp.Nvl2 | exp.Array):
         return _branches(node)
     if isinstance(node, exp.Bracket):
         return _element(node)
-    if isinstance(node, _NEVER):
-        return None
-    return _call(node)
+    return None if isinstance(node, _NEVER) else _call(node)
 
 
-def _of_one_type(operands: Sequence[exp.Expr], kind: str, what: str) -> Site | None:
+def _is_subquery(node: exp.Expr) -> bool:
+    """Return whether a node is a condition on the rows of a subquery."""
+    return isinstance(node, exp.Exists | exp.Any) and isinstance(node.this, exp.Query)
+
+
+def _compared(left: exp.Expr, *others: exp.Expr) -> Site | None:
+    """Return the site of a comparison; the fields of tuples are never cast."""
+    return None if isinstance(left, exp.Tuple) else _of_one_type((left, *others), "comparison", _NOT_COMPARED)
+
+
+def _of_one_type(operands: Sequence[exp.Expr], kind: str, problem: str) -> Site | None:
     guard = casts_a_string(operands)
     if guard is None:
         return None
     values = ", ', ', ".join(f"{shown(i)}, ' of the type ', {type_of(i)}" for i in range(min(len(operands), 3)))
-    return Site(kind, tuple(operands), f"'{CAST_INVALID_INPUT}'", f"concat({values}, '{what}')", guard)
+    return Site(kind, tuple(operands), f"'{CAST_INVALID_INPUT}'", f"concat({values}, '{problem}')", guard)
 
 
 def _boolean(node: exp.Expr) -> Site | None:
@@ -76,34 +94,38 @@ def _boolean(node: exp.Expr) -> Site | None:
     if isinstance(node, exp.Is) and not isinstance(node.args["expression"], exp.Boolean):
         return None
     operands = [node.this, *([node.args["expression"]] if isinstance(node, exp.And | exp.Or) else [])]
-    unknown = [
-        operand for operand in operands if not isinstance(operand.unnest(), exp.Predicate | exp.Not | exp.Connector)
-    ]
+    known = (exp.Predicate, exp.Not, exp.Connector, exp.Boolean, exp.Null)
+    unknown = [operand for operand in operands if not isinstance(operand.unnest(), known)]
     if not unknown:
         return None
     guard = " OR ".join(is_string(i) for i in range(len(unknown)))
     values = ", ', ', ".join(shown(i) for i in range(len(unknown)))
-    message = f"concat({values}, ' cannot be cast to BOOLEAN')"
+    message = f"concat({values}, ' cannot be cast to BOOLEAN.')"
     return Site("boolean", tuple(unknown), f"'{CAST_INVALID_INPUT}'", message, guard)
 
 
 def _branches(node: exp.Expr) -> Site | None:
     """Return the site of a node that gives one of several values, or collects them: all are cast to one type."""
-    what = " cannot be cast to one type"
     if isinstance(node, exp.Case):
         results = [branch.args["true"] for branch in node.args["ifs"]]
         default = node.args.get("default")
-        site = _of_one_type([*results, *([default] if default is not None else [])], "branches", what)
+        site = _of_one_type([*results, *([default] if default is not None else [])], "branches", _NOT_ONE_TYPE)
         if node.this is None:
             return site
-        compared = _of_one_type([node.this, *(branch.this for branch in node.args["ifs"])], "comparison", what)
-        return both(site, compared)
+        # Spark compares the value with one WHEN after another, each by their two types.
+        for branch in node.args["ifs"]:
+            site = both(site, _compared(node.this, branch.this))
+        return site
     if isinstance(node, exp.If | exp.Nvl2):
+        if isinstance(node.parent, exp.Case):
+            return None  # a WHEN, which belongs to its CASE
         branches = [node.args["true"], *([node.args["false"]] if node.args.get("false") is not None else [])]
-        return _of_one_type(branches, "branches", what)
+        return _of_one_type(branches, "branches", _NOT_ONE_TYPE)
     if isinstance(node, exp.Nullif):
-        return _of_one_type([node.this, node.args["expression"]], "comparison", " cannot be compared")
-    return _of_one_type([node.this, *node.expressions] if node.args.get("this") else node.expressions, "branches", what)
+        return _compared(node.this, node.args["expression"])
+    return _of_one_type(
+        [node.this, *node.expressions] if node.args.get("this") else node.expressions, "branches", _NOT_ONE_TYPE
+    )
 
 
 def _element(node: exp.Bracket) -> Site | Unclassified | None:
@@ -115,11 +137,33 @@ def _element(node: exp.Bracket) -> Site | Unclassified | None:
     return function_site(name, operands)
 
 
-def _call(node: exp.Expr) -> Site | Unclassified | None:
+def _call(node: exp.Expr) -> Site | Aggregate | Unclassified | None:
     call = call_of(node)
     if call is None:
-        return Unclassified(node.sql_name() if isinstance(node, exp.Func) else node.key)
+        return Unclassified(node.sql_name().lower() if isinstance(node, exp.Func) else node.key)
     name, operands = call
+    if is_aggregate(name):
+        return aggregate(name, operands)
     if name in NON_DETERMINISTIC and not (name == "unix_timestamp" and operands):
         return Unclassified(name)
-    return function_site(name, operands)
+    to = type_named(name)
+    if to is not None and len(operands) == 1:
+        return cast(operands[0], to)
+    if name == "equal_null":
+        return _compared(*operands)
+    site = function_site(name, operands)
+    if name == "map" and not isinstance(site, Unclassified):
+        keys, values = (_of_one_type(operands[i::2], "branches", _NOT_ONE_TYPE) for i in (0, 1))
+        return both(both(keys, values), site)
+    if name == "decode" and len(operands) > 2:
+        return _decode(operands)
+    return site
+
+
+def _decode(operands: Sequence[exp.Expr]) -> Site | None:
+    """Return the site of ``decode(value, search, result, ..., default)``, a CASE in other words."""
+    results = [operands[i] for i in range(2, len(operands)) if i % 2 == 0 or i == len(operands) - 1]
+    site = _of_one_type(results, "branches", _NOT_ONE_TYPE)
+    for i in range(1, len(operands) - 1, 2):
+        site = both(site, _compared(operands[0], operands[i]))
+    return site

@@ -9,7 +9,7 @@ from sqlglot import TokenType, exp
 
 from rivet_dagster.model.row_errors import Proof
 from rivet_dagster.sql.dialect import quoted
-from rivet_dagster.sql.evaluation.aggregates import aggregates, windows
+from rivet_dagster.sql.evaluation.aggregate_calls import aggregates, windows
 from rivet_dagster.sql.evaluation.clauses import Item, Relation, Select, conjuncts
 from rivet_dagster.sql.evaluation.code import Code, Edit, Range, edited, on_one_line
 from rivet_dagster.sql.evaluation.error_query import Place, error_query, json_of

@@ -72,6 +72,24 @@ def fill(template: str, operands: Sequence[str]) -> str:
     return template.format(*(f"({operand})" for operand in operands))
 
 
+def raises(expression: str) -> str:
+    """Return a condition that is true exactly where the evaluation of an expression raises.
+
+    ``try_add`` of a date catches what its operands raise. ``array_repeat`` takes values of all types, and is evaluated
+    even where Spark knows that its result is not NULL. The CASE keeps Spark from computing the common operand of a
+    BETWEEN or NULLIF before, and outside of, ``try_add``.
+    """
+    return (
+        "try_add(DATE'1970-01-01', CASE WHEN spark_partition_id() >= 0"
+        f" THEN size(array_repeat({expression}, 1)) END) IS NULL"
+    )
+
+
+def constant_raises(expression: str) -> str:
+    """Return the same for an expression of literals: Spark's optimizer replaces it by true or false."""
+    return f"try_add(DATE'1970-01-01', size(array_repeat({expression}, 1))) IS NULL"
+
+
 def literal(text: str) -> str:
     """Return a template of the string literal ``text``.
 
