@@ -95,6 +95,16 @@ class EngineSession(ABC):
     def load(self, relation: Relation, projection: Projection | None = None) -> Frame:
         """Return a frame that reads ``relation`` in place. Raises RVT-519 for a kind that the engine cannot read."""
 
+    def load_apart(self, relation: Relation, projection: Projection | None = None) -> tuple[Frame, Frame] | None:
+        """Return a frame as ``load`` does, without the corrupt records of ``relation``, and a frame of these records.
+
+        The second one has one column, ``record``, a STRING with the record as it stands in its file. A record is
+        corrupt if it does not fit the columns of the relation, all of them, whichever are in ``projection`` or used by
+        a query. None if no record of the relation can be corrupt, or if its own options say what is done with such
+        records. ``projection`` has no limit.
+        """
+        return None
+
     @abstractmethod
     def register(self, name: str, frame: Frame) -> None:
         """Register ``frame`` as a view that queries of this session can use; letter case makes no difference.

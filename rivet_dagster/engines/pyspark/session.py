@@ -13,7 +13,7 @@ from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
 from rivet_dagster.engines.pyspark.parameters import bound
 from rivet_dagster.engines.pyspark.progress import reporting
-from rivet_dagster.engines.pyspark.relations import read, write
+from rivet_dagster.engines.pyspark.relations import read, read_apart, write
 from rivet_dagster.engines.pyspark.relations.values import frame_of
 from rivet_dagster.engines.pyspark.rows import collected
 from rivet_dagster.engines.pyspark.spool import Spool
@@ -35,6 +35,8 @@ _COMPUTED_AHEAD = {"spark.sql.subexpressionElimination.enabled": "true", "spark.
 
 The second one is about BETWEEN and NULLIF.
 """
+
+_OF_SOURCE = "Correct the source's `options`, `columns` or `filter`, or its files."
 
 _OPPOSITE = {"true": "false", "false": "true"}
 
@@ -62,10 +64,20 @@ class PySparkSession(EngineSession):
 
     def load(self, relation: Relation, projection: Projection | None = None) -> DataFrame:
         """Return a frame that reads ``relation`` in place; Arrow rows of this process are read now."""
-        remediation = "Correct the source's `options`, `columns` or `filter`, or its files."
         return self._run(
-            lambda: self._adapter.analyzed(read(self._adapter, relation, projection, self._spool)), None, remediation
+            lambda: self._adapter.analyzed(read(self._adapter, relation, projection, self._spool)), None, _OF_SOURCE
         )
+
+    def load_apart(
+        self, relation: Relation, projection: Projection | None = None
+    ) -> tuple[DataFrame, DataFrame] | None:
+        """Return the rows of CSV or JSON files, and the records that do not fit their columns."""
+
+        def load() -> tuple[DataFrame, DataFrame] | None:
+            apart = read_apart(self.spark, relation, projection)
+            return None if apart is None else (self._adapter.analyzed(apart[0]), self._adapter.analyzed(apart[1]))
+
+        return self._run(load, None, _OF_SOURCE)
 
     def register(self, name: str, frame: DataFrame) -> None:
         """Give ``frame`` a temporary view, seen by this session alone."""

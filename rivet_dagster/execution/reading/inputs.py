@@ -12,6 +12,7 @@ from rivet_dagster.compiler.joints import CompiledJoint, QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, is_configuration
+from rivet_dagster.execution.reading.corrupt_records import load_apart
 from rivet_dagster.execution.reading.external_rows import external_source_frame
 from rivet_dagster.execution.reading.landing import all_files, landing_zone, version_of
 from rivet_dagster.execution.reading.refs import MaterializedRef
@@ -21,6 +22,7 @@ from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.inputs import FilesPosition, LandedFile, Position, UnknownPosition, VersionPosition
 from rivet_dagster.model.partitions import Window
+from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Projection, Published
 from rivet_dagster.model.target import Target
 from rivet_dagster.sql.fuse import locate
@@ -49,6 +51,7 @@ def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> Mat
             engine.session,
             lambda session: source_frame(runtime, joint, session, window),
             position=lambda: source_position(runtime, joint, window),
+            apart=lambda session: _source_apart(runtime, joint, session),
         )
     target = runtime.assembly.target(joint.name)
     published = runtime.target_catalog(target.catalog).current(target.table) if target is not None else None
@@ -98,11 +101,24 @@ def source_frame(runtime: Runtime, joint: SourceJoint, session: EngineSession, w
         if joint.catalog == DAGSTER:
             own = window if joint.partitions is None else None
             return external_source_frame(session, runtime.external_assets.source(joint.table, own), joint)
-        catalog = runtime.catalog(joint.catalog)
-        relation = all_files(runtime, joint) if joint.landing else catalog.relation(joint.table, joint.options)
+        relation = _relation(runtime, joint)
         return session.load(relation, Projection(joint.columns, joint.filter, joint.limit))
     except RivetError as error:
         raise at_joint(error, joint) from error.__cause__
+
+
+def _source_apart(runtime: Runtime, joint: SourceJoint, session: EngineSession) -> tuple[Frame, Frame] | None:
+    """Return the source's rows without corrupt records, and these; None if there can be none."""
+    if joint.catalog == DAGSTER:
+        return None
+    with placed(joint):
+        return load_apart(session, _relation(runtime, joint), joint)
+
+
+def _relation(runtime: Runtime, joint: SourceJoint) -> Relation:
+    if joint.landing:
+        return all_files(runtime, joint)
+    return runtime.catalog(joint.catalog).relation(joint.table, joint.options)
 
 
 def data_version(runtime: Runtime, joint: SourceJoint) -> str:
@@ -146,18 +162,23 @@ def frames(
     given: Mapping[str, MaterializedRef],
     window: Window | None = None,
     read: dict[str, Position] | None = None,
+    corrupt: dict[str, Frame] | None = None,
 ) -> list[Frame]:
     """Return the lazy frames of the queries, and register the views that they need in ``session``.
 
     ``given`` are handles on joints outside of the group; ``window`` holds the partitions that the run covers. The
-    positions of all inputs are added to ``read``.
+    positions of all inputs are added to ``read``. With ``corrupt``, corrupt records of sources are left out, and added
+    to it as frames with the column ``record``, by source.
     """
     outside = sorted({name for query in rendered.queries for name in query.inputs})
     refs = inputs(runtime, rendered.group, outside, given, window)
     if read is not None:
         read.update(positions(refs))
     for name, ref in refs.items():
-        session.register(name, ref.frame_in(session))
+        apart = ref.apart_in(session) if corrupt is not None else None
+        if corrupt is not None and apart is not None:
+            corrupt[name] = apart[1]
+        session.register(name, ref.frame_in(session) if apart is None else apart[0])
     for name, published in rendered.targets.items():
         session.register(name, session.load(runtime.target_catalog(published.catalog).read(published)))
     return [query_frame(runtime, rendered, query, session, window) for query in rendered.queries]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.execution.reading.corrupt_records import load_apart
 from rivet_dagster.execution.reading.inputs import placed
 from rivet_dagster.execution.reading.landing import (
     NOTHING_CONSUMED,
@@ -19,6 +20,7 @@ from rivet_dagster.execution.reading.landing import (
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile
+from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Projection
 
 
@@ -37,7 +39,8 @@ class NewFiles:
 
     def ref(self) -> MaterializedRef:
         """Return a handle on the rows of the new files."""
-        return MaterializedRef(self.source.name, self.runtime.engine(self.source.engine).session, self._frame)
+        open_session = self.runtime.engine(self.source.engine).session
+        return MaterializedRef(self.source.name, open_session, self._frame, apart=self._apart)
 
     def consumed(self) -> ConsumedFiles:
         """Return the consumed files to record in the version."""
@@ -46,20 +49,34 @@ class NewFiles:
     def _frame(self, session: EngineSession) -> Frame:
         source = self.source
         with placed(source):
-            zone = landing_zone(self.runtime, source)
-            relation = zone.relation(self.files)
-            if relation.schema is None:
-                # Without new files, use the schema of the last run, else that of files that are already consumed.
-                self.schema = (
-                    self._schema_of(session, self.files) or self.schema or self._schema_of(session, self.earlier)
-                )
-                relation = with_schema(relation, self.schema, source)
+            relation = self._relation(session, session.load)
             return session.load(relation, Projection(source.columns, source.filter, source.limit))
 
-    def _schema_of(self, session: EngineSession, files: Sequence[LandedFile]) -> str | None:
-        """Return the schema of ``files``; None without files, or if they are empty and have no columns."""
-        frame = session.load(landing_zone(self.runtime, self.source).relation(files)) if files else None
-        return session.schema(frame) if frame is not None and session.columns(frame) else None
+    def _apart(self, session: EngineSession) -> tuple[Frame, Frame] | None:
+        """Return the rows without corrupt records, and these; None if there can be none."""
+
+        def load(relation: Relation) -> Frame:
+            apart = load_apart(session, relation, self.source)
+            return session.load(relation) if apart is None else apart[0]
+
+        with placed(self.source):
+            return load_apart(session, self._relation(session, load), self.source)
+
+    def _relation(self, session: EngineSession, load: Callable[[Relation], Frame]) -> Relation:
+        """Return the new files; their columns, and those of files like them, are those of the frame that is loaded."""
+        zone = landing_zone(self.runtime, self.source)
+        relation = zone.relation(self.files)
+        if relation.schema is not None:
+            return relation
+
+        def schema_of(files: Sequence[LandedFile]) -> str | None:
+            """Return the schema of ``files``; None without files, or if they are empty and have no columns."""
+            frame = load(zone.relation(files)) if files else None
+            return session.schema(frame) if frame is not None and session.columns(frame) else None
+
+        # Without new files, use the schema of the last run, else that of files that are already consumed.
+        self.schema = schema_of(self.files) or self.schema or schema_of(self.earlier)
+        return with_schema(relation, self.schema, self.source)
 
 
 def new_files(runtime: Runtime, group: FusedGroup) -> list[NewFiles]:

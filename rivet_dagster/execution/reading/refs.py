@@ -31,12 +31,14 @@ class MaterializedRef:
         stored: Relation | None = None,
         rows: int | None = None,
         position: Callable[[], Position] = UnknownPosition,
+        apart: Callable[[EngineSession], tuple[Frame, Frame] | None] | None = None,
     ) -> None:
         self.joint = joint
         self._open_session = open_session
         self._make_frame = frame
         self._stored = stored
         self._rows = rows
+        self._apart = apart
         self.position = position
         """Returns the current position of the rows, before they are read."""
         self._session: EngineSession | None = None
@@ -105,6 +107,14 @@ class MaterializedRef:
         self._check_open()
         return self._make_frame(session)
 
+    def apart_in(self, session: EngineSession) -> tuple[Frame, Frame] | None:
+        """Return the rows as ``frame_in`` does, without the corrupt records of a source, and these, as ``record``.
+
+        None if there can be none.
+        """
+        self._check_open()
+        return self._apart(session) if self._apart is not None else None
+
     def bound_to(self, session: EngineSession) -> MaterializedRef:
         """Return a handle whose frames belong to ``session``, which the caller closes."""
         handle = MaterializedRef(
@@ -114,17 +124,24 @@ class MaterializedRef:
             stored=self._stored,
             rows=self._rows,
             position=self.position,
+            apart=self._apart,
         )
         handle._session = session
         return handle
 
     def with_rows(self, change: Callable[[EngineSession, Frame], Frame]) -> MaterializedRef:
-        """Return a handle on the rows that ``change`` derives from these."""
+        """Return a handle on the rows that ``change`` derives from these; corrupt records stay as they are."""
+
+        def apart(session: EngineSession) -> tuple[Frame, Frame] | None:
+            frames = self.apart_in(session)
+            return None if frames is None else (change(session, frames[0]), frames[1])
+
         return MaterializedRef(
             self.joint,
             self._open_session,
             lambda session: change(session, self.frame_in(session)),
             position=self.position,
+            apart=apart,
         )
 
     def passed_as_arrow(self) -> MaterializedRef:
@@ -138,9 +155,32 @@ class MaterializedRef:
 
             return session.load(ArrowRows(first[0].schema, batches))
 
+        def apart(session: EngineSession) -> tuple[Frame, Frame] | None:
+            with self._open_session() as own:
+                if self.apart_in(own) is None:
+                    return None
+            rows, records = self._part(0).passed_as_arrow(), self._part(1).passed_as_arrow()
+            return rows.frame_in(session), records.frame_in(session)
+
         return MaterializedRef(
-            self.joint, self._open_session, load, stored=self._stored, rows=self._rows, position=self.position
+            self.joint,
+            self._open_session,
+            load,
+            stored=self._stored,
+            rows=self._rows,
+            position=self.position,
+            apart=apart if self._apart is not None else None,
         )
+
+    def _part(self, number: int) -> MaterializedRef:
+        """Return a handle on the rows without corrupt records, or on these, where there can be any."""
+
+        def load(session: EngineSession) -> Frame:
+            frames = self.apart_in(session)
+            assert frames is not None
+            return frames[number]
+
+        return MaterializedRef(self.joint, self._open_session, load)
 
     def end(self) -> None:
         """End the handle: using it raises RVT-401 from now on. Frames that were made of it stay valid."""

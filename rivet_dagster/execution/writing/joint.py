@@ -32,9 +32,9 @@ def write_joint(
 ) -> EvaluationErrors | None:
     """Write the rows of the joint ``exit_name`` as ``target`` says; without one, replace all rows.
 
-    If the group quarantines rows that cannot be evaluated, these are left out; with a ``target`` their errors are
-    written, too, and returned. ``as_written`` computes all rows by the author's own query instead, where its success
-    proves that all can be evaluated: RVT-520 is raised if not.
+    If the group quarantines rows that cannot be evaluated, these and corrupt records of sources are left out; with a
+    ``target`` their errors are written, too, and returned. ``as_written`` computes all rows by the author's own query
+    instead, where its success proves that all can be evaluated: RVT-520 is raised if not.
 
     ``window`` is the run's window of partitions in the partition column of the table; inputs are read within the run's
     window, too. Raises RVT-513, EvaluationError with all errors of rows, and what ``TableTransaction.write`` does.
@@ -47,17 +47,18 @@ def write_joint(
     with session.views(), session.separating_errors() if quarantines and not as_written else nullcontext():
         with run.clock.phase(CONFIG):
             rendered = render_for_run(run.runtime, run.group, exit_name, run.started, session, as_written)
-            frame = _result(run, exit_name, rendered, session)
+            corrupt: dict[str, Frame] | None = {} if quarantines else None
+            frame = _result(run, exit_name, rendered, session, corrupt)
             _refuse_unknown_columns(target.columns if target is not None else (), session, frame)
             computing = partial(_at_its_line, run, joint, rendered)
             context = WriteContext(window, run.started, progress, joint.row_values, computing)
         with run.clock.phase(WRITE):
-            if quarantines:
+            if corrupt is not None:
                 transaction.write(plan, frame, context)
                 if as_written:
                     refuse_unproven(rendered, transaction)
                 if target is not None:
-                    found = write_errors(run, rendered, transaction, target, window)
+                    found = write_errors(run, rendered, corrupt, transaction, target, window)
             else:
                 with explained(run, rendered):
                     transaction.write(plan, frame, context)
@@ -85,7 +86,9 @@ def _refuse_unknown_columns(wanted: Sequence[tuple[str, str]], session: EngineSe
         raise RivetError("RVT-513", f"the batch has no such column: {named}")
 
 
-def _result(run: ThisRun, exit_name: str, rendered: Rendered, session: EngineSession) -> Frame:
+def _result(
+    run: ThisRun, exit_name: str, rendered: Rendered, session: EngineSession, corrupt: dict[str, Frame] | None
+) -> Frame:
     runtime, given, window = run.runtime, run.given, run.window
     joint = runtime.assembly.joint(exit_name)
     if isinstance(joint, FunctionJoint):
@@ -97,5 +100,5 @@ def _result(run: ThisRun, exit_name: str, rendered: Rendered, session: EngineSes
         finally:
             for handle in handles.values():
                 handle.end()
-    parts = frames(runtime, rendered, session, given, window, run.inputs)
+    parts = frames(runtime, rendered, session, given, window, run.inputs, corrupt)
     return parts[0] if len(parts) == 1 else session.union_by_name(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from rivet_dagster.catalogs.capabilities import capable
@@ -11,13 +11,14 @@ from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.rewriting.error_retention import retained_errors
 from rivet_dagster.compiler.group_query import FusedQuery, GroupQuery
-from rivet_dagster.compiler.joints import QueryJoint
+from rivet_dagster.compiler.joints import QueryJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.row_errors import separated
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.evaluation_error import CODE, EvaluationError
 from rivet_dagster.execution.quality.evaluation_errors import counted_errors
+from rivet_dagster.execution.reading.corrupt_records import errors_of_records, without_records_of
 from rivet_dagster.execution.reading.inputs import query_frame
 from rivet_dagster.execution.reading.rendering import Rendered
 from rivet_dagster.execution.results import EvaluationErrors
@@ -25,7 +26,7 @@ from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.row_errors import QUERY_COLUMNS, Proof
 from rivet_dagster.model.target import Target
-from rivet_dagster.model.write_plan import ReplaceAll, Upsert
+from rivet_dagster.model.write_plan import Append, ReplaceAll, Upsert
 from rivet_dagster.sql.evaluation.error_query import Place
 
 _NEW = "rivet_new_errors"
@@ -35,9 +36,16 @@ _OF_RUN = (
 
 
 def write_errors(
-    run: ThisRun, rendered: Rendered, transaction: TableTransaction, target: Target, window: Window | None
+    run: ThisRun,
+    rendered: Rendered,
+    corrupt: Mapping[str, Frame],
+    transaction: TableTransaction,
+    target: Target,
+    window: Window | None,
 ) -> EvaluationErrors:
     """Write this run's errors to the error table of the version, and those of its base that still hold.
+
+    ``corrupt`` holds the corrupt records of sources, by source; each of them is an error, too.
 
     To be called after the good rows have been written, with the views from which they were computed. ``window`` holds
     the run's partitions in the target.
@@ -45,8 +53,11 @@ def write_errors(
     assert target.errors is not None and isinstance(transaction, ErrorTransaction)
     table, session, version = target.errors.table, run.session, transaction.version
     stored = transaction.write_errors(table, None)
+    parts = [errors_of_records(session, records, _source(run, name)) for name, records in corrupt.items()]
     if rendered.errors is not None:
-        errors = query_frame(run.runtime, rendered, rendered.errors, session, run.window)
+        parts.append(query_frame(run.runtime, rendered, rendered.errors, session, run.window))
+    if parts:
+        errors = parts[0] if len(parts) == 1 else session.union_by_name(parts)
         stored = transaction.write_errors(table, _of_run(session, errors, run.identity, version))
     new = session.load(stored.relation)
     catalog = capable(run.runtime.target_catalog(target.catalog), HasErrorTables)
@@ -54,6 +65,7 @@ def write_errors(
     base = catalog.errors_of(published) if published is not None else None
     held = retained_errors(target.write, session, base, new, transaction.batch.relation, window)
     if held is not None:
+        held = without_records_of(session, held, _read_anew(run, rendered, target))
         stored = transaction.write_errors(table, held)
     if stored.statistics.rows == 0:
         return EvaluationErrors(table, 0, 0)
@@ -89,6 +101,24 @@ def _proof(query: GroupQuery, incremental: Collection[str]) -> Proof:
     """Return the weaker proof of a first run, and of an incremental one."""
     proofs = {query.proof(), query.proof(incremental)}
     return "never" if "never" in proofs else "with rows" if "with rows" in proofs else "always"
+
+
+def _read_anew(run: ThisRun, rendered: Rendered, target: Target) -> list[str]:
+    """Return the sources whose corrupt records are all among those of this run.
+
+    None if each run appends the rows of the whole sources; its errors are appended then, too.
+    """
+    if isinstance(target.write, Append) and not rendered.incremental:
+        return []
+    names = {name for query in rendered.queries for name in query.inputs}
+    joints = [run.runtime.assembly.joint(name) for name in sorted(names)]
+    return [joint.name for joint in joints if isinstance(joint, SourceJoint) and joint.landing is None]
+
+
+def _source(run: ThisRun, name: str) -> SourceJoint:
+    source = run.runtime.assembly.joint(name)
+    assert isinstance(source, SourceJoint)
+    return source
 
 
 @contextmanager

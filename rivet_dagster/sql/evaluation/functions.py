@@ -288,7 +288,7 @@ def _is_day_of_week(operands: Operands) -> bool:
 
 
 def _sequence(operands: Operands) -> list[Reason]:
-    """Return why sequence may raise: bounds that are no numbers, a step that never reaches the end, or too many steps."""
+    """Return why sequence may raise: bounds that are no numbers, a step that never ends, or too many steps."""
     texts = [f"CAST({{{i}}} AS STRING)" for i in range(len(operands))]
     reasons = [
         Reason(is_string(i), f"try_cast({texts[i]} AS BIGINT) IS NULL AND {is_string(i)}", "CAST_INVALID_INPUT")

@@ -1,7 +1,8 @@
 """The parameters of Spark's functions to which an argument of another type is cast, and what such a cast may raise.
 
 ``parameters.txt`` has a line for each function: its name and the type of each parameter, ``-`` for one whose arguments
-are never cast, or only to STRING or BINARY, which never raises. To a type with ``~`` strings are not cast, to one with ``!`` only strings.
+are never cast, or only to STRING or BINARY, which never raises. To a type with ``~`` strings are not cast, to one with
+``!`` only strings.
 """
 
 from __future__ import annotations

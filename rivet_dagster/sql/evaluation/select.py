@@ -10,13 +10,16 @@ from sqlglot import TokenType, exp
 from rivet_dagster.model.row_errors import Proof
 from rivet_dagster.sql.dialect import quoted
 from rivet_dagster.sql.evaluation.aggregate_calls import aggregates, windows
+from rivet_dagster.sql.evaluation.aggregates import Aggregate
 from rivet_dagster.sql.evaluation.clauses import Item, Relation, Select, conjuncts
 from rivet_dagster.sql.evaluation.code import Code, Edit, Range, edited, on_one_line
+from rivet_dagster.sql.evaluation.conditions import site_of
 from rivet_dagster.sql.evaluation.error_query import Place, error_query, json_of
 from rivet_dagster.sql.evaluation.expression_text import ExpressionText
-from rivet_dagster.sql.evaluation.raising import any_of, literal, true_or_false, value_or_null
+from rivet_dagster.sql.evaluation.raising import any_of, literal, raises, true_or_false, value_or_null
 from rivet_dagster.sql.evaluation.refusal import RefusedError
-from rivet_dagster.sql.evaluation.sites import Fallible, fallible, shown_site
+from rivet_dagster.sql.evaluation.site import fill
+from rivet_dagster.sql.evaluation.sites import Fallible, FoundSite, fallible, shown_site
 from rivet_dagster.sql.write_strategies.error_keys import key_json
 
 _FLAG = "rivet_failed"
@@ -376,6 +379,10 @@ class SelectRewrite:
                     wrong = _only_where(wrong, f"coalesce(({only}), false)")
                 failing.append(wrong)
                 edits.append(Edit(*place, value_or_null(text, wrong.failed)))
+            if not failing and not self.only_certain:
+                for place, text, wrong in _cast_arguments(expression, value):
+                    failing.append(wrong)
+                    edits.append(Edit(*place, value_or_null(text, wrong.failed)))
             self._refuse_orders(expression, value)
         if not edits:
             return expression, on_one_line(self.code.of_range(part)), failing
@@ -542,6 +549,22 @@ class _Having:
     clean: tuple[str, ...]
     failing: tuple[Fallible, ...]
     arguments: tuple[Fallible, ...]
+
+
+def _cast_arguments(expression: ExpressionText, value: exp.Expr) -> Iterator[tuple[tuple[int, int], str, Fallible]]:
+    """Yield the argument of an aggregate that Spark casts to the type that the function takes, and how that fails."""
+    call = site_of(value)
+    if not isinstance(call, Aggregate) or call.rows is None or len(call.operands) != 1:
+        return
+    operand = call.operands[0]
+    text, place, whole = expression.of(operand), expression.place_of(operand), expression.of(value)
+    if text is None or place is None or whole is None:
+        return
+    failed = raises(fill(call.casts, [text]), fill(call.rows.guard, [text]))
+    line = expression.line_of(value)
+    condition, message = fill(call.rows.condition, [text]), fill(call.rows.message, [text])
+    site = FoundSite(whole, line, failed, condition, message)
+    yield place, text, Fallible(text, line, failed, (site,), operand, certain=False)
 
 
 def _only_where(expression: Fallible, condition: str) -> Fallible:

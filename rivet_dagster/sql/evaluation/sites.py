@@ -15,8 +15,12 @@ from rivet_dagster.sql.evaluation.raising import any_of, raises, true_or_false
 from rivet_dagster.sql.evaluation.refusal import RefusedError
 from rivet_dagster.sql.evaluation.site import Site, Unclassified, fill
 
-_BY_TYPES = frozenset({"comparison", "branches", "boolean", "+", "-", "*", "negative", "abs"})
-"""The kinds of sites that can fail only with some types of operands: integers, or strings beside other types."""
+_SHOWN = frozenset("/ % div pmod cast to_date to_timestamp date [] element_at".split())
+"""The kinds of sites whose text shows that they can fail; others do with some types of operands only."""
+
+_GENERATORS = frozenset(
+    "explode explode_outer posexplode posexplode_outer inline inline_outer json_tuple stack".split()
+)
 
 _RIGHT_FIRST = (exp.Div, exp.IntDiv, exp.Mod)
 
@@ -66,9 +70,13 @@ def shown_site(tree: exp.Expr) -> exp.Expr | None:
     """Return the first node, in any subquery, too, whose text shows that it can raise an error; None without one."""
     for node in tree.walk():
         site = site_of(node)
-        if isinstance(site, Site) and site.kind not in _BY_TYPES:
+        if isinstance(site, Site) and _is_shown(site):
             return node
     return None
+
+
+def _is_shown(site: Site) -> bool:
+    return site.kind in _SHOWN or not site.guard
 
 
 class _Walk:
@@ -103,20 +111,20 @@ class _Walk:
         sites: dict[int, Site] = {}
         unknown: list[tuple[str, exp.Expr]] = []
         for node in self._own_nodes(self.expression.tree):
-            site = None if isinstance(node.parent, exp.Case) and isinstance(node, exp.If) else site_of(node)
+            site = site_of(node)
             if isinstance(site, Unclassified):
                 unknown.append((site.construct, node))
-            elif site is not None:
+            elif isinstance(site, Site):
                 sites[id(node)] = site
         for construct, node in unknown:
-            # What gives another value each time, but never fails, only must not be evaluated twice.
-            if sites or construct.lower() not in NON_DETERMINISTIC:
+            # These never fail themselves, but cannot be a part of a condition, or give another value each time.
+            if sites or construct.lower() not in NON_DETERMINISTIC | _GENERATORS:
                 self._refuse(f"the function {construct}", node)
         return sites
 
     @property
     def _is_certain(self) -> bool:
-        return any(site.kind not in _BY_TYPES for site in self._sites.values())
+        return any(map(_is_shown, self._sites.values()))
 
     def _has_sites(self, node: exp.Expr) -> bool:
         return any(id(inner) in self._sites for inner in self._own_nodes(node))

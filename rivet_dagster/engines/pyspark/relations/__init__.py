@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rivet_dagster.engines.contract import cannot_read, cannot_write
 from rivet_dagster.engines.pyspark.relations.arrow_rows import read_arrow_rows
 from rivet_dagster.engines.pyspark.relations.catalog_table import read_catalog_table, write_catalog_table
+from rivet_dagster.engines.pyspark.relations.corrupt_records import read_files_apart
 from rivet_dagster.engines.pyspark.relations.files import read_files, write_files
 from rivet_dagster.engines.pyspark.relations.jdbc_table import read_jdbc_table, write_jdbc_table
 from rivet_dagster.engines.pyspark.relations.projection import projected
@@ -15,12 +16,12 @@ from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTa
 from rivet_dagster.model.storage import Projection
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from rivet_dagster.engines.pyspark.adapter import SparkAdapter
     from rivet_dagster.engines.pyspark.spool import Spool
 
-__all__ = ["read", "write"]
+__all__ = ["read", "read_apart", "write"]
 
 
 def read(adapter: SparkAdapter, relation: Relation, projection: Projection | None, spool: Spool) -> DataFrame:
@@ -37,6 +38,13 @@ def read(adapter: SparkAdapter, relation: Relation, projection: Projection | Non
         case _:
             raise cannot_read("pyspark", relation)
     return frame if projection is None else projected(frame, projection)
+
+
+def read_apart(
+    spark: SparkSession, relation: Relation, projection: Projection | None
+) -> tuple[DataFrame, DataFrame] | None:
+    """Return a frame as ``read`` does, without the records that cannot be parsed, and these; None if there are none."""
+    return read_files_apart(spark, relation, projection) if isinstance(relation, Files) else None
 
 
 def write(frame: DataFrame, target: Relation, split_by: str | None) -> None:

@@ -23,25 +23,36 @@ def read_files(spark: SparkSession, files: Files, projection: Projection | None)
 
     The option ``schema`` of a source names all its columns, in order.
     """
-    options = {key: value for key, value in files.options.items() if key.lower() != "schema"}
-    schema = next((value for key, value in files.options.items() if key.lower() == "schema"), None)
-    reader = spark.read.format(files.format).options(**options)
-    if schema is not None:
-        reader = reader.schema(_parsed(schema))
-    frame = reader.load([readable(path) for path in files.paths])
+    frame = load_files(spark, files)
     if projection is None:
         return frame
-    return projected(frame if schema is None else _declared(frame, schema), projection)
+    return projected(frame if files.schema is None else only_declared(frame, declared_schema(files.schema)), projection)
 
 
-def _declared(frame: DataFrame, schema: str) -> DataFrame:
-    """Return only the columns of the schema: Spark appends those of partition folders like ``day=1``."""
+def load_files(spark: SparkSession, files: Files, schema: StructType | None = None) -> DataFrame:
+    """Return a frame with the columns of the files; with those of ``schema``, or of their own option, if there is one.
+
+    Spark appends the columns of partition folders like ``day=1``.
+    """
+    options = {key: value for key, value in files.options.items() if key.lower() != "schema"}
+    reader = spark.read.format(files.format).options(**options)
+    given = schema if schema is not None or files.schema is None else _parsed(files.schema)
+    if given is not None:
+        reader = reader.schema(given)
+    return reader.load([readable(path) for path in files.paths])
+
+
+def only_declared(frame: DataFrame, schema: StructType) -> DataFrame:
+    """Return only the columns of the schema, without those of partition folders."""
+    return frame if frame.columns == schema.names else frame.select(*map(quoted, schema.names))
+
+
+def declared_schema(schema: str) -> StructType:
+    """Return the schema that an option ``schema`` declares."""
     from pyspark.sql.types import StructType
 
     parsed = _parsed(schema)
-    declared = parsed if isinstance(parsed, StructType) else cast("StructType", StructType.fromDDL(parsed))
-    names = declared.names
-    return frame if frame.columns == names else frame.select(*map(quoted, names))
+    return parsed if isinstance(parsed, StructType) else cast("StructType", StructType.fromDDL(parsed))
 
 
 def _parsed(schema: str) -> StructType | str:

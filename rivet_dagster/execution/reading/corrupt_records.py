@@ -1,0 +1,53 @@
+"""The corrupt records of sources that a quarantining group reads, as errors of these sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rivet_dagster.compiler.joints import SourceJoint
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.storage import Projection
+
+MALFORMED_RECORD = "MALFORMED_RECORD"
+"""The code of a record that does not fit the columns of its source."""
+
+_RECORDS, _ERRORS = "rivet_corrupt_records", "rivet_earlier_errors"
+
+_OF_RECORDS = f"""
+SELECT
+  :joint AS joint, '{MALFORMED_RECORD}' AS code, :table AS expression, CAST(:file AS STRING) AS file,
+  CAST(:line AS INT) AS line, 'The record could not be parsed as a row with the columns of the source.' AS message,
+  to_json(named_struct('record', record)) AS `row`, CAST(NULL AS STRING) AS `key`
+FROM {_RECORDS}
+""".strip()
+
+
+def load_apart(session: EngineSession, relation: Relation, source: SourceJoint) -> tuple[Frame, Frame] | None:
+    """Return the rows of the source, with its inline transforms, and its corrupt records as ``record``.
+
+    None if there can be none, or the source has a limit: its rows are any of the first that are read.
+    """
+    if source.limit is not None:
+        return None
+    return session.load_apart(relation, Projection(source.columns, source.filter))
+
+
+def errors_of_records(session: EngineSession, records: Frame, source: SourceJoint) -> Frame:
+    """Return an error with QUERY_COLUMNS for each of the corrupt records of a source."""
+    place = {"joint": source.name, "table": source.table, "file": source.file, "line": source.line}
+    with session.views():
+        session.register(_RECORDS, records)
+        return session.query(_OF_RECORDS, place)
+
+
+def without_records_of(session: EngineSession, errors: Frame, sources: Iterable[str]) -> Frame:
+    """Return the ``errors`` of an error table without those that are corrupt records of the ``sources``."""
+    names: Mapping[str, str] = {f"source_{number}": name for number, name in enumerate(sources)}
+    if not names:
+        return errors
+    among = ", ".join(f":{name}" for name in names)
+    with session.views():
+        session.register(_ERRORS, errors)
+        kept = f"SELECT * FROM {_ERRORS} WHERE NOT (code = '{MALFORMED_RECORD}' AND joint IN ({among}))"
+        return session.query(kept, names)
