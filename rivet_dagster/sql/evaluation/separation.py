@@ -19,7 +19,8 @@ from rivet_dagster.sql.evaluation.clauses import select_of
 from rivet_dagster.sql.evaluation.code import Code, Edit, Range, edited, on_one_line
 from rivet_dagster.sql.evaluation.error_query import Place
 from rivet_dagster.sql.evaluation.refusal import RefusedError
-from rivet_dagster.sql.evaluation.select import Operator, SelectRewrite
+from rivet_dagster.sql.evaluation.select import operators, relations
+from rivet_dagster.sql.evaluation.select_rewrite import Operator, SelectRewrite
 from rivet_dagster.sql.evaluation.sites import shown_site
 
 _QUERY_BEGINS = frozenset({TokenType.SELECT, TokenType.WITH, TokenType.FROM, TokenType.VALUES, TokenType.TABLE})
@@ -162,7 +163,7 @@ class _Separation:
         select = select_of(self.code, part)
         keys = self.keys if scope.is_result else None
         rewrite = SelectRewrite(self.code, self.place, select, self.edits, keys, scope.refused is not None)
-        for relation, context in rewrite.relations():
+        for relation, context in relations(rewrite):
             inner = replace(scope, is_result=False, refused=scope.refused or context)
             if relation.subquery is not None and self.code.type(relation.subquery.start) in {
                 *_QUERY_BEGINS,
@@ -172,7 +173,7 @@ class _Separation:
             elif context is not None and relation.name is not None and self._first_name(relation.part) in scope.failing:
                 raise RefusedError(context, self.code.line(relation.part))
         self._inner_subqueries(part, [r.part for r in select.relations if not r.lateral], scope)
-        for operator in rewrite.operators():
+        for operator in operators(rewrite):
             self._add(operator, scope)
 
     def _first_name(self, part: Range) -> str:

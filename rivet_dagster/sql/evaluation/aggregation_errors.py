@@ -1,0 +1,209 @@
+"""The errors of a SELECT with aggregates: of the rows of its groups, and of what is computed from the aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from rivet_dagster.sql.evaluation.aggregate_calls import aggregates
+from rivet_dagster.sql.evaluation.aggregates import Aggregate
+from rivet_dagster.sql.evaluation.clauses import conjuncts
+from rivet_dagster.sql.evaluation.code import Edit, Range, edited, on_one_line
+from rivet_dagster.sql.evaluation.conditions import site_of
+from rivet_dagster.sql.evaluation.error_query import error_query, json_of
+from rivet_dagster.sql.evaluation.expression_text import ExpressionText
+from rivet_dagster.sql.evaluation.projection_errors import only_where, operator_of_rows
+from rivet_dagster.sql.evaluation.raising import any_of, literal, raises, true_or_false, value_or_null
+from rivet_dagster.sql.evaluation.refusal import RefusedError
+from rivet_dagster.sql.evaluation.select_rewrite import Given, Kept, Operator, SelectRewrite, refuse_inside
+from rivet_dagster.sql.evaluation.site import fill
+from rivet_dagster.sql.evaluation.sites import Fallible, FoundSite
+
+
+@dataclass(frozen=True)
+class _Having:
+    """The conditions of a HAVING: those that cannot fail, the others, and arguments of their aggregates that can."""
+
+    clean: tuple[str, ...]
+    failing: tuple[Fallible, ...]
+    arguments: tuple[Fallible, ...]
+
+
+def _cast_arguments(expression: ExpressionText, value: exp.Expr) -> Iterator[tuple[tuple[int, int], str, Fallible]]:
+    """Yield the argument of an aggregate that Spark casts to the type that the function takes, and how that fails."""
+    call = site_of(value)
+    if not isinstance(call, Aggregate) or call.rows is None or len(call.operands) != 1:
+        return
+    operand = call.operands[0]
+    text, place, whole = expression.of(operand), expression.place_of(operand), expression.of(value)
+    if text is None or place is None or whole is None:
+        return
+    failed = raises(fill(call.casts, [text]), fill(call.rows.guard, [text]))
+    line = expression.line_of(value)
+    condition, message = fill(call.rows.condition, [text]), fill(call.rows.message, [text])
+    site = FoundSite(whole, line, failed, condition, message)
+    yield place, text, Fallible(text, line, failed, (site,), operand, certain=False)
+
+
+def aggregation_operators(
+    rewrite: SelectRewrite, given: Sequence[Given], kept: Kept, windowed: bool
+) -> Iterator[Operator]:
+    rows: list[Fallible] = []
+    groups: list[Fallible] = []
+    arguments: list[Fallible] = []
+    items: list[Edit] = []
+    for one in given:
+        if not one.aggregates:
+            wrong = rewrite.failing(one.expression, one.windows)
+            if wrong is not None:
+                rewrite.refuse_aliases(one)
+                rows.append(wrong)
+            continue
+        place = rewrite.code.place(one.item.part)
+        expression, text, wrong_arguments = _guarded(rewrite, one.expression, one.item.part, one.aggregates)
+        arguments += wrong_arguments
+        wrong = rewrite.failing(expression, aggregates(expression.tree))
+        if wrong is None and not wrong_arguments:
+            continue
+        if one.item.alias is None:
+            raise RefusedError("an aggregate without a name of its own (AS)", one.expression.line)
+        if wrong is not None:
+            groups.append(replace(wrong, text=_without_guards(wrong.text, wrong_arguments)))
+            text = value_or_null(wrong.text, wrong.failed)
+        items.append(Edit(*place, text))
+    rows += _failing_keys(rewrite, given)
+    having = _having(rewrite)
+    arguments += having.arguments
+    failing = [*rows, *arguments]
+    if not (failing or groups or kept.failing or having.failing):
+        return
+    if windowed:
+        raise RefusedError("a window beside an aggregate", rewrite.line)
+    if failing or kept.failing:
+        yield operator_of_rows(rewrite, kept, failing)
+    if rows:
+        rewrite.leave_out("where", f"NOT ({any_of([one.failed for one in rows])})", rewrite.from_end)
+    rewrite.edits += items
+    without = [f"NOT coalesce(bool_or({any_of([one.failed for one in arguments])}), false)"] if arguments else []
+    if groups or having.failing:
+        yield _operator_of_groups(rewrite, given, [*having.failing, *groups], without, having)
+    without += [f"NOT ({any_of([one.failed for one in groups])})"] if groups else []
+    if without:
+        rewrite.leave_out("having", " AND ".join(without), rewrite.end_of_groups)
+
+
+def _operator_of_groups(
+    rewrite: SelectRewrite,
+    given: Sequence[Given],
+    expressions: Sequence[Fallible],
+    without: Sequence[str],
+    having: _Having,
+) -> Operator:
+    """Return the operator of what is computed from the aggregates of each group."""
+    conditions = [*without, *having.clean, any_of([one.failed for one in expressions])]
+    conditions += [true_or_false(one.text, one.failed, "true") for one in having.failing]
+    start = rewrite.from_start if rewrite.select.relations else rewrite.from_end
+    clauses = rewrite.rendered(start, rewrite.end_of_groups)
+    keys = [one for one in given if not one.aggregates]
+    fields = ", ".join(f"{literal(one.item.alias or one.expression.text)}, {one.expression.text}" for one in keys)
+    row = json_of(f"named_struct({fields})") if fields else literal("{}")
+    begin = "FROM " if rewrite.select.relations else ""
+    rows = f"{begin}{clauses} HAVING {' AND '.join(f'({condition})' for condition in conditions)}"
+    return Operator(error_query(rewrite.place, expressions, row, rewrite.key(), rows), rewrite.line)
+
+
+def _having(rewrite: SelectRewrite) -> _Having:
+    part = rewrite.select.clause("having")
+    clean: list[str] = []
+    failing: list[Fallible] = []
+    arguments: list[Fallible] = []
+    for condition in conjuncts(rewrite.code, part) if part is not None else ():
+        whole = rewrite.expression(condition)
+        expression, text, wrong_arguments = _guarded(rewrite, whole, condition, aggregates(whole.tree))
+        arguments += wrong_arguments
+        wrong = rewrite.failing(expression, aggregates(expression.tree))
+        if wrong is not None:
+            failing.append(wrong)
+            text = true_or_false(wrong.text, wrong.failed)
+        else:
+            clean.append(text)
+        if wrong is not None or wrong_arguments:
+            rewrite.edits.append(Edit(*rewrite.code.place(condition), text))
+    return _Having(tuple(clean), tuple(failing), tuple(arguments))
+
+
+def _guarded(
+    rewrite: SelectRewrite, expression: ExpressionText, part: Range, values: Iterable[exp.Expr]
+) -> tuple[ExpressionText, str, list[Fallible]]:
+    """Return an expression whose aggregates leave out values that cannot be evaluated, its text, and those."""
+    edits: list[Edit] = []
+    failing: list[Fallible] = []
+    for value in values:
+        for argument, condition in _arguments(value):
+            place = expression.place_of(argument)
+            text = expression.of(argument)
+            if place is None or text is None:
+                refuse_inside(expression, argument, "an aggregate")
+                continue
+            wrong = rewrite.failing(ExpressionText(text, expression.line_of(argument)))
+            if wrong is None:
+                continue
+            if condition is not None:
+                only = expression.of(condition)
+                if only is None or rewrite.is_certain(ExpressionText(only, expression.line)):
+                    raise RefusedError("the FILTER of an aggregate", expression.line)
+                wrong = only_where(wrong, f"coalesce(({only}), false)")
+            failing.append(wrong)
+            edits.append(Edit(*place, value_or_null(text, wrong.failed)))
+        if not failing and not rewrite.only_certain:
+            for place, text, wrong in _cast_arguments(expression, value):
+                failing.append(wrong)
+                edits.append(Edit(*place, value_or_null(text, wrong.failed)))
+        _refuse_orders(rewrite, expression, value)
+    if not edits:
+        return expression, on_one_line(rewrite.code.of_range(part)), failing
+    text = on_one_line(edited(rewrite.code.of_range(part), edits))
+    return ExpressionText(text, expression.line), text, failing
+
+
+def _refuse_orders(rewrite: SelectRewrite, expression: ExpressionText, value: exp.Expr) -> None:
+    for order in value.find_all(exp.Order):
+        refuse_inside(expression, order, "the ORDER BY of an aggregate")
+
+
+def _failing_keys(rewrite: SelectRewrite, given: Sequence[Given]) -> list[Fallible]:
+    """Return the keys of GROUP BY that can fail and are no item of the SELECT list."""
+    part = rewrite.select.clause("group")
+    if part is None or rewrite.code.word(part.start) == "ALL":
+        return []
+    failing = []
+    for key in rewrite.code.by_commas(part):
+        if rewrite.code.word(key.start) in ("ROLLUP", "CUBE", "GROUPING") or rewrite.code.type(key.start) is None:
+            continue
+        expression = rewrite.expression(key)
+        wrong = rewrite.failing(expression)
+        if wrong is not None and all(one.expression.tree != expression.tree for one in given):
+            failing.append(wrong)
+    return failing
+
+
+def _without_guards(text: str, arguments: Iterable[Fallible]) -> str:
+    for argument in arguments:
+        text = text.replace(value_or_null(argument.text, argument.failed), argument.text)
+    return text
+
+
+def _arguments(value: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr | None]]:
+    """Yield the arguments of an aggregate function, each with the condition of its FILTER."""
+    condition = None
+    if isinstance(value, exp.Filter):
+        condition = value.expression.this
+        value = value.this
+    for child in value.iter_expressions():
+        if isinstance(child, exp.Distinct):
+            for argument in child.expressions:
+                yield argument, condition
+        elif not isinstance(child, exp.Order | exp.Star):
+            yield child, condition

@@ -1,0 +1,108 @@
+"""The errors of the conditions of WHERE and of the items of a SELECT list, beside windows, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rivet_dagster.sql.evaluation.clauses import conjuncts
+from rivet_dagster.sql.evaluation.code import Edit, on_one_line
+from rivet_dagster.sql.evaluation.raising import any_of, true_or_false, value_or_null
+from rivet_dagster.sql.evaluation.refusal import RefusedError
+from rivet_dagster.sql.evaluation.select_rewrite import Given, Kept, Operator, SelectRewrite, refuse_inside
+from rivet_dagster.sql.evaluation.sites import Fallible
+
+_FLAG = "rivet_failed"
+
+
+def conditions(rewrite: SelectRewrite) -> Kept:
+    """Guard the conditions of WHERE, and return them."""
+    part = rewrite.select.clause("where")
+    clean: list[str] = []
+    failing: list[Fallible] = []
+    for condition in conjuncts(rewrite.code, part) if part is not None else ():
+        expression = rewrite.expression(condition)
+        text = on_one_line(rewrite.code.of_range(condition))
+        wrong = rewrite.failing(expression)
+        start, end = rewrite.code.place(condition)
+        if wrong is None:
+            clean.append(text)
+            continue
+        failing.append(wrong)
+        rewrite.edits.append(Edit(start, end, true_or_false(wrong.text, wrong.failed)))
+    return Kept(tuple(clean), tuple(failing))
+
+
+def projection_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: Kept) -> Iterator[Operator]:
+    failing = _failing_items(rewrite, given)
+    if not failing and not kept.failing:
+        return
+    yield operator_of_rows(rewrite, kept, failing)
+    if failing:
+        condition = f"NOT ({any_of([one.failed for one in failing])})"
+        rewrite.leave_out("where", condition, rewrite.from_end)
+
+
+def _failing_items(rewrite: SelectRewrite, given: Sequence[Given]) -> list[Fallible]:
+    failing = []
+    for one in given:
+        wrong = rewrite.failing(one.expression)
+        if wrong is not None:
+            rewrite.refuse_aliases(one)
+            failing.append(wrong)
+    return failing
+
+
+def operator_of_rows(rewrite: SelectRewrite, kept: Kept, failing: Sequence[Fallible], after: str = "") -> Operator:
+    """Return the operator of the conditions of WHERE, and of expressions of the rows that they keep."""
+    wrong_conditions = [one.failed for one in kept.failing]
+    later = [only_where(one, f"NOT ({any_of(wrong_conditions)})") for one in failing] if wrong_conditions else failing
+    expressions = [*kept.failing, *later]
+    conditions = [*kept.clean, *(true_or_false(one.text, one.failed, "true") for one in kept.failing)]
+    if not after:
+        conditions.append(any_of([one.failed for one in expressions]))
+    rows = [f"FROM {rewrite.rendered(rewrite.from_start, rewrite.from_end)}"] if rewrite.select.relations else []
+    if conditions:
+        rows.append(f"WHERE {' AND '.join(f'({condition})' for condition in conditions)}")
+    return rewrite.operator(expressions, rewrite.select.relations, " ".join(rows), after)
+
+
+def window_operators(rewrite: SelectRewrite, given: Sequence[Given], kept: Kept) -> Iterator[Operator]:
+    """Keep bad rows for the windows of others, and leave them out behind the windows."""
+    failing, places = [], []
+    for one in given:
+        for window in one.windows:
+            refuse_inside(one.expression, window, "a window over an expression")
+        wrong = rewrite.failing(one.expression, one.windows)
+        if wrong is None:
+            continue
+        rewrite.refuse_aliases(one)
+        if one.item.alias is None:
+            raise RefusedError("an expression beside a window without a name of its own (AS)", one.expression.line)
+        failing.append(wrong)
+        places.append((rewrite.code.place(one.item.part), value_or_null(wrong.text, wrong.failed)))
+    if not failing and not kept.failing:
+        return
+    operator = operator_of_rows(rewrite, kept, failing, " WHERE errors IS NOT NULL" if failing else "")
+    if failing:
+        for clause in ("order", "limit", "qualify"):
+            if rewrite.select.clause(clause) is not None:
+                raise RefusedError("a window beside ORDER BY or LIMIT", rewrite.line)
+        if rewrite.select.distinct:
+            raise RefusedError("a window beside DISTINCT", rewrite.line)
+        rewrite.edits += [Edit(start, end, text) for (start, end), text in places]
+        start, end = rewrite.code.place(rewrite.select.part)
+        behind = rewrite.code.tokens[rewrite.items_end - 1].end + 1
+        flag = any_of([one.failed for one in failing])
+        rewrite.edits += [
+            Edit(start, start, f"SELECT * EXCEPT ({_FLAG}) FROM ("),
+            Edit(behind, behind, f", {flag} AS {_FLAG}"),
+            Edit(end, end, f") WHERE NOT {_FLAG}"),
+        ]
+    yield operator
+
+
+def only_where(expression: Fallible, condition: str) -> Fallible:
+    """Return the expression as one that is evaluated only where ``condition`` is true."""
+    sites = tuple(replace(site, failed=f"({condition}) AND {site.failed}") for site in expression.sites)
+    return replace(expression, failed=f"({condition}) AND ({expression.failed})", sites=sites)

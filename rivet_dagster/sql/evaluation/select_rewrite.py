@@ -1,0 +1,190 @@
+"""The rewrite of one SELECT: its text with edits, and what the errors of its operators are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from rivet_dagster.model.row_errors import Proof
+from rivet_dagster.sql.dialect import quoted
+from rivet_dagster.sql.evaluation.aggregate_calls import aggregates, windows
+from rivet_dagster.sql.evaluation.clauses import Item, Relation, Select
+from rivet_dagster.sql.evaluation.code import Code, Edit, Range, edited, on_one_line
+from rivet_dagster.sql.evaluation.error_query import Place, error_query, json_of
+from rivet_dagster.sql.evaluation.expression_text import ExpressionText
+from rivet_dagster.sql.evaluation.raising import any_of, literal, value_or_null
+from rivet_dagster.sql.evaluation.refusal import RefusedError
+from rivet_dagster.sql.evaluation.sites import Fallible, fallible, shown_site
+from rivet_dagster.sql.write_strategies.error_keys import key_json
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator with errors: the query of its errors without the WITH before it, and the line where it begins.
+
+    ``proof`` says when a success of the operator, all of whose rows are read, proves that it has no errors.
+    """
+
+    errors: str
+    line: int
+    proof: Proof = "always"
+
+
+@dataclass(frozen=True)
+class Given:
+    """An item of the SELECT list that is one expression."""
+
+    item: Item
+    expression: ExpressionText
+    aggregates: tuple[exp.Expr, ...]
+    windows: tuple[exp.Expr, ...]
+
+
+class SelectRewrite:
+    """The rewrite of ``select``, a part of ``code``.
+
+    ``keys`` are None unless its rows are those of the result. If ``only_certain``, an expression that can fail only
+    with some types of its operands is left as it is, so that its error fails the run.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        place: Place,
+        select: Select,
+        edits: list[Edit],
+        keys: Sequence[str] | None,
+        only_certain: bool = False,
+    ) -> None:
+        self.code = code
+        self.place = place
+        self.select = select
+        self.edits = edits
+        self.keys = keys
+        self.only_certain = only_certain
+        self.known: dict[Range, ExpressionText] = {}
+        self.line = code.line(select.part)
+
+    def leave_out(self, clause: str, condition: str, position: int) -> None:
+        """Add a condition to a clause, or the clause at a position of the text where there is none."""
+        part = self.select.clause(clause)
+        if part is None:
+            self.edits.append(Edit(position, position, f" {clause.upper()} {condition}"))
+            return
+        start, end = self.code.place(part)
+        self.edits += [Edit(start, start, "("), Edit(end, end, f") AND {condition}")]
+
+    def operator(
+        self, expressions: Sequence[Fallible], relations: Sequence[Relation], rows: str, after: str = ""
+    ) -> Operator:
+        return Operator(error_query(self.place, expressions, self.row(relations), self.key(), rows, after), self.line)
+
+    def row(self, relations: Sequence[Relation]) -> str:
+        """Return the JSON of the row of these relations: of several by the name of each."""
+        if not relations:
+            return literal("{}")
+        names = [relation.name for relation in relations]
+        if len(relations) == 1 or None in names or any(relation.lateral for relation in relations):
+            return json_of("struct(*)")
+        fields = ", ".join(f"{literal(name)}, struct({quoted(name)}.*)" for name in names if name is not None)
+        return json_of(f"named_struct({fields})")
+
+    def key(self) -> str:
+        """Return the JSON of the target's key of a row, or NULL where it is not certain."""
+        columns = [self.column_of(name) for name in self.keys or ()]
+        known = [column for column in columns if column is not None]
+        if not known or len(known) < len(columns):
+            return "CAST(NULL AS STRING)"
+        key = key_json({name: text for name, (text, _) in zip(self.keys or (), known, strict=True)})
+        failed = [wrong.failed for _, wrong in known if wrong is not None]
+        return value_or_null(key, any_of(failed)) if failed else key
+
+    def column_of(self, name: str) -> tuple[str, Fallible | None] | None:
+        """Return the expression of a column of the result, and how it can fail; None if it is not known."""
+        stars = 0
+        for item in self.select.items:
+            expression = self.expression(item.part)
+            stars += isinstance(expression.tree, exp.Star)
+            called = item.alias or (expression.tree.name if isinstance(expression.tree, exp.Column) else None)
+            if called is not None and called.lower() == name.lower():
+                values = [*aggregates(expression.tree), *windows(expression.tree)]
+                return None if values else (on_one_line(expression.text), fallible(expression))
+        only_stars = stars == len(self.select.items) and len(self.select.relations) == 1
+        return (quoted(name), None) if only_stars else None
+
+    def given(self, item: Item) -> Given | None:
+        expression = self.expression(item.part)
+        if isinstance(expression.tree, exp.Star) or expression.tree.is_star:
+            return None
+        return Given(item, expression, tuple(aggregates(expression.tree)), tuple(windows(expression.tree)))
+
+    def expression(self, part: Range) -> ExpressionText:
+        if part not in self.known:
+            self.known[part] = ExpressionText(self.code.of_range(part), self.code.line(part))
+        return self.known[part]
+
+    def failing(self, expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> Fallible | None:
+        found = fallible(expression, opaque)
+        return None if found is not None and not found.certain and self.only_certain else found
+
+    def is_certain(self, expression: ExpressionText, opaque: Collection[exp.Expr] = ()) -> bool:
+        """Return whether the text of the expression shows that it can fail."""
+        found = fallible(expression, opaque)
+        return found is not None and found.certain
+
+    def rendered(self, start: int, end: int) -> str:
+        return on_one_line(edited(self.code.text, self.edits, start, end))
+
+    def refuse_aliases(self, one: Given) -> None:
+        """Refuse an expression with a name that may be an alias of the same SELECT list, or a column of its input."""
+        names = {column.name.lower() for column in one.expression.tree.find_all(exp.Column) if not column.table}
+        for item in self.select.items:
+            if item is one.item:
+                return
+            if item.alias is None or item.alias.lower() not in names:
+                continue
+            own = self.expression(item.part).tree.find_all(exp.Column)
+            if all(column.table or column.name.lower() != item.alias.lower() for column in own):
+                raise RefusedError(f"the alias {item.alias} of the same SELECT list", one.expression.line)
+
+    def end_of(self, part: Range | None) -> int:
+        assert part is not None
+        return self.code.place(part)[1]
+
+    @property
+    def from_start(self) -> int:
+        return self.code.tokens[self.select.relations[0].part.start].start
+
+    @property
+    def from_end(self) -> int:
+        return self.code.tokens[self.select.end_of_rows - 1].end + 1
+
+    @property
+    def items_end(self) -> int:
+        clauses = [part.start - 1 for part in self.select.clauses.values()]
+        return min([*clauses, self.select.part.end])
+
+    @property
+    def end_of_groups(self) -> int:
+        for name in ("group", "where"):
+            part = self.select.clause(name)
+            if part is not None:
+                return self.end_of(part)
+        return self.from_end
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The conditions of a WHERE: the texts of those that cannot fail, and the others."""
+
+    clean: tuple[str, ...]
+    failing: tuple[Fallible, ...]
+
+
+def refuse_inside(expression: ExpressionText, node: exp.Expr, construct: str) -> None:
+    """Refuse a construct whose expressions are shown by their text to be able to fail."""
+    site = shown_site(node)
+    if site is not None:
+        raise RefusedError(construct, expression.line_of(site))
