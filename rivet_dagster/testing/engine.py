@@ -126,6 +126,27 @@ class EngineConformance:
         assert _rows(session, projected) == [{"id": 2, "double": 4}, {"id": 3, "double": 6}]
         assert session.to_arrow(session.load(relation, Projection(limit=1))).num_rows == 1
 
+    def test_corrupt_records_are_set_apart(
+        self, engine_under_test: Engine, session: EngineSession, tmp_path: Path
+    ) -> None:
+        """By all columns, whichever are used; a relation without records that can be corrupt has none."""
+        kind = Files if Files in engine_under_test.reads else ArrowRows
+        assert session.load_apart(self.relation_of(kind, ROWS, tmp_path)) is None
+        path = tmp_path / "records.csv"
+        path.write_text("id,name\n1,one\n2\nthree,three\n4,four,4\n5,five\n")
+        options = {"header": "true", "schema": "id BIGINT, name STRING"}
+        relation = Files("csv", (str(path),), options)
+        apart = session.load_apart(relation, Projection((("name", None),), "id > 1"))
+        if apart is None:
+            assert not engine_under_test.separates_errors
+            return
+        good, records = apart
+        assert _rows(session, good) == [{"name": "five"}]
+        assert session.columns(records) == (("record", "string"),)
+        assert sorted(session.to_arrow(records)["record"].to_pylist()) == ["2", "4,four,4", "three,three"]
+        theirs = Files("csv", (str(path),), {**options, "mode": "DROPMALFORMED"})
+        assert session.load_apart(theirs) is None
+
     @pytest.mark.parametrize("kind", [CatalogTable, Files, JdbcTable], ids=lambda kind: kind.__name__)
     def test_each_kind_is_written_that_the_engine_says_it_writes(
         self, engine_under_test: Engine, session: EngineSession, tmp_path: Path, kind: type
@@ -282,11 +303,11 @@ def _some(kind: type) -> Relation:
 
 
 def _rows(session: EngineSession, frame: Frame) -> list[dict[str, Any]]:
-    """Return the rows ordered by id, with column names in lower case."""
+    """Return the rows ordered by id, without one by name, with column names in lower case."""
     table = session.to_arrow(frame)
     table = table.rename_columns([name.lower() for name in table.column_names])
     names = [name for name in ("id", "name", "double") if name in table.column_names]
-    rows: list[dict[str, Any]] = table.select(names).sort_by("id").to_pylist()
+    rows: list[dict[str, Any]] = table.select(names).sort_by(names[0]).to_pylist()
     return rows
 
 
