@@ -84,8 +84,10 @@ def ratios(one: Sequence[Measured[T]], other: Sequence[Measured[T]]) -> list[flo
 
 
 def quartiles(values: Iterable[float]) -> list[str]:
-    """The first quartile, the median and the third."""
-    return [f"{value:.3f}" for value in statistics.quantiles(values, n=4, method="inclusive")]
+    """The first quartile, the median and the third; of one value this value."""
+    found = list(values)
+    of_all = statistics.quantiles(found, n=4, method="inclusive") if len(found) > 1 else found * 3
+    return [f"{value:.3f}" for value in of_all]
 
 
 def mean_ratio(found: Sequence[float]) -> str:
