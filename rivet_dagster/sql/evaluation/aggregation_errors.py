@@ -70,7 +70,7 @@ def aggregation_operators(
         if one.item.alias is None:
             raise RefusedError("an aggregate without a name of its own (AS)", one.expression.line)
         if wrong is not None:
-            groups.append(replace(wrong, text=_without_guards(wrong.text, wrong_arguments)))
+            groups.append(wrong)
             text = value_or_null(wrong.text, wrong.failed)
         items.append(Edit(*place, text))
     rows += _failing_keys(rewrite, given)
@@ -88,7 +88,8 @@ def aggregation_operators(
     rewrite.edits += items
     without = [f"NOT coalesce(bool_or({any_of([one.failed for one in arguments])}), false)"] if arguments else []
     if groups or having.failing:
-        yield _operator_of_groups(rewrite, given, [*having.failing, *groups], without, having)
+        shown = [_as_written(one, arguments) for one in (*having.failing, *groups)]
+        yield _operator_of_groups(rewrite, given, shown, without, having)
     without += [f"NOT ({any_of([one.failed for one in groups])})"] if groups else []
     if without:
         rewrite.leave_out("having", " AND ".join(without), rewrite.end_of_groups)
@@ -189,10 +190,17 @@ def _failing_keys(rewrite: SelectRewrite, given: Sequence[Given]) -> list[Fallib
     return failing
 
 
-def _without_guards(text: str, arguments: Iterable[Fallible]) -> str:
-    for argument in arguments:
-        text = text.replace(value_or_null(argument.text, argument.failed), argument.text)
-    return text
+def _as_written(expression: Fallible, arguments: Iterable[Fallible]) -> Fallible:
+    """Return the expression with its author's text, without the guards of arguments of its aggregates."""
+    guards = {value_or_null(argument.text, argument.failed): argument.text for argument in arguments}
+
+    def plain(text: str) -> str:
+        for guarded, argument in guards.items():
+            text = text.replace(guarded, argument)
+        return text
+
+    sites = tuple(replace(site, text=plain(site.text)) for site in expression.sites)
+    return replace(expression, text=plain(expression.text), sites=sites)
 
 
 def _arguments(value: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr | None]]:
