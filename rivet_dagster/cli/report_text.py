@@ -72,7 +72,7 @@ def _quarantined(report: RunReport) -> str:
     if not report.quarantined:
         return ""
     total = sum(site.count for site in report.quarantined)
-    lines = [f"{total:,} row{'s' if total != 1 else ''} quarantined"]
+    lines = [f"{total:,} evaluation error{'s' if total != 1 else ''}"]
     return "\n".join([*lines, *(f"  {str(site).partition(chr(10))[0]}" for site in report.quarantined)])
 
 

@@ -97,7 +97,7 @@ def test_the_text_has_a_line_for_each_site(cli, files, outcome):
     assert out == ""
     line = "RVT-520 joints/paid.sql:1: joint paid: 3 rows could not be evaluated: [CAST_INVALID_INPUT]"
     assert len([text for text in err.splitlines() if text.strip().startswith(line)]) == 1
-    assert ("3 rows quarantined" in err) is (files is SALES)
+    assert ("3 evaluation errors" in err) is (files is SALES)
 
 
 def test_the_plan_shows_the_error_table(cli):

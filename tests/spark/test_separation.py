@@ -199,6 +199,7 @@ def test_a_row_of_a_join_tells_both_sides(tables: PySparkSession) -> None:
         ("SELECT id, my_udf(s) AS v FROM t", "my_udf", 1),
         ("SELECT id, CAST(rand() * b AS INT) / b AS v FROM t", "rand", 1),
         ("SELECT sum(CAST(s AS INT)) FROM t", "name", 1),
+        ("SELECT count(*) FILTER (WHERE CAST(s AS INT) > 0) AS n FROM t", "FILTER", 1),
         ("FROM t |> SELECT CAST(s AS INT) AS v", "pipe", 1),
     ],
 )

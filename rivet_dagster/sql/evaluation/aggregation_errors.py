@@ -142,6 +142,8 @@ def _guarded(
     edits: list[Edit] = []
     failing: list[Fallible] = []
     for value in values:
+        if isinstance(value, exp.Filter):
+            refuse_inside(expression, value.expression, "the FILTER of an aggregate")
         for argument, condition in _arguments(value):
             place = expression.place_of(argument)
             text = expression.of(argument)
@@ -153,7 +155,7 @@ def _guarded(
                 continue
             if condition is not None:
                 only = expression.of(condition)
-                if only is None or rewrite.is_certain(ExpressionText(only, expression.line)):
+                if only is None:
                     raise RefusedError("the FILTER of an aggregate", expression.line)
                 wrong = only_where(wrong, f"coalesce(({only}), false)")
             failing.append(wrong)

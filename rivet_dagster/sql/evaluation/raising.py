@@ -1,9 +1,10 @@
 """SQL conditions that tell whether an expression raises an error, without raising it themselves.
 
 Spark's ``try_add`` of a date and a number gives NULL where evaluating one of its arguments raises an error, whatever
-that argument is; ``hash`` turns a value of any type into a number that is never NULL. So it is always Spark itself,
-with the author's own text, that tells whether a row fails. Common subexpressions must not be computed before the
-condition that guards them: sessions compute these queries without `spark.sql.subexpressionElimination.enabled`.
+that argument is; the size of an array of one value is a number for a value of any type, and Spark does not know it
+without evaluating the value. So it is always Spark itself, with the author's own text, that tells whether a row fails.
+Common subexpressions must not be computed before the condition that guards them: sessions compute these queries
+without `spark.sql.subexpressionElimination.enabled`.
 """
 
 from __future__ import annotations
@@ -14,23 +15,16 @@ from sqlglot import exp
 
 from rivet_dagster.sql.trees import text as rendered
 
-_MAPS = (exp.Map, exp.VarMap, exp.StarMap, exp.StrToMap, exp.MapFromEntries, exp.ParseJSON)
-_MAPS_BY_NAME = frozenset(
-    "map_concat map_filter map_zip_with transform_keys transform_values map_from_arrays from_json from_csv "
-    "parse_json try_parse_json from_xml variant_get try_variant_get".split()
-)
 
-
-def raises(text: str, guard: str = "", of: exp.Expr | None = None) -> str:
+def raises(text: str, guard: str = "") -> str:
     """Return a condition that is true where evaluating ``text`` raises an error, else false.
 
-    ``guard`` is a condition without which it cannot raise one; ``of`` is the tree of the text, if it is known.
+    ``guard`` is a condition without which it cannot raise one.
 
     >>> raises("a / b")
-    "try_add(DATE'1970-01-01', hash(a / b)) IS NULL"
+    "try_add(DATE'1970-01-01', size(array_repeat(a / b, 1))) IS NULL"
     """
-    value = f"to_json(struct({text}))" if of is not None and _is_map(of) else text
-    condition = f"try_add(DATE'1970-01-01', hash({value})) IS NULL"
+    condition = f"try_add(DATE'1970-01-01', size(array_repeat({text}, 1))) IS NULL"
     return f"({guard}) AND {condition}" if guard else condition
 
 
@@ -63,8 +57,3 @@ def literal(value: str | int | None) -> str:
     if value is None:
         return "NULL"
     return rendered(exp.Literal.string(value) if isinstance(value, str) else exp.Literal.number(value))
-
-
-def _is_map(tree: exp.Expr) -> bool:
-    bare = tree.unnest()
-    return isinstance(bare, _MAPS) or (isinstance(bare, exp.Anonymous) and bare.name.lower() in _MAPS_BY_NAME)

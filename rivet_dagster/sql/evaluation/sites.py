@@ -99,7 +99,7 @@ class _Walk:
         return Fallible(
             text,
             expression.line,
-            raises(text, guard, expression.tree),
+            raises(text, guard),
             tuple(self.found),
             expression.tree,
             self._is_certain,
@@ -166,12 +166,8 @@ class _Walk:
             return
         guard = fill(site.guard, known)
         self.guards.append(guard)
-        failing = [
-            raises(operand, of=tree)
-            for tree, operand in zip(site.operands, known, strict=True)
-            if self._has_sites(tree)
-        ]
-        conditions = [*reached, raises(text, guard, node), *(f"NOT ({condition})" for condition in failing)]
+        failing = [raises(operand) for tree, operand in zip(site.operands, known, strict=True) if self._has_sites(tree)]
+        conditions = [*reached, raises(text, guard), *(f"NOT ({condition})" for condition in failing)]
         self.found.append(
             FoundSite(
                 text,
@@ -240,7 +236,7 @@ class _Walk:
     ) -> str:
         """Return ``condition`` about the value of ``text``, or ``otherwise`` where evaluating that raises an error."""
         can_fail = self._has_sites(node) or (compared is not None and self._has_sites(compared))
-        return true_or_false(condition, raises(text, of=node), otherwise) if can_fail else f"({condition})"
+        return true_or_false(condition, raises(text), otherwise) if can_fail else f"({condition})"
 
     def _own_nodes(self, node: exp.Expr) -> Iterator[exp.Expr]:
         """Yield the nodes of an expression without those of its subqueries and of what is opaque."""
