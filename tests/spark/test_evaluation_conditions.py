@@ -285,6 +285,25 @@ sequence(1, a)                | 9223372036854775807
 array_insert(a, b, 1)         | array(1) | 0
 slice(a, b, 1)                | array(1) | 0
 slice(a, 1, b)                | array(1) | -1
+sequence(a, b)                | 'x' | 5
+sequence(DATE'2026-01-01', DATE'2026-02-01', a) | INTERVAL '0' DAY
+nullifzero(a)                 | 'x'
+zeroifnull(a)                 | 'x'
+array_sort(a, (x, y) -> b)    | array(1, 2) | CAST(NULL AS INT)
+transform(a, x -> 1 / x)      | array(1, 0)
+transform(a, x -> 1 / CAST(x AS INT)) | array('1', '0', 'x')
+transform(a, x -> 1 / CAST(x AS INT)) | array('1', 'x', '0')
+filter(a, x -> x % 0 > 1)     | array(1)
+exists(a, x -> CAST(x AS INT) > 1)  | array('x')
+forall(a, x -> x > 1)         | array('x')
+zip_with(a, a, (x, y) -> x / y)     | array(0)
+aggregate(a, 0, (s, x) -> if(x > 1, s, 0)) | array('x')
+transform_keys(a, (k, v) -> 1 / v)  | map(1, 0)
+transform_keys(a, (k, v) -> 1)      | map(1, 1, 2, 2)
+transform_values(a, (k, v) -> 1 / v) | map(1, 0)
+regexp_substr(a, b)           | 'y' | '('
+nullif(1 / a, 1)              | 0
+(1 / a) BETWEEN 0 AND 1       | 0
 """.strip().splitlines()
 """Expressions, and a row of values for ``a`` and ``b``, each with which the evaluation raises."""
 
@@ -337,7 +356,8 @@ def _error(expression: str, rows: str) -> str:
         site = site_of(node)
         if isinstance(site, Site):
             texts = [operand.sql("databricks") for operand in site.operands]
-            when = f"WHEN {raises(expression if node is root else node.sql('databricks'))} AND ({fill(site.guard, texts) or 'true'})"
+            text = expression if node is root else node.sql("databricks")
+            when = f"WHEN {raises(text)} AND ({fill(site.guard, texts) or 'true'})"
             conditions.append(f"{when} THEN {fill(site.condition, texts)}")
             messages.append(f"{when} THEN {fill(site.message, texts)}")
     return f"CASE {' '.join(conditions)} END, CASE {' '.join(messages)} END FROM {rows}"

@@ -114,11 +114,13 @@ def _may_fail_to_divide(symbol: str, operands: tuple[exp.Expr, exp.Expr]) -> str
     divisor = operands[1].unnest()
     if not (isinstance(divisor, exp.Literal) and not divisor.is_string and divisor.name.strip("0.") != ""):
         return "true"
-    # A constant other than zero is left: only decimals, intervals and the smallest BIGINT / -1 can be out of range.
+    # A constant other than zero is left, by which only intervals and decimals of 38 digits can go out of range.
     safe = (*INTEGERS, *FRACTIONS, "void")
     if symbol in ("%", "pmod"):
         return f"NOT ({one_of(safe, 0)} OR typeof({{0}}) LIKE 'decimal%')"
-    return f"NOT {one_of(safe, 0)}"
+    result = f"typeof({{0}} {symbol} {{1}})"
+    room = f"{result} LIKE 'decimal%' AND {result} NOT LIKE 'decimal(38,%'"
+    return f"NOT ({one_of(safe, 0)} OR {room})"
 
 
 def _is_number(operand: exp.Expr) -> bool:

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC
 from rivet_dagster.sql.evaluation.aggregates import Aggregate, aggregate, is_aggregate
 from rivet_dagster.sql.evaluation.arithmetic import arithmetic, negation, symbol_of
 from rivet_dagster.sql.evaluation.calls import call_of, is_artificial
 from rivet_dagster.sql.evaluation.casts import cast, type_named
 from rivet_dagster.sql.evaluation.functions import function_site
-from rivet_dagster.sql.evaluation.site import Site, Unclassified, both, shown, type_of
+from rivet_dagster.sql.evaluation.site import UNNAMED, Site, Unclassified, both, fill, raises, shown, type_of
 from rivet_dagster.sql.evaluation.strings import CAST_INVALID_INPUT, casts_a_string, is_string
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -35,8 +36,8 @@ _NOT_ONE_TYPE = " cannot be cast to one type."
 def site_of(node: exp.Expr) -> Site | Aggregate | Unclassified | None:
     """Return the site of a node; None if it never raises itself, Unclassified if that is not known.
 
-    The operands of a node are nodes of their own: its site says only what it adds to them. Subqueries, generators and
-    the frames of windows are not looked into.
+    The operands of a node are nodes of their own: its site says only what it adds to them. What a lambda raises is a
+    part of the site of the function that calls it. Subqueries, and the frames of windows, are not looked into.
 
     >>> from rivet_dagster.sql.dialect import parse_expression
     >>> site_of(parse_expression("upper(name)"))
@@ -45,6 +46,10 @@ def site_of(node: exp.Expr) -> Site | Aggregate | Unclassified | None:
     >>> site_of(parse_expression("my_function(price)"))
     Unclassified(construct='my_function')
     """
+    return None if node.find_ancestor(exp.Lambda) else _site(node)
+
+
+def _site(node: exp.Expr) -> Site | Aggregate | Unclassified | None:
     if is_artificial(node) or _is_subquery(node):
         return None
     symbol = symbol_of(node)
@@ -147,12 +152,17 @@ def _call(node: exp.Expr) -> Site | Aggregate | Unclassified | None:
     if name in NON_DETERMINISTIC and not (name == "unix_timestamp" and operands):
         return Unclassified(name)
     to = type_named(name)
-    if to is not None and len(operands) == 1:
-        return cast(operands[0], to)
-    if name == "equal_null":
+    if to is not None:
+        return cast(operands[0], to) if len(operands) == 1 else None  # Spark refuses a call with another number
+    if name == "equal_null" and len(operands) == 2:
         return _compared(*operands)
     site = function_site(name, operands)
-    if name == "map" and not isinstance(site, Unclassified):
+    lambdas = [operand for operand in operands if isinstance(operand, exp.Lambda)]
+    if isinstance(site, Unclassified):
+        return site
+    if lambdas:
+        return _higher_order(name, operands, lambdas, site)
+    if name == "map":
         keys, values = (_of_one_type(operands[i::2], "branches", _NOT_ONE_TYPE) for i in (0, 1))
         return both(both(keys, values), site)
     if name == "decode" and len(operands) > 2:
@@ -167,3 +177,51 @@ def _decode(operands: Sequence[exp.Expr]) -> Site | None:
     for i in range(1, len(operands) - 1, 2):
         site = both(site, _compared(operands[0], operands[i]))
     return site
+
+
+def _higher_order(
+    name: str, operands: Sequence[exp.Expr], lambdas: Sequence[exp.Lambda], own: Site | None
+) -> Site | Unclassified | None:
+    """Return the site of a function that calls lambdas: what they raise for an element, it raises for the row."""
+    inner: list[tuple[exp.Expr, Site]] = []
+    for node in reversed([node for body in lambdas for node in body.this.walk()]):
+        site = _site(node)
+        if isinstance(site, Unclassified | Aggregate):
+            return site if isinstance(site, Unclassified) else Unclassified(site.name)
+        if site is not None:
+            inner.append((node, site))
+    if not inner:
+        return own
+    values = tuple(operand for operand in operands if not isinstance(operand, exp.Lambda))
+    conditions = {site.condition for _, site in inner}
+    condition = f"'{UNNAMED}'"
+    if len(conditions) == 1 and "{" not in (only := conditions.pop()):
+        condition = only
+    elif name in _OF_ELEMENTS and len(lambdas) == 1:
+        condition = _of_first_element(_OF_ELEMENTS[name], lambdas[0], inner)
+    if own is not None:
+        condition = f"coalesce({condition}, {own.condition})" if name in _OF_ELEMENTS else own.condition
+    message = f"concat('{name}(', {', '.join(shown(i) for i in range(len(values)))}, ') cannot be computed.')"
+    return Site(name, values, condition, message)
+
+
+_OF_ELEMENTS = {
+    **dict.fromkeys(("transform", "filter", "exists", "forall"), "transform({0}, LAMBDA)"),
+    "zip_with": "zip_with({0}, {1}, LAMBDA)",
+    **dict.fromkeys(("transform_values", "transform_keys", "map_filter"), "map_values(transform_values({0}, LAMBDA))"),
+    "map_zip_with": "map_values(map_zip_with({0}, {1}, LAMBDA))",
+}
+"""Templates of the array of a lambda's values, for functions that call it once for each element by itself."""
+
+
+def _of_first_element(template: str, function: exp.Lambda, inner: Sequence[tuple[exp.Expr, Site]]) -> str:
+    """Return the template of the condition of the first element for which the lambda raises."""
+    cases = []
+    for node, site in inner:
+        texts = [operand.sql(dialect=SPARK) for operand in site.operands]
+        guard = f" AND ({fill(site.guard, texts)})" if site.guard else ""
+        cases.append(f"WHEN {raises(node.sql(dialect=SPARK))}{guard} THEN {fill(site.condition, texts)}")
+    parameters = ", ".join(parameter.sql(dialect=SPARK) for parameter in function.expressions)
+    parameters = f"({parameters})" if len(function.expressions) > 1 else parameters
+    text = f"{parameters} -> CASE {' '.join(cases)} END".replace("{", "{{").replace("}", "}}")
+    return f"element_at(array_compact({template.replace('LAMBDA', text)}), 1)"

@@ -2,7 +2,7 @@
 
 ``parameters.txt`` has a line for each function: its name and the type of each parameter, ``-`` for one whose arguments
 are never cast, or only to STRING or BINARY, which never raises. To a type with ``~`` strings are not cast, to one with
-``!`` only strings.
+``!`` only strings are.
 """
 
 from __future__ import annotations

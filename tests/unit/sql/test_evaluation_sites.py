@@ -1,0 +1,173 @@
+"""The classification of operators and functions by what may raise for a row."""
+
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from rivet_dagster.sql.determinism import NON_DETERMINISTIC, spark_functions
+from rivet_dagster.sql.dialect import parse_expression
+from rivet_dagster.sql.error import SqlError
+from rivet_dagster.sql.evaluation.aggregates import Aggregate
+from rivet_dagster.sql.evaluation.calls import call_of
+from rivet_dagster.sql.evaluation.conditions import site_of
+from rivet_dagster.sql.evaluation.site import Site, Unclassified
+
+SYNTAX = set("and any between case cast div in not or when".split())
+"""Operators that SHOW FUNCTIONS lists: they are no calls."""
+
+NEVER = """
+a
+a.b
+-1
+1
+upper(a)
+a || b
+concat(a, 1)
+DATE'2026-01-31'
+TIMESTAMP'2026-01-31 12:00:00'
+1.5BD
+1D
+CAST(1 AS BIGINT)
+CAST(a AS STRING)
+CAST(NULL AS INT)
+TRY_CAST(a AS INT)
+try_divide(a, b)
+CASE WHEN a THEN 1 ELSE 2 END
+CASE WHEN a THEN 'x' ELSE 'y' END
+coalesce(a)
+coalesce(1, 2)
+a IS NULL
+a IS NOT NULL
+a > 1 AND b > 2
+NOT (a > 1)
+'a' = 'b'
+a LIKE 'x%'
+a RLIKE b IS NULL
+(a, b) = (1, 'x')
+(a, b) IN ((1, 2))
+EXISTS (SELECT 1)
+transform(a, x -> upper(x))
+struct(a, b)
+named_struct('x', a)
+array(1, 2)
+map('x', 1, 'y', 2)
+next_day(NULL, 'MO')
+format_string('%s-%s', a, b)
+encode(a, 'utf-8')
+from_json(a, 'x INT')
+round(1.5D, 2) IS NULL
+INTERVAL '1' DAY
+"""
+
+UNKNOWN = {
+    "my_function(a)": "my_function",
+    "a + rand()": None,
+    "rand()": "rand",
+    "uuid()": "uuid",
+    "current_timestamp()": "current_timestamp",
+    "transform(a, x -> my_function(x))": "my_function",
+    "transform(a, x -> rand())": "rand",
+    "from_avro(a, 'x')": "from_avro",
+    "reflect(a, b)": "reflect",
+}
+"""Constructs that a node names which is not known; None where it is only known of an operand."""
+
+
+@pytest.mark.parametrize("text", NEVER.strip().splitlines())
+def test_never_raises(text: str) -> None:
+    """No site, whatever the types: the whole expression may stay as it is."""
+    assert site_of(parse_expression(text)) is None
+
+
+@pytest.mark.parametrize(("text", "construct"), UNKNOWN.items())
+def test_unknown(text: str, construct: str | None) -> None:
+    """A node of which it is not known whether it raises is named."""
+    site = site_of(parse_expression(text))
+    if construct is None:
+        assert isinstance(site, Site)
+    else:
+        assert site == Unclassified(construct)
+
+
+@pytest.mark.parametrize("name", sorted(spark_functions() - SYNTAX))
+def test_operands(name: str) -> None:
+    """The operands of a call are those of its text, in any case a part of them, each once."""
+    read = 0
+    for arity in range(8):
+        given = [f"a{i}" for i in range(arity)]
+        try:
+            node = parse_expression(f"{name}({', '.join(given)})")
+        except SqlError:
+            continue
+        call = call_of(node)
+        if call is None:
+            assert isinstance(node, exp.Cast | exp.Bracket | exp.Mod | exp.Paren), name
+            continue
+        names = [operand.name for operand in call[1] if isinstance(operand, exp.Column | exp.Paren)]
+        assert len(names) == len(set(names))
+        assert set(names) <= set(given)
+        read += call[0] in spark_functions() or call[0] == "timestampadd"
+    assert read or call is None
+
+
+def test_every_function_is_classified() -> None:
+    """The functions of Spark that are not known are these, and those that depend on time, chance or order."""
+    unknown = set()
+    for name in spark_functions() - SYNTAX - NON_DETERMINISTIC:
+        for arity in range(8):
+            try:
+                site = site_of(parse_expression(f"{name}({', '.join(f'a{i}' for i in range(arity))})"))
+            except SqlError:
+                continue
+            if isinstance(site, Unclassified):
+                unknown.add(site.construct)
+    assert sorted(unknown - NON_DETERMINISTIC) == sorted(OTHERS.split())
+
+
+OTHERS = """
+approx_top_k approx_top_k_accumulate approx_top_k_combine approx_top_k_estimate bitmap_and_agg bitmap_construct_agg
+bitmap_or_agg collations count_min_sketch from_avro from_protobuf histogram_numeric hll_sketch_agg
+hll_sketch_estimate hll_union hll_union_agg kll_merge_agg_bigint kll_merge_agg_double kll_merge_agg_float
+kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kll_sketch_get_n_bigint kll_sketch_get_n_double
+kll_sketch_get_n_float kll_sketch_get_quantile_bigint kll_sketch_get_quantile_double kll_sketch_get_quantile_float
+kll_sketch_get_rank_bigint kll_sketch_get_rank_double kll_sketch_get_rank_float kll_sketch_merge_bigint
+kll_sketch_merge_double kll_sketch_merge_float kll_sketch_to_string_bigint kll_sketch_to_string_double
+kll_sketch_to_string_float make_time python_worker_logs range schema_of_avro schema_of_variant_agg sql_keywords
+st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid theta_difference theta_intersection
+theta_intersection_agg theta_sketch_agg theta_sketch_estimate theta_union theta_union_agg time time_diff time_trunc
+to_avro to_protobuf to_time try_aes_decrypt try_to_time
+"""
+"""Sketches, geometry, Avro, Protobuf, the type TIME (which Spark 4.1 refuses), and functions that give tables."""
+
+
+@pytest.mark.parametrize(
+    ("text", "guard"),
+    [
+        ("sum(a)", "typeof({0}) LIKE 'string%'"),
+        ("sum(DISTINCT a)", "typeof({0}) LIKE 'string%'"),
+        ("bool_or(a)", "typeof({0}) LIKE 'string%'"),
+        ("max(a)", None),
+        ("count(*)", None),
+        ("collect_list(a)", None),
+    ],
+)
+def test_aggregates(text: str, guard: str | None) -> None:
+    """An aggregate of numbers casts strings, for each row."""
+    site = site_of(parse_expression(text))
+    assert isinstance(site, Aggregate)
+    assert (site.rows.guard if site.rows is not None else None) == guard
+
+
+def test_overflow_of_aggregates() -> None:
+    """Only sums and averages overflow themselves."""
+    overflowing = {
+        text for text in ("sum(a)", "avg(a)", "max(a)", "stddev(a)") if _aggregate(text).overflow is not None
+    }
+    assert overflowing == {"sum(a)", "avg(a)"}
+
+
+def _aggregate(text: str) -> Aggregate:
+    site = site_of(parse_expression(text))
+    assert isinstance(site, Aggregate)
+    return site
