@@ -79,7 +79,7 @@ def compile_project(
     check_storage(graph, fusion, engines, reach, diagnostics)
     boundaries = engine_boundaries(graph, fusion, order, engines, reach, diagnostics)
     targets = targets_of(graph, fusion, project.profile.workspace)
-    check_error_tables(targets, graph, project.profile, plugins, diagnostics)
+    check_error_tables(targets, graph, engines, project.profile, plugins, diagnostics)
     groups = tuple(fused_group(name, members[name], graph, engines, targets.get(name), cache) for name in order)
     check_quarantine(groups, graph, diagnostics)
     if not all(map(is_of_block, diagnostics.errors)):

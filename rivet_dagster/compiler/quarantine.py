@@ -17,9 +17,16 @@ _CATALOG = "Use a catalog that can, or `on_error: fail`."
 
 
 def check_error_tables(
-    targets: Mapping[str, Target], graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics
+    targets: Mapping[str, Target],
+    graph: Graph,
+    engines: Mapping[str, str],
+    profile: Profile,
+    plugins: Plugins,
+    diagnostics: Diagnostics,
 ) -> None:
     """Report RVT-312 for error tables in catalogs that publish none, and names that the catalog refuses.
+
+    Also for engines that cannot separate errors from rows; ``engines`` are those of the joints.
 
     Also RVT-301 for a joint that is named as the asset of an error table.
     """
@@ -33,6 +40,10 @@ def check_error_tables(
             diagnostics.error(
                 clash, "RVT-301", f"'{clash.name}' is the asset of the evaluation errors of '{name}'", "name"
             )
+        engine = profile.engine(engines[name])
+        if engine is not None and not plugins.engines[engine.type].separates_errors:
+            message = f"the engine '{engine.name}' ({engine.type}) cannot separate the errors of rows from the rows"
+            diagnostics.error(joint, "RVT-312", message, "on_error", "Use the engine pyspark, or `on_error: fail`.")
         if not traits.error_tables:
             message = f"the catalog '{spec.name}' ({spec.type}) publishes no error tables beside its tables"
             diagnostics.error(joint, "RVT-312", message, "on_error", _CATALOG)

@@ -35,4 +35,6 @@ def engine_traits() -> Mapping[str, EngineTraits]:
 
 
 def _traits(class_: type[Engine]) -> EngineTraits:
-    return EngineTraits(class_.options, class_.check, class_.reads, class_.writes, class_.dialect)
+    return EngineTraits(
+        class_.options, class_.check, class_.reads, class_.writes, class_.dialect, class_.separates_errors
+    )

@@ -78,13 +78,17 @@ class CatalogTraits:
 
 @dataclass(frozen=True)
 class EngineTraits:
-    """The keys of the declaration of a type of engine, the kinds of relation that it reads and writes, and its SQL."""
+    """The keys of the declaration of a type of engine, the kinds of relation that it reads and writes, and its SQL.
+
+    ``separates_errors`` says whether its groups can quarantine rows.
+    """
 
     options: frozenset[str]
     check: CheckOptions = _nothing_wrong
     reads: Kinds = frozenset({Files, ArrowRows})
     writes: Kinds = frozenset({Files})
     dialect: str = SPARK
+    separates_errors: bool = True
 
 
 @dataclass(frozen=True)
