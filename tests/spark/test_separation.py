@@ -151,6 +151,16 @@ CASES = {
         [(1, 2), (1, 3)],
         [(2, CAST, "CAST(s AS INT)")],
     ),
+    "lambdas": (
+        "SELECT id, transform(array(id, b), x -> 4 div x) AS v FROM t WHERE id IN (1, 7)",
+        [(1, [4, 2])],
+        [(7, ZERO, "transform(array(id, b), x -> 4 div x)")],
+    ),
+    "generators that cannot fail beside what can": (
+        "SELECT CAST(s AS INT) AS v, explode(split(ds, '-')) AS part FROM t WHERE id < 3",
+        [(3, "01"), (3, "01"), (3, "2024")],
+        [(2, CAST, "CAST(s AS INT)")],
+    ),
     "lambdas and subqueries that cannot fail": (
         "SELECT id, transform(xs, x -> x IS NULL) AS ys, (SELECT max(k) FROM u) AS k FROM t WHERE id = 1",
         [(1, [False, False], 3)],
@@ -193,7 +203,7 @@ def test_a_row_of_a_join_tells_both_sides(tables: PySparkSession) -> None:
         ("SELECT id FROM t WHERE id NOT IN (SELECT CAST(s AS INT) FROM t)", "subquery", 1),
         ("SELECT id, (SELECT max(k) FROM u) / b AS v FROM t", "subquery", 1),
         ("SELECT id, sum(CAST(s AS INT)) OVER (ORDER BY id) AS v FROM t", "window", 1),
-        ("SELECT id, transform(xs, x -> 1 / x) AS v FROM t", "lambda", 1),
+        ("SELECT id, explode(array(CAST(s AS INT))) AS v FROM t", "generator", 1),
         ("SELECT id FROM t ORDER BY CAST(s AS INT)", "ORDER BY", 1),
         ("SELECT CAST(s AS INT) AS v,\n v / 2 AS w FROM t", "alias", 2),
         ("SELECT id, my_udf(s) AS v FROM t", "my_udf", 1),

@@ -9,6 +9,7 @@ from functools import cached_property
 from sqlglot import exp
 
 from rivet_dagster.sql.determinism import NON_DETERMINISTIC
+from rivet_dagster.sql.evaluation.calls import call_of
 from rivet_dagster.sql.evaluation.conditions import site_of
 from rivet_dagster.sql.evaluation.expression_text import ExpressionText
 from rivet_dagster.sql.evaluation.raising import any_of, raises, true_or_false
@@ -75,6 +76,12 @@ def shown_site(tree: exp.Expr) -> exp.Expr | None:
     return None
 
 
+def _generates(tree: exp.Expr) -> bool:
+    """Return whether an expression gives several rows, so that it cannot be a part of a condition."""
+    calls = (call_of(node) for node in tree.walk())
+    return any(call is not None and call[0] in _GENERATORS for call in calls) or tree.find(exp.UDTF) is not None
+
+
 def _is_shown(site: Site) -> bool:
     return site.kind in _SHOWN or not site.guard
 
@@ -89,6 +96,10 @@ class _Walk:
     def result(self) -> Fallible | None:
         expression = self.expression
         if not self._sites:
+            return None
+        if _generates(expression.tree):
+            if self._is_certain:
+                self._refuse("a generator of an expression", expression.tree)
             return None
         for node in expression.tree.walk():
             if isinstance(node, exp.Query):
@@ -117,7 +128,7 @@ class _Walk:
             elif isinstance(site, Site):
                 sites[id(node)] = site
         for construct, node in unknown:
-            # These never fail themselves, but cannot be a part of a condition, or give another value each time.
+            # What gives another value each time, but never fails, only must not be evaluated twice.
             if sites or construct.lower() not in NON_DETERMINISTIC | _GENERATORS:
                 self._refuse(f"the function {construct}", node)
         return sites
