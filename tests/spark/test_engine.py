@@ -177,7 +177,7 @@ def test_views_and_settings_belong_to_one_session(engine, session):
     assert refused(other.query, "SELECT * FROM mine").code == "RVT-503"
     session.spark.conf.set("spark.sql.ansi.enabled", "false")
     assert other.rows("SELECT current_timezone() AS z") == [{"z": "Europe/Berlin"}]
-    assert refused(other.rows, "SELECT 1/0").code == "RVT-503"
+    assert refused(other.rows, "SELECT 1/0").code == "RVT-520"
     other.close()
     assert session.rows("SELECT * FROM mine") == [{"v": 1}]
     session.close()

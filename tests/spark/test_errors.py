@@ -53,7 +53,7 @@ def test_transient_errors_are_distinguished_from_mistakes(application, message, 
 def test_a_query_that_fails_at_run_time_has_the_reason(session, warehouse, sql, message, line, capfd):
     target = warehouse.begin("t").target
     for error in (refused(session.write, session.query(sql), target), refused(session.rows, sql)):
-        assert (error.code, error.diagnostics[0].line) == ("RVT-503", line)
+        assert (error.code, error.diagnostics[0].line) == ("RVT-520", line)
         assert message in str(error)
         assert error.__cause__ is not None
         assert_short(error, capfd)

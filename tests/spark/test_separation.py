@@ -188,6 +188,15 @@ def test_an_error_tells_its_place_its_row_and_its_key(tables: PySparkSession) ->
     assert json.loads(error["key"]) == {"id": 2}
 
 
+def test_a_query_without_a_file_has_no_place(tables: PySparkSession) -> None:
+    found = separate("SELECT CAST(s AS INT) AS v FROM t", Place("j"))
+    assert isinstance(found, RowErrors)
+    (text,) = found.queries
+    frame = tables.spark.sql(text)
+    assert dict(frame.dtypes)["file"] == "string"
+    assert {(row.file, row.line) for row in frame.collect()} == {(None, None)}
+
+
 def test_a_row_of_a_join_tells_both_sides(tables: PySparkSession) -> None:
     _, errors = separated(tables, "SELECT x.id, x.id / u.n AS v FROM t x JOIN u ON x.id = u.k")
     assert [sorted(json.loads(error["row"])) for error in errors] == [["u", "x"]]

@@ -56,8 +56,8 @@ def error_query(place: Place, expressions: Sequence[Fallible], row: str, key: st
     codes = ", ".join(f"errors[{index}].code" for index in range(number))
     known = f"coalesce({codes}, NULL) IS NOT NULL" if codes else "false"
     return (
-        f"SELECT {literal(place.joint)} AS joint, e.code, e.expression, CAST({literal(place.file)} AS STRING) AS file, e.line, "
-        f"e.message, r.row, r.key "
+        f"SELECT {literal(place.joint)} AS joint, e.code, e.expression, CAST({literal(place.file)} AS STRING) AS file, "
+        f"e.line, e.message, r.row, r.key "
         f"FROM (SELECT IF({known}, errors, array(whole)) AS errors, row, key FROM ({found}){after}) r "
         f"LATERAL VIEW inline(r.errors) e AS code, expression, line, message WHERE e.code IS NOT NULL"
     )
