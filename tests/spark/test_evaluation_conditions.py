@@ -138,6 +138,7 @@ a << b                        | 1 | 'x'
 a[b]                          | array(1) | 5
 a[b]                          | array(1) | -1
 a[b]                          | map(1, 1) | 'x'
+a[b]                          | map(1, 1) | 99999999999
 element_at(a, b)              | array(1) | 5
 element_at(a, b)              | array(1) | 0
 try_element_at(a, 0)          | array(1)
@@ -360,6 +361,8 @@ def _error(expression: str, rows: str) -> str:
             when = f"WHEN {raises(text)} AND ({fill(site.guard, texts) or 'true'})"
             conditions.append(f"{when} THEN {fill(site.condition, texts)}")
             messages.append(f"{when} THEN {fill(site.message, texts)}")
+    if not conditions:
+        return f"NULL, NULL FROM {rows}"
     return f"CASE {' '.join(conditions)} END, CASE {' '.join(messages)} END FROM {rows}"
 
 

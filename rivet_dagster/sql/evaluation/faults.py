@@ -174,12 +174,16 @@ def rounded_up(operands: Operands) -> list[Reason]:
 
 
 def element(outside: str, zero: str = "") -> Own:
-    """Return the reasons of an access to an array, or to a map, to the type of whose keys a string is cast."""
-    key = "typeof({0}) LIKE 'map%' AND typeof({0}) NOT LIKE 'map<string%' AND typeof({1}) LIKE 'string%'"
+    """Return the reasons of an access to an array, or to a map, to the type of whose keys the operand is cast."""
+    same_type = "typeof({0}) LIKE concat('map<', typeof({1}), ',%') OR typeof({0}) LIKE 'map<string%'"
+    key = f"typeof({{0}}) LIKE 'map%' AND NOT ({same_type})"
     array = "typeof({0}) LIKE 'array%'"
 
     def own(operands: Operands) -> list[Reason]:
-        reasons = [] if is_other_constant(operands[1]) else [Reason(key, key, "CAST_INVALID_INPUT")]
+        reasons = [
+            Reason(f"{key} AND {is_string(1)}", f"{key} AND {is_string(1)}", "CAST_INVALID_INPUT"),
+            Reason(f"{key} AND NOT {is_string(1)}", key, "CAST_OVERFLOW"),
+        ]
         if zero and integer(operands[1]) in (None, 0):
             reasons.append(Reason(array, f"{array} AND CAST({{1}} AS STRING) = '0'", zero))
         return [*reasons, *([Reason(array, "true", outside)] if outside else [])]
