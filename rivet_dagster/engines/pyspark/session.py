@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_COMPUTED_AHEAD = {"spark.sql.subexpressionElimination.enabled": "true", "spark.sql.alwaysInlineCommonExpr": "false"}
-"""Settings by which Spark computes an expression that occurs twice ahead of both, and the values that make it do so.
+_COMPUTED_AHEAD = {
+    "spark.sql.subexpressionElimination.enabled": "true",
+    "spark.sql.alwaysInlineCommonExpr": "false",
+    "spark.sql.variant.pushVariantIntoScan": "true",
+}
+"""Settings by which Spark computes an expression ahead of where it stands, and the values that make it do so.
 
-The second one is about BETWEEN and NULLIF.
+The second one is about BETWEEN and NULLIF, the third about casts of variants.
 """
 
 _OF_SOURCE = "Correct the source's `options`, `columns` or `filter`, or its files."
