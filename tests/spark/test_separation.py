@@ -151,6 +151,11 @@ CASES = {
         [(1, 2), (1, 3)],
         [(2, CAST, "CAST(s AS INT)")],
     ),
+    "what only some types make fail is left as it is where it would be refused": (
+        "SELECT CAST(s AS INT) AS v, v + 1 AS w, sum(id) OVER (ORDER BY id) AS n FROM t WHERE id < 4",
+        [(3, 4, 1), (None, None, 6)],
+        [(2, CAST, "CAST(s AS INT)")],
+    ),
     "lambdas": (
         "SELECT id, transform(array(id, b), x -> 4 div x) AS v FROM t WHERE id IN (1, 7)",
         [(1, [4, 2])],
@@ -238,6 +243,9 @@ def test_what_is_refused(sql: str, construct: str, line: int) -> None:
         "SELECT f, count(*) AS n, max(s) AS s FROM t GROUP BY f ORDER BY n DESC LIMIT 3",
         "SELECT id, row_number() OVER (PARTITION BY f ORDER BY id) AS n FROM t",
         "SELECT id, rand() AS r, current_date() AS today FROM t",
+        "SELECT id + 1 AS n, rank() OVER (ORDER BY id) AS r FROM t ORDER BY r LIMIT 3",
+        "SELECT sum(b), max(b) - min(b) FROM t",
+        "SELECT b AS x, x + 1 AS y FROM t",
     ],
 )
 def test_what_cannot_fail_is_left_as_it_is(sql: str) -> None:

@@ -67,6 +67,10 @@ class SelectRewrite:
         self.known: dict[Range, ExpressionText] = {}
         self.line = code.line(select.part)
 
+    def of_certain_errors(self) -> SelectRewrite:
+        """Return a rewrite of the same SELECT that leaves what can fail only with some types as it is."""
+        return SelectRewrite(self.code, self.place, self.select, self.edits, self.keys, only_certain=True)
+
     def leave_out(self, clause: str, condition: str, position: int) -> None:
         """Add a condition to a clause, or the clause at a position of the text where there is none."""
         part = self.select.clause(clause)

@@ -173,8 +173,22 @@ class _Separation:
             elif context is not None and relation.name is not None and self._first_name(relation.part) in scope.failing:
                 raise RefusedError(context, self.code.line(relation.part))
         self._inner_subqueries(part, [r.part for r in select.relations if not r.lateral], scope)
-        for operator in operators(rewrite):
+        for operator in self._operators(rewrite):
             self._add(operator, scope)
+
+    def _operators(self, rewrite: SelectRewrite) -> list[Operator]:
+        """Return the operators of a SELECT that have errors.
+
+        If errors would be refused that only some types of operands have, those are left to fail the run.
+        """
+        before = len(self.edits)
+        try:
+            return list(operators(rewrite))
+        except RefusedError:
+            if rewrite.only_certain:
+                raise
+            del self.edits[before:]
+            return list(operators(rewrite.of_certain_errors()))
 
     def _first_name(self, part: Range) -> str:
         return self.code.tokens[part.start].text.lower()
