@@ -55,7 +55,7 @@ def separate(sql: str, place: Place, keys: Sequence[str] = ()) -> RowErrors | No
     >>> separate("SELECT upper(a) AS a FROM t", Place("j")) is None
     True
     >>> separate("SELECT to_date(a) AS a FROM t", Place("j")).good
-    "SELECT to_date(a) AS a FROM t WHERE NOT ((typeof((a)) LIKE 'string%') AND try_add(DATE'1970-01-01', ...)"
+    "SELECT to_date(a) AS a FROM t WHERE NOT ((...) AND try_add(DATE'1970-01-01', size(array_repeat(to_date(a), 1)))..."
     """
     query = read_query(sql)
     if query.tree is None:
