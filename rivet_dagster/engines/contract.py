@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 Frame = Any
 """The engine's own lazy result, opaque to everything outside the engine."""
+
+
+WriteMode = Literal["append", "overwrite", "overwrite_partitions"]
+"""What a write does with the rows of a ``CatalogTable``: keep them, replace all, or those of the partitions it has."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +165,9 @@ class EngineSession(ABC):
         target: Relation,
         progress: Callable[[Progress], None] | None = None,
         split_by: str | None = None,
+        mode: WriteMode = "append",
     ) -> None:
-        """Run the frame's query once and append its rows to ``target``.
+        """Run the frame's query once and add its rows to ``target``; other modes than append are for ``CatalogTable``.
 
         No file holds rows with two different values of ``split_by``, a column of the frame that is not stored; with
         ``split_by``, a frame without rows leaves no file.
@@ -172,6 +177,18 @@ class EngineSession(ABC):
         call to the next. An exception that it raises stops the write. Raises RVT-503, and RVT-519 for a kind that the
         engine cannot write.
         """
+
+    def execute(
+        self,
+        sql: str,
+        parameters: Mapping[str, Any] | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        """Run a statement that changes a ``CatalogTable``, such as a MERGE; ``progress`` is called as by ``write``.
+
+        An engine that writes to ``CatalogTable`` has this method. Raises RVT-503.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def rows(

@@ -33,13 +33,15 @@ class CatalogTable:
     """A table of a catalog in the engine's session, in its current or an earlier state.
 
     ``identifier`` is the parts of its name: catalog, namespaces, table. At most one of ``branch``, ``snapshot`` (an id)
-    and ``timestamp`` (ISO 8601) selects the state.
+    and ``timestamp`` (ISO 8601) selects the state. ``after``, the id of an ancestor of ``snapshot``, leaves only the rows
+    that were appended since.
     """
 
     identifier: tuple[str, ...]
     branch: str | None = None
     snapshot: int | None = None
     timestamp: str | None = None
+    after: int | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ from rivet_dagster.model.plugins import SPARK
 Values = dict[str, Any]
 """The values of parameters by name."""
 
+Condition = exp.Expr
+"""The tree of a condition on the columns of one relation."""
+
 _FROM, _UNTIL = "rivet_from", "rivet_until"
 
 

@@ -28,7 +28,7 @@ class WriteContext:
 
     ``window`` holds the partitions of the table that the run covers, and the table's partition column. ``started`` is
     the time when the run began, in UTC; ``progress`` is passed on to the engine's write; ``shows_values`` says whether
-    messages may quote values of rows. ``computing`` is entered while the engine computes the frame to be written: an
+    messages may quote values of rows; ``identity`` names the run, as it will be passed to ``commit``. ``computing`` is entered while the engine computes the frame to be written: an
     error raised there is one of the frame's own query.
     """
 
@@ -37,6 +37,7 @@ class WriteContext:
     progress: Callable[[Progress], None] | None = None
     shows_values: bool = True
     computing: Callable[[], AbstractContextManager[None]] = nullcontext
+    identity: str = ""
 
 
 NO_CONTEXT = WriteContext()
@@ -56,6 +57,9 @@ class TableTransaction(ABC):
 
     query_plan: QueryPlan | None = None
     """How the engine computed the batch; None unless it was written by a query."""
+
+    branch: str | None = None
+    """The branch of the table on which the version is staged, in storage that has branches."""
 
     _ended = False
     _published: Published | None = None

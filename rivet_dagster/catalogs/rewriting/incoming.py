@@ -46,12 +46,11 @@ def incoming(
         columns = table_columns(plan, base.columns, (*given, *own))
         session.register(_BASE, session.load(base.relation))
         session.register(TARGET, within(session, session.query(projection(columns, base.columns, _BASE))))
-    session.register(_BATCH, frame)
     names = {name.lower() for name, _ in own}
     values = [(name, kind) for name, kind in columns if name.lower() not in names]
-    session.register(BATCH, session.query(projection(values, given, _BATCH)))
+    register_batch(session, frame, values)
     if isinstance(plan, Upsert):
-        return _upserted(plan, session, columns, context.shows_values)
+        return session.query(merged(columns, plan.keys, distinct_by_key(plan, session, columns, context.shows_values)))
     if isinstance(plan, History):
         started = context.started or datetime.now(UTC)
         return history.versions(plan, session, columns, started, context.shows_values)
@@ -59,10 +58,18 @@ def incoming(
     return session.query(newer(columns, plan.column))
 
 
-def _upserted(plan: Upsert, session: EngineSession, columns: Columns, shows_values: bool) -> Frame:
-    if session.rows(repeats(BATCH, plan.keys)):
-        ambiguous = session.rows(undecided(BATCH, columns, plan.keys, plan.order_by))
-        refuse_ambiguous(ambiguous, plan.order_by, shows_values)
-        session.register(_DECIDED, session.query(decided(BATCH, columns, plan.keys, plan.order_by)))
-        return session.query(merged(columns, plan.keys, _DECIDED))
-    return session.query(merged(columns, plan.keys))
+def register_batch(session: EngineSession, frame: Frame, columns: Columns) -> None:
+    """Register the rows of a batch as BATCH, with ``columns`` of the table."""
+    given = session.columns(frame)
+    session.register(_BATCH, frame)
+    session.register(BATCH, session.query(projection(columns, given, _BATCH)))
+
+
+def distinct_by_key(plan: Upsert, session: EngineSession, columns: Columns, shows_values: bool) -> str:
+    """Return the name of the view of BATCH with one row for each key. Raises RVT-515."""
+    if not session.rows(repeats(BATCH, plan.keys)):
+        return BATCH
+    ambiguous = session.rows(undecided(BATCH, columns, plan.keys, plan.order_by))
+    refuse_ambiguous(ambiguous, plan.order_by, shows_values)
+    session.register(_DECIDED, session.query(decided(BATCH, columns, plan.keys, plan.order_by)))
+    return _DECIDED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -93,13 +93,18 @@ class _Write:
 def _computed(
     version: RewritableVersion, frame: Frame, context: WriteContext, split_by: str | None = None
 ) -> QueryPlan:
-    """Add the rows of the joint's own query, and return how the engine computed it.
+    """Add the rows of the joint's own query, and return how the engine computed it."""
+    return computed(version.session, frame, context, lambda: version.add(frame, context, split_by))
+
+
+def computed(session: EngineSession, frame: Frame, context: WriteContext, write: Callable[[], None]) -> QueryPlan:
+    """Call ``write``, which writes the rows of the joint's own query, and return how the engine computed it.
 
     If the query plan cannot be obtained, the write succeeds all the same, and the error's text stands in for the plan.
     """
-    explained = version.session.explain(frame)
+    explained = session.explain(frame)
     with context.computing():
-        version.add(frame, context, split_by)
+        write()
     try:
         return explained()
     except RivetError as error:
@@ -113,14 +118,14 @@ def _as_given(write: _Write, frame: Frame) -> Rewritten:
         frame = write.laid_out(fitted(write.plan, write.session, frame, base))
         query_plan = _computed(write.version, frame, write.context, write.split_by)
     with write.session.views():
-        batch = _counted(write, write.version.added())
+        batch = counted(write.session, write.version.added(), write.context)
         return replace(_with_the_base(write, batch, batch, base), query_plan=query_plan)
 
 
 def _transformed(write: _Write, plan: Transforming, batch: StoredRows) -> Rewritten:
     """Add the incoming rows that the plan derives from the stored batch, then the remaining rows of the base."""
     with write.session.views():
-        batch = _counted(write, batch)
+        batch = counted(write.session, batch, write.context)
         base = write.version.base
         window = write.window(batch.statistics.columns)
         within = window.within if window is not None else _all_rows
@@ -128,15 +133,13 @@ def _transformed(write: _Write, plan: Transforming, batch: StoredRows) -> Rewrit
         return _with_the_base(write, batch, write.version.added(), base)
 
 
-def _counted(write: _Write, batch: StoredRows) -> StoredRows:
+def counted(session: EngineSession, batch: StoredRows, context: WriteContext) -> StoredRows:
     """Return the batch with the row count of each partition. Raises RVT-512 for rows outside of the run's window."""
-    window = write.window(batch.statistics.columns)
-    if window is None:
+    if context.window is None:
         return batch
-    frame = write.session.load(batch.relation)
-    return replace(
-        batch, partition_rows=window.counted(write.session, frame, batch.statistics, write.context.shows_values)
-    )
+    window = WindowOfTable(context.window, batch.statistics.columns)
+    frame = session.load(batch.relation)
+    return replace(batch, partition_rows=window.counted(session, frame, batch.statistics, context.shows_values))
 
 
 def _with_the_base(write: _Write, batch: StoredRows, added: StoredRows, base: Base | None) -> Rewritten:

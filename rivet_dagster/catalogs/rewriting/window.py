@@ -14,7 +14,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import shortened
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.storage import Statistics
-from rivet_dagster.sql.partition_filter import lower_bound, rows_in_window, rows_outside, upper_bound
+from rivet_dagster.sql.partition_filter import Condition, in_window, lower_bound, rows_in_window, rows_outside, upper_bound
 from rivet_dagster.sql.write_strategies.layout import parted_by_window
 from rivet_dagster.sql.write_strategies.relations import Columns, distinct_values
 
@@ -41,6 +41,10 @@ class WindowOfTable:
         """Return all other rows of ``frame``, which the run must not change."""
         session.register(_ROWS, frame)
         return session.query(*rows_outside(_ROWS, self._partitions, self._kind, self._window))
+
+    def condition(self) -> tuple[Condition, Mapping[str, Any]]:
+        """Return the condition that a row of the table lies in the window, and the parameters that it needs."""
+        return in_window(self._partitions, self._kind, self._window)
 
     def parted(self, name: str) -> tuple[str, Mapping[str, Any]]:
         """Return the query that adds to each row of a relation its part of the table, and the query's parameters."""

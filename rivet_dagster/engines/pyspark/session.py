@@ -9,7 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rivet_dagster.engines.arrow_values import nullable
-from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan
+from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan, WriteMode
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
 from rivet_dagster.engines.pyspark.parameters import bound
 from rivet_dagster.engines.pyspark.progress import reporting
@@ -129,9 +129,19 @@ class PySparkSession(EngineSession):
         target: Relation,
         progress: Callable[[Progress], None] | None = None,
         split_by: str | None = None,
+        mode: WriteMode = "append",
     ) -> None:
-        """Append the rows in one Spark SQL execution. Raises RVT-316 for columns of the same name."""
-        self._run(lambda: write(frame, target, split_by), progress=progress)
+        """Write the rows in one Spark SQL execution. Raises RVT-316 for columns of the same name."""
+        self._run(lambda: write(frame, target, split_by, mode), progress=progress)
+
+    def execute(
+        self,
+        sql: str,
+        parameters: Mapping[str, Any] | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        """Run a statement of Spark SQL, which Spark does not delay until its result is used."""
+        self._run(lambda: self.spark.sql(sql, args=bound(parameters)), progress=progress)
 
     def rows(
         self, sql: str, parameters: Mapping[str, Any] | None = None, timeout: float | None = None

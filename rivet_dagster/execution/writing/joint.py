@@ -51,7 +51,7 @@ def write_joint(
             frame = _result(run, exit_name, rendered, session, corrupt)
             _refuse_unknown_columns(target.columns if target is not None else (), session, frame)
             computing = partial(_at_its_line, run, joint, rendered)
-            context = WriteContext(window, run.started, progress, joint.row_values, computing)
+            context = WriteContext(window, run.started, progress, joint.row_values, computing, run.identity)
         with run.clock.phase(WRITE):
             if corrupt is not None:
                 transaction.write(plan, frame, context)

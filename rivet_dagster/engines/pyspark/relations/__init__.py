@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rivet_dagster.engines.contract import cannot_read, cannot_write
+from rivet_dagster.engines.contract import WriteMode, cannot_read, cannot_write
 from rivet_dagster.engines.pyspark.relations.arrow_rows import read_arrow_rows
 from rivet_dagster.engines.pyspark.relations.catalog_table import read_catalog_table, write_catalog_table
 from rivet_dagster.engines.pyspark.relations.corrupt_records import read_files_apart
@@ -47,15 +47,15 @@ def read_apart(
     return read_files_apart(spark, relation, projection) if isinstance(relation, Files) else None
 
 
-def write(frame: DataFrame, target: Relation, split_by: str | None) -> None:
-    """Run the frame's query and append its rows to ``target``. Raises RVT-316, RVT-503, RVT-519."""
+def write(frame: DataFrame, target: Relation, split_by: str | None, mode: WriteMode = "append") -> None:
+    """Run the frame's query and add its rows to ``target``. Raises RVT-316, RVT-503, RVT-519."""
     refuse_unstorable(frame)
     match target:
-        case Files():
+        case Files() if mode == "append":
             write_files(frame, target, split_by)
         case CatalogTable(snapshot=None, timestamp=None):
-            write_catalog_table(_without(frame, split_by), target)
-        case JdbcTable():
+            write_catalog_table(_without(frame, split_by), target, mode)
+        case JdbcTable() if mode == "append":
             write_jdbc_table(_without(frame, split_by), target)
         case _:
             raise cannot_write("pyspark", target)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from rivet_dagster.engines.contract import WriteMode, cannot_write
 from rivet_dagster.engines.pyspark.relations.projection import quoted
 from rivet_dagster.model.relations import CatalogTable
 
@@ -20,15 +21,33 @@ def read_catalog_table(spark: SparkSession, table: CatalogTable) -> DataFrame:
     return spark.read.options(**_state(table)).table(table_name(table))
 
 
-def write_catalog_table(frame: DataFrame, table: CatalogTable) -> None:
-    """Append the rows to the table, which must exist, or to its branch; columns are matched by name."""
-    name = table_name(table)
+def write_catalog_table(frame: DataFrame, table: CatalogTable, mode: WriteMode = "append") -> None:
+    """Write the rows to the table, which must exist, or to its branch; columns are matched by name."""
     if table.identifier[0] == _OWN or (len(table.identifier) < 3 and table.branch is None):
-        frame.sparkSession.table(name)  # saveAsTable would create it
-        frame.write.mode("append").saveAsTable(name)
-    else:
-        branch = "" if table.branch is None else f".{quoted(f'branch_{table.branch}')}"
-        frame.writeTo(name + branch).append()
+        if mode != "append":
+            raise cannot_write("pyspark", table)
+        frame.sparkSession.table(table_name(table))  # saveAsTable would create it
+        frame.write.mode("append").saveAsTable(table_name(table))
+        return
+    writer = frame.writeTo(written_name(table))
+    match mode:
+        case "append":
+            writer.append()
+        case "overwrite":
+            from pyspark.sql.functions import lit
+
+            writer.overwrite(lit(True))
+        case "overwrite_partitions":
+            writer.overwritePartitions()
+
+
+def written_name(table: CatalogTable) -> str:
+    """Return the name under which statements of Spark's SQL write to the table, or to its branch.
+
+    >>> written_name(CatalogTable(("lake", "shop", "orders"), branch="audit"))
+    '`lake`.`shop`.`orders`.`branch_audit`'
+    """
+    return table_name(table) + ("" if table.branch is None else f".{quoted(f'branch_{table.branch}')}")
 
 
 def table_name(table: CatalogTable) -> str:
@@ -41,17 +60,20 @@ def table_name(table: CatalogTable) -> str:
 
 
 def _state(table: CatalogTable) -> dict[str, str]:
-    """Return the reader options for a branch, snapshot or timestamp.
+    """Return the reader options for a branch, snapshot or timestamp, or for the rows appended between two snapshots.
 
     >>> _state(CatalogTable(("t",), timestamp="2024-01-01T00:00:00Z"))
-    {'as-of-timestamp': '1704067200000'}
+    {'timestampAsOf': '2024-01-01T00:00:00+00:00'}
+    >>> _state(CatalogTable(("t",), snapshot=2, after=1))
+    {'start-snapshot-id': '1', 'end-snapshot-id': '2'}
     """
+    if table.after is not None:
+        return {"start-snapshot-id": str(table.after), "end-snapshot-id": str(table.snapshot)}
     if table.branch is not None:
-        return {"branch": table.branch}
+        return {"versionAsOf": table.branch}
     if table.snapshot is not None:
-        return {"snapshot-id": str(table.snapshot)}
+        return {"versionAsOf": str(table.snapshot)}
     if table.timestamp is not None:
         moment = datetime.fromisoformat(table.timestamp)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return {"as-of-timestamp": str(round(moment.timestamp() * 1000))}
+        return {"timestampAsOf": (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()}
     return {}

@@ -1,0 +1,104 @@
+"""The facts of a publication as properties of its snapshot, plain text that any reader of Iceberg can see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
+from rivet_dagster.model.inputs import Inputs
+from rivet_dagster.model.storage import Record
+
+IDENTITY, MADE_BY, RUN = "rivet.identity", "rivet.made-by", "rivet.run-id"
+INPUTS, LANDED = "rivet.inputs", "rivet.landed"
+DATA_SNAPSHOT, ERRORS_OF, ERRORS = "rivet.data-snapshot-id", "rivet.errors-of", "rivet.errors-table"
+"""Of an error table: the snapshot of the rows beside it, and their table; of the rows: the name of the error table."""
+
+_ROWS, _BEFORE = "rivet.rows", "rivet.rows-before"
+_INSERTED, _UPDATED, _DELETED = "rivet.rows-inserted", "rivet.rows-updated", "rivet.rows-deleted"
+_BYTES = "rivet.bytes-written"
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What is recorded with a version: who published and who made it, from what, and how its rows came about."""
+
+    identity: str
+    made_by: str
+    rows: int
+    rows_before: int
+    record: Record
+    inputs: Inputs = field(default_factory=dict)
+
+    def properties(self) -> dict[str, str]:
+        """Return the properties of the snapshot.
+
+        >>> Publication("1f/orders", "", 3, 1, Record(2, bytes=9)).properties()["rivet.run-id"]
+        '1f'
+        """
+        found = {
+            IDENTITY: self.identity,
+            RUN: self.identity.partition("/")[0],
+            INPUTS: _json(positions_as_json(self.inputs)),
+            _ROWS: str(self.rows),
+            _BEFORE: str(self.rows_before),
+            _INSERTED: str(self.record.inserted),
+            _UPDATED: str(self.record.updated),
+            _DELETED: str(self.record.deleted),
+        }
+        landed = landed_as_json(self.inputs)
+        if landed:
+            found[LANDED] = _json(landed)
+        if self.made_by not in ("", self.identity):
+            found[MADE_BY] = self.made_by
+        if self.record.bytes is not None:
+            found[_BYTES] = str(self.record.bytes)
+        return found
+
+
+def publication_of(properties: Mapping[str, str | None]) -> Publication | None:
+    """Return the publication that these properties of a snapshot record; None for a snapshot of another writer.
+
+    >>> publication = Publication("1f/orders", "", 3, 1, Record(2, bytes=9))
+    >>> publication_of(publication.properties()) == publication, publication_of({})
+    (True, None)
+    """
+    if _ROWS not in properties:
+        return None
+    known = {key: value or "" for key, value in properties.items()}
+    written = known.get(_BYTES)
+    return Publication(
+        identity=known.get(IDENTITY, ""),
+        made_by=known.get(MADE_BY, ""),
+        rows=int(known[_ROWS]),
+        rows_before=int(known[_BEFORE]),
+        record=Record(
+            int(known[_INSERTED]),
+            int(known[_UPDATED]),
+            int(known[_DELETED]),
+            int(written) if written is not None else None,
+        ),
+        inputs=inputs_from_json(json.loads(known.get(LANDED, "{}")), json.loads(known.get(INPUTS, "{}"))),
+    )
+
+
+def foreign_publication(properties: Mapping[str, str | None], rows: int, rows_before: int) -> Publication:
+    """Return what the summary of another writer's snapshot says of its write."""
+
+    def number(key: str) -> int:
+        return int(properties.get(key) or 0)
+
+    updated = number("spark.merge-into.num-target-rows-updated")
+    inserted = properties.get("spark.merge-into.num-target-rows-inserted")
+    if inserted is not None:
+        record = Record(int(inserted), updated, number("spark.merge-into.num-target-rows-deleted"))
+    else:
+        added = max(number("added-records"), rows - rows_before)
+        record = Record(added, 0, max(0, rows_before + added - rows))
+    return Publication("", "", rows, rows_before, record)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)

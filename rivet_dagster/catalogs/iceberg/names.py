@@ -1,0 +1,107 @@
+"""Names: of tables in an Iceberg catalog, of the branches on which runs stage versions, and of staging tables."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rivet_dagster.errors import RivetError
+
+BRANCH = "rivet_"
+"""The beginning of the names of the branches of runs."""
+
+_STAGED = "__rivet_"
+_OTHER = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class TableName:
+    """The name of a table: the catalog's, the parts of its namespace, and its own."""
+
+    catalog: str
+    namespace: tuple[str, ...]
+    name: str
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """All parts, as Spark names the table."""
+        return (self.catalog, *self.namespace, self.name)
+
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        """The parts without the catalog, as the catalog names the table."""
+        return (*self.namespace, self.name)
+
+    def staged(self, key: str, suffix: str = "") -> TableName:
+        """Return the name of the staging table of the attempt ``key``.
+
+        >>> TableName("lake", ("shop",), "orders").staged("rivet_1f_orders").name
+        'orders__rivet_1f_orders'
+        """
+        return TableName(self.catalog, self.namespace, f"{self.name}__{key}{suffix}")
+
+    def __str__(self) -> str:
+        return ".".join(self.parts)
+
+
+def table_name(catalog: str, table: str, default_namespace: str | None) -> TableName:
+    """Return the parsed name of a table, whose namespaces are separated by dots. Raises RVT-404.
+
+    >>> table_name("lake", "shop.eu.orders", None).parts
+    ('lake', 'shop', 'eu', 'orders')
+    """
+    wrong = wrong_name(table, default_namespace)
+    if wrong is not None:
+        raise RivetError("RVT-404", wrong, remediation="Write it as `namespace.table`.")
+    *namespace, name = table.split(".")
+    return TableName(catalog, tuple(namespace) or tuple(str(default_namespace).split(".")), name)
+
+
+def wrong_name(table: str, default_namespace: str | None) -> str | None:
+    """Return why ``table`` names no table, None if it does.
+
+    >>> wrong_name("orders", None)
+    "the table 'orders' names no namespace, and the catalog has no `default-namespace`"
+    """
+    parts = table.split(".")
+    if not all(parts) or any(set(part) & set("`/\\\0\n") or part != part.strip() for part in parts):
+        return f"'{table}' is no name of a table in a namespace"
+    if _STAGED in parts[-1]:
+        return f"'{table}' is a name that staging tables have"
+    if len(parts) == 1 and not default_namespace:
+        return f"the table '{table}' names no namespace, and the catalog has no `default-namespace`"
+    return None
+
+
+def key_of(identity: str) -> str:
+    """Return the name of the branch of a run: ``rivet_<run>_<group>`` of an identity ``run/group/...``.
+
+    >>> key_of("1f-2a/orders/2026-01-01")
+    'rivet_1f-2a_orders'
+    """
+    run, _, rest = identity.partition("/")
+    group = rest.partition("/")[0]
+    named = "_".join(_OTHER.sub("_", part) for part in (run, group) if part)
+    return BRANCH + (named or secrets.token_hex(8))
+
+
+def free_key(key: str, taken: Sequence[str]) -> str:
+    """Return ``key``, or with a number behind it the first that is not taken.
+
+    >>> free_key("rivet_1f_orders", ["rivet_1f_orders"])
+    'rivet_1f_orders_2'
+    """
+    names = (key if number == 1 else f"{key}_{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in names if name not in taken)
+
+
+def staging_of(name: str) -> str | None:
+    """Return the key of a staging table by its name; None for the name of any other table.
+
+    >>> staging_of("orders__rivet_1f_orders"), staging_of("orders")
+    ('rivet_1f_orders', None)
+    """
+    _, found, rest = name.partition(_STAGED)
+    return f"{BRANCH}{rest}" if found else None

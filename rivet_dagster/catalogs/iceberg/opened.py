@@ -1,0 +1,40 @@
+"""A table of the catalog as its metadata says it is now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rivet_dagster.catalogs.iceberg.names import TableName
+from rivet_dagster.catalogs.iceberg.reaching import reaching
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True)
+class OpenedTable:
+    """The table ``name`` of a PyIceberg catalog; each ``load`` reads its metadata anew."""
+
+    catalog: Catalog
+    name: TableName
+
+    def load(self) -> Table:
+        """Return the table. Raises RVT-403 if it does not exist, or cannot be reached."""
+        with reaching(self.name.catalog, f"the table {'.'.join(self.name.identifier)}"):
+            return self.catalog.load_table(self.name.identifier)
+
+    def load_if_any(self) -> Table | None:
+        """Return the table, None if it does not exist. Raises RVT-403 if that cannot be determined."""
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        with reaching(self.name.catalog, f"the table {'.'.join(self.name.identifier)}"):
+            try:
+                return self.catalog.load_table(self.name.identifier)
+            except (NoSuchTableError, NoSuchNamespaceError):
+                return None
+
+    def staged(self, key: str, suffix: str = "") -> OpenedTable:
+        """Return the staging table of the attempt ``key``."""
+        return OpenedTable(self.catalog, self.name.staged(key, suffix))

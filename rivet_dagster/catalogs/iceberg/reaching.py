@@ -1,0 +1,56 @@
+"""The errors of an Iceberg catalog and of its storage, as RivetErrors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rivet_dagster.errors import RivetError
+
+_REACH = "Check the catalog's options, and that its server runs and can be reached from here."
+_RIGHTS = "Correct the credentials in the catalog's options, or have the rights granted."
+
+
+@contextmanager
+def reaching(catalog: str, what: str = "", code: str = "RVT-403") -> Iterator[None]:
+    """Turn errors of PyIceberg and of the libraries below it into RivetErrors of ``code``.
+
+    ``what`` says what was to be done, as in ``the table shop.orders``. Commit conflicts are not errors of this kind, and
+    pass through, as do RivetErrors.
+    """
+    from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
+
+    try:
+        yield
+    except (RivetError, CommitFailedException, CommitStateUnknownException):
+        raise
+    except Exception as error:
+        translated = _translated(catalog, what, code, error)
+        if translated is None:
+            raise
+        raise translated from error
+
+
+def _translated(catalog: str, what: str, code: str, error: Exception) -> RivetError | None:
+    from pyiceberg import exceptions as iceberg
+
+    about = f"catalog '{catalog}': {what}" if what else f"catalog '{catalog}'"
+    text = _first_line(error)
+    match error:
+        case iceberg.NoSuchTableError() | iceberg.NoSuchNamespaceError():
+            return RivetError("RVT-403", f"{about} does not exist")
+        case iceberg.UnauthorizedError() | iceberg.ForbiddenError() | iceberg.OAuthError() | PermissionError():
+            return RivetError(code, f"{about}: access is refused: {text}", remediation=_RIGHTS)
+        case iceberg.RESTError() | iceberg.ValidationError() | iceberg.ValidationException() | FileNotFoundError():
+            return RivetError(code, f"{about}: {text}")
+        case OSError() | TimeoutError() | ConnectionError():
+            return RivetError(code, f"{about} cannot be reached: {text}", remediation=_REACH)
+    module = type(error).__module__.partition(".")[0]
+    if module in ("requests", "urllib3", "sqlalchemy", "psycopg2", "sqlite3", "botocore", "thrift", "pyiceberg"):
+        return RivetError(code, f"{about} cannot be reached: {text}", remediation=_REACH)
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return text.partition("\n")[0]

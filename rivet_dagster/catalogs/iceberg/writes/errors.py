@@ -1,0 +1,185 @@
+"""The error table of a version: a table of its own, published just before the rows, and naming their snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS, ERRORS_OF, IDENTITY
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.versions.withheld import withhold
+from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.writes.publishing import MAIN, Release
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
+from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable, place_of
+from rivet_dagster.catalogs.iceberg.writes.stored import Stored
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.relations import CatalogTable
+from rivet_dagster.model.row_errors import ERROR_COLUMNS
+from rivet_dagster.model.storage import StoredRows
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+Opener = Callable[[str], OpenedTable]
+
+
+@dataclass
+class StagedErrors:
+    """The errors of one version of ``table``, none until ``add`` is called.
+
+    ``snapshot_id`` is the one that will publish the rows; ``older`` is the snapshot of an error table that is published
+    again. ``open`` opens a table by the name that joints give it.
+    """
+
+    table: OpenedTable
+    open: Opener
+    snapshot_id: int = 0
+    name: str | None = None
+    staged: StagedBranch | StagedTable | None = None
+    older: int | None = None
+    _place: Place | None = None
+    _upon: int | None = None
+    _key: str = field(default="")
+
+    def add(self, name: str, frame: Frame | None, heartbeat: Heartbeat, session: EngineSession | None) -> StoredRows:
+        """Add the rows of ``frame`` to the error table ``name``, and return all of them. Raises RVT-404."""
+        if self.staged is None:
+            self._begin(name, heartbeat, session)
+        elif self.name != name:
+            raise RivetError("RVT-404", f"'{self.table.name}' has the error table '{self.name}' already")
+        assert self.staged is not None
+        if frame is not None:
+            assert session is not None, "only an engine computes rows"
+            target = self.staged.target if isinstance(self.staged, StagedBranch) else self.staged.relation
+            session.write(frame, target)
+        return self.stored()
+
+    def stored(self) -> StoredRows:
+        """Return all errors that have been added."""
+        if isinstance(self.staged, StagedBranch):
+            return Stored(self.staged.table).whole(self.staged.head())
+        assert self.staged is not None
+        return self.staged.audit()
+
+    def adopt(self, name: str, place: Place, staged: StagedBranch | StagedTable | None, older: int | None) -> None:
+        """Take over errors that exist already: those of a withheld version, or of an older one."""
+        self.name, self.staged, self.older, self._place = name, staged, older, place
+        self._upon = place.existing.metadata.current_snapshot_id if place.existing is not None else None
+
+    @contextmanager
+    def published(self, identity: str) -> Iterator[dict[str, str]]:
+        """Publish the errors, run the block that publishes the rows, and take the errors back if that raises.
+
+        Yield the properties by which the rows name their errors.
+        """
+        if self._place is None or self.name is None:
+            yield {}
+            return
+        release = self._released(identity)
+        try:
+            yield {ERRORS: self.name}
+        except BaseException:
+            self._take_back(release)
+            raise
+
+    def end(self) -> None:
+        """Remove what published errors do not need any more."""
+        if isinstance(self.staged, StagedTable):
+            self.staged.remove()
+        self.staged = None
+
+    def remove(self) -> None:
+        """Remove what has been staged."""
+        if self.staged is not None:
+            self.staged.remove()
+            self.staged = None
+
+    def withhold(self, key: str) -> None:
+        """Have no sweep remove what has been staged."""
+        if self.staged is not None:
+            withhold(self.staged.table, key, str(self.snapshot_id), None)
+
+    def _begin(self, name: str, heartbeat: Heartbeat, session: EngineSession | None) -> None:
+        opened = self.open(name)
+        place = place_of(opened)
+        self._refuse_another(opened, place)
+        self.name, self._place, self._key = name, place, heartbeat.key
+        if place.existing is None:
+            staged = StagedTable(opened.staged(heartbeat.key), place, heartbeat, session)
+            staged.make(_SCHEMA)
+            self.staged = staged
+        else:
+            self._upon = place.existing.metadata.current_snapshot_id
+            self.staged = begin_branch(opened, heartbeat.key, self._upon, emptied=True)
+
+    def _refuse_another(self, opened: OpenedTable, place: Place) -> None:
+        """Raise RVT-404 if the name is that of another table."""
+        own = ".".join(self.table.name.identifier)
+        of = place.existing.metadata.properties.get(ERRORS_OF) if place.existing is not None else own
+        if of != own or opened.name == self.table.name:
+            message = f"'{opened.name}' cannot be the error table of '{self.table.name}': it is another table"
+            raise RivetError("RVT-404", message)
+
+    def _released(self, identity: str) -> Release:
+        assert self._place is not None
+        own = ".".join(self.table.name.identifier)
+        properties = {DATA_SNAPSHOT: str(self.snapshot_id), ERRORS_OF: own, IDENTITY: identity}
+        opened = self._place.of
+        release = Release(opened, self._upon, _new_id(self._place), properties, marks={ERRORS_OF: own})
+        match self.staged:
+            case StagedBranch() as branch:
+                release.of_branch(branch.key, branch.head())
+            case StagedTable() as staged:
+                release.of_table(staged.table, self._place)
+            case None:
+                assert self.older is not None
+                release.of_snapshot(self.older)
+        return release
+
+    def _take_back(self, release: Release) -> None:
+        """Have readers of the error table see what they saw before, unless others have published errors since."""
+        from pyiceberg.table.update import AssertRefSnapshotId, SetSnapshotRefUpdate
+
+        opened, upon = release.table, self._upon
+        if upon is None:
+            found = opened.load_if_any()
+            if found is not None and found.metadata.current_snapshot_id == release.snapshot_id:
+                opened.catalog.drop_table(opened.name.identifier)
+            return
+
+        def changes(found: Table) -> Changes:
+            if found.metadata.current_snapshot_id != release.snapshot_id:
+                return Changes((), ())
+            back = SetSnapshotRefUpdate(ref_name=MAIN, type="branch", snapshot_id=upon)
+            return Changes((back,), (AssertRefSnapshotId(ref=MAIN, snapshot_id=release.snapshot_id),))
+
+        commit(opened.load, changes, str(opened.name))
+
+
+def errors_snapshot(errors: Table, data_snapshot: int) -> int | None:
+    """Return the snapshot of an error table that was published with these rows; None if none was, or it has expired."""
+    for snapshot in reversed(errors.metadata.snapshots):
+        known = snapshot.summary.additional_properties if snapshot.summary is not None else {}
+        if known.get(DATA_SNAPSHOT) == str(data_snapshot):
+            return int(snapshot.snapshot_id)
+    return None
+
+
+def _new_id(place: Place) -> int:
+    from pyiceberg.table.metadata import new_snapshot_id
+
+    return new_snapshot_id()
+
+
+def _field(name: str) -> str:
+    kind = "integer" if name == "line" else "string"
+    return f'{{"name": "{name}", "type": "{kind}", "nullable": true, "metadata": {{}}}}'
+
+
+_SCHEMA = f'{{"type": "struct", "fields": [{", ".join(map(_field, ERROR_COLUMNS))}]}}'
+"""The columns of an error table, as Spark's JSON."""

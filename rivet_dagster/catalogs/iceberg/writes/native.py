@@ -1,0 +1,172 @@
+"""Write plans on a branch of an existing table, whose columns stay, by the statements of Iceberg's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
+from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
+from rivet_dagster.catalogs.iceberg.writes.stored import Stored
+from rivet_dagster.catalogs.rewriting.columns import fitted
+from rivet_dagster.catalogs.rewriting.incoming import distinct_by_key, incoming, register_batch
+from rivet_dagster.catalogs.rewriting.plans import identity, replaces_everything
+from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, computed, counted
+from rivet_dagster.catalogs.rewriting.window import WindowOfTable
+from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan, WriteMode
+from rivet_dagster.model.storage import Base, Record, StoredRows
+from rivet_dagster.model.write_plan import (
+    Append,
+    AppendNewer,
+    DeleteInsert,
+    History,
+    ReplaceAll,
+    ReplacePartitions,
+    Upsert,
+    WritePlan,
+)
+from rivet_dagster.sql.write_strategies.alignment import projection
+from rivet_dagster.sql.write_strategies.relations import BATCH, INCOMING
+from rivet_dagster.sql.write_strategies.statements import delete, delete_and_insert, update_or_insert
+
+
+@dataclass(frozen=True)
+class NativeWrite:
+    """The write of ``plan`` to ``branch``, which builds upon ``base``, a version of ``rows_before`` rows.
+
+    ``stored`` reads what a snapshot of the table holds; ``batch_table`` is where a batch is stored that the statement
+    reads several times. ``partitioned_by`` are the columns whose values are the table's partitions, none where
+    transforms of columns are.
+    """
+
+    branch: StagedBranch
+    session: EngineSession
+    base: Base
+    rows_before: int
+    stored: Stored
+    batch_table: StagedTable
+    partitioned_by: tuple[str, ...]
+    plan: WritePlan
+    context: WriteContext
+
+    @contextmanager
+    def carried_out(self, frame: Frame) -> Iterator[Rewritten]:
+        """Carry out the plan with the rows of ``frame``; the batch can be read until the block ends."""
+        if replaces_everything(self.plan) and self.context.window is None:
+            query_plan = self._computed(frame, "overwrite")
+            whole = self.stored.whole(self.branch.head())
+            yield Rewritten(whole, whole, query_plan=query_plan)
+        elif isinstance(self.plan, ReplaceAll | Append):
+            yield self._as_given(self.plan, frame)
+        else:
+            try:
+                yield self._from_stored_batch(frame)
+            finally:
+                self.batch_table.remove()
+
+    def _as_given(self, plan: ReplaceAll | Append, frame: Frame) -> Rewritten:
+        """Write the batch itself to the branch, after the partitions of the run have been emptied."""
+        with self.session.views():
+            frame = fitted(plan, self.session, frame, self.base)
+            if isinstance(plan, ReplaceAll) and self.context.window is None:
+                query_plan = self._computed(frame, "overwrite")
+                whole = self.stored.whole(self.branch.head())
+                return Rewritten(whole, whole, query_plan=query_plan)
+            if isinstance(plan, ReplaceAll):
+                inside, values = self._window()
+                self.session.execute(delete(self.branch.written_to, inside), values)
+            emptied = self.branch.head()
+            query_plan = self._computed(frame, "append")
+        head = self.branch.head()
+        with self.session.views():
+            batch = counted(self.session, self.stored.appended(emptied, head), self.context)
+        whole = self.stored.whole(head)
+        if isinstance(plan, ReplaceAll):
+            whole = replace(whole, partition_rows=batch.partition_rows)
+        return self._rewritten(batch, whole, query_plan)
+
+    def _from_stored_batch(self, frame: Frame) -> Rewritten:
+        """Store the batch, so that the joint's query runs once, and have a statement read it from there."""
+        query_plan = computed(
+            self.session, frame, self.context, lambda: self.batch_table.add(frame, self.context)
+        )
+        with self.session.views():
+            batch = counted(self.session, self.batch_table.audit(), self.context)
+            match self.plan:
+                case Upsert():
+                    record = self._upserted(self.plan, batch)
+                case History():
+                    record = self._history(self.plan, batch)
+                case AppendNewer():
+                    record = self._newer(self.plan, batch)
+                case DeleteInsert() | ReplacePartitions():
+                    record = self._replaced(self.plan, batch)
+        whole = self.stored.whole(self.branch.head())
+        return self._rewritten(batch, whole, query_plan, record)
+
+    def _upserted(self, plan: Upsert, batch: StoredRows) -> Record:
+        columns = self.base.columns
+        register_batch(self.session, self.session.load(batch.relation), columns)
+        source = distinct_by_key(plan, self.session, columns, self.context.shows_values)
+        inside, values = self._window() if self.context.window is not None else (None, {})
+        sql = update_or_insert(self.branch.written_to, columns, plan.keys, source, inside, equal_stay=True)
+        self.session.execute(sql, values, self.context.progress)
+        return self.stored.merged(self.branch.head())
+
+    def _history(self, plan: History, batch: StoredRows) -> Record:
+        frame = incoming(plan, self.session, batch.relation, self.base, self.context, self._within)
+        with self.batch_table.scratch() as changes:
+            changes.add(frame, self.context)
+            self.session.register(INCOMING, self.session.load(changes.audit().relation))
+            columns = self.base.columns
+            sql = update_or_insert(self.branch.written_to, columns, identity(plan), INCOMING)
+            self.session.execute(sql, None, self.context.progress)
+        return self.stored.merged(self.branch.head())
+
+    def _newer(self, plan: AppendNewer, batch: StoredRows) -> None:
+        frame = incoming(plan, self.session, batch.relation, self.base, self.context, self._within)
+        self.session.write(frame, self.branch.target, self.context.progress)
+
+    def _replaced(self, plan: DeleteInsert | ReplacePartitions, batch: StoredRows) -> None:
+        columns, keys = self.base.columns, identity(plan)
+        register_batch(self.session, self.session.load(batch.relation), columns)
+        if self.context.window is None and self._are_partitions(keys):
+            frame = self.session.query(projection(columns, columns, BATCH))
+            self.session.write(frame, self.branch.target, self.context.progress, mode="overwrite_partitions")
+            return
+        inside, values = self._window() if self.context.window is not None else (None, {})
+        sql = delete_and_insert(self.branch.written_to, columns, keys, BATCH, inside)
+        self.session.execute(sql, values, self.context.progress)
+
+    def _are_partitions(self, keys: tuple[str, ...]) -> bool:
+        """Return whether the table is laid out by exactly these columns, so that their values are its partitions."""
+        return [key.lower() for key in keys] == [name.lower() for name in self.partitioned_by]
+
+    def _computed(self, frame: Frame, mode: WriteMode) -> QueryPlan:
+        def write() -> None:
+            self.session.write(frame, self.branch.target, self.context.progress, mode=mode)
+
+        return computed(self.session, frame, self.context, write)
+
+    def _rewritten(
+        self, batch: StoredRows, whole: StoredRows, query_plan: QueryPlan, record: Record | None = None
+    ) -> Rewritten:
+        """Return all rows with a record of the write; without one, all rows of the batch have been inserted."""
+        rows, before = whole.statistics.rows, self.rows_before
+        if record is None:
+            inserted = rows - before if isinstance(self.plan, AppendNewer) else batch.statistics.rows
+            record = Record(inserted=inserted, deleted=before + inserted - rows)
+        written = self.stored.bytes_since(self.branch.start, self.branch.head())
+        return Rewritten(batch, whole, replace(record, bytes=written), query_plan)
+
+    def _window(self) -> tuple[Any, Mapping[str, Any]]:
+        assert self.context.window is not None
+        return WindowOfTable(self.context.window, self.base.columns).condition()
+
+    def _within(self, session: EngineSession, frame: Frame) -> Frame:
+        if self.context.window is None:
+            return frame
+        return WindowOfTable(self.context.window, self.base.columns).within(session, frame)

@@ -1,0 +1,170 @@
+"""Publication: one commit that makes a staged version the table's current one, or makes the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, layout_updates
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit, create
+from rivet_dagster.catalogs.iceberg.writes.snapshots import SnapshotWriter, live_files
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
+from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, creation
+from rivet_dagster.errors import RivetError
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+MAIN = "main"
+OVERRIDE = "rivet.watermark-override"
+"""The table property with the watermark that a person set, until the next publication."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A publication upon ``upon``, the snapshot that was current when the version was begun: its id and properties.
+
+    ``layout`` is the declared one; ``marks`` are properties of the table to be set with it.
+    """
+
+    table: OpenedTable
+    upon: int | None
+    snapshot_id: int
+    properties: Mapping[str, str]
+    layout: Layout = field(default_factory=Layout)
+    marks: Mapping[str, str] = field(default_factory=dict)
+
+    def of_branch(self, key: str, head: int) -> None:
+        """Publish the branch ``key``, whose head must still be ``head``, and remove it.
+
+        Raises RVT-405 if another snapshot has been published since, RVT-406 if the branch is gone.
+        """
+        from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate
+
+        def changes(found: Table) -> Changes:
+            if self._is_done(found):
+                return Changes((), ())
+            if head_of(found, key) != head:
+                raise RivetError("RVT-407", f"the branch {key} of '{self.table.name}' has changed since it was judged")
+            still = AssertRefSnapshotId(ref=key, snapshot_id=head)
+            made = self._same_rows(found, found.metadata, head)
+            gone = RemoveSnapshotRefUpdate(ref_name=key)
+            return Changes((*made.updates, gone, *self._told(found, key)), (*made.requirements, still), made.writers)
+
+        commit(self.table.load, changes, str(self.table.name))
+
+    def of_snapshot(self, snapshot: int) -> None:
+        """Publish an older snapshot of the table again."""
+
+        def changes(found: Table) -> Changes:
+            if self._is_done(found):
+                return Changes((), ())
+            made = self._same_rows(found, found.metadata, snapshot)
+            return Changes((*made.updates, *self._told(found)), made.requirements, made.writers)
+
+        commit(self.table.load, changes, str(self.table.name))
+
+    def of_table(self, staged: OpenedTable, place: Place) -> None:
+        """Publish the data files of a staging table as all rows of the table, which is made if it does not exist.
+
+        Raises RVT-405 if another snapshot has been published, or the table been made, since.
+        """
+        source = staged.load_if_any()
+        if source is None:
+            raise RivetError("RVT-406", f"the staging table {staged.name} has been removed, by a sweep or by somebody")
+        files = live_files(source.current_snapshot(), source.io)
+        if place.existing is None:
+            self._make(source, place, files)
+            return
+
+        def changes(found: Table) -> Changes:
+            if self._is_done(found):
+                return Changes((), ())
+            return self._adopted(found, source, files)
+
+        commit(self.table.load, changes, str(self.table.name))
+
+    def _make(self, source: Table, place: Place, files: list[DataFile]) -> None:
+        from pyiceberg.table import Table
+        from pyiceberg.table.update import SetSnapshotRefUpdate
+
+        of = source.metadata
+        empty = of.model_copy(update={"location": place.location, "last_sequence_number": 0, "properties": {}})
+        writer = SnapshotWriter(place.io, empty, self.snapshot_id, None)
+        added = writer.replaced(files, of.schema(), of.default_spec_id, self.properties)
+        marked = {**layout_properties(self.layout), **self.marks}
+        updates = (
+            *creation(of.schema(), of.spec(), of.sort_order(), place.location, marked),
+            added,
+            SetSnapshotRefUpdate(ref_name=MAIN, type="branch", snapshot_id=self.snapshot_id),
+        )
+        new = Table(self.table.name.identifier, empty, "", place.io, self.table.catalog)
+        if not create(self.table.catalog, new, updates):
+            writer.discard()
+            found = self.table.load_if_any()
+            if found is None or not self._is_done(found):
+                raise RivetError("RVT-405", f"'{self.table.name}' has been made by another run since")
+
+    def _adopted(self, found: Table, source: Table, files: list[DataFile]) -> Changes:
+        from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, SetSnapshotRefUpdate
+        from pyiceberg.table.update import update_table_metadata
+
+        columns = source.schema()
+        new_columns = columns.fields != found.schema().fields
+        schema: tuple[TableUpdate, ...] = ()
+        if new_columns:
+            next_id = max(found.schemas()) + 1
+            renumbered = columns.model_copy(update={"schema_id": next_id, "identifier_field_ids": []})
+            schema = (AddSchemaUpdate(schema_=renumbered), SetCurrentSchemaUpdate(schema_id=-1))
+        after_schema = update_table_metadata(found.metadata, schema) if schema else found.metadata
+        layout = layout_updates(self.layout, after_schema)
+        metadata = update_table_metadata(after_schema, layout) if layout else after_schema
+        parent = found.snapshot_by_id(self.upon) if self.upon is not None else None
+        writer = SnapshotWriter(found.io, metadata, self.snapshot_id, parent)
+        added = writer.replaced(files, metadata.schema(), metadata.default_spec_id, self.properties)
+        to_it = SetSnapshotRefUpdate(ref_name=MAIN, type="branch", snapshot_id=self.snapshot_id)
+        return Changes((*schema, *layout, added, to_it, *self._told(found, laid_out=True)), self._required(), (writer,))
+
+    def _same_rows(self, found: Table, metadata: TableMetadata, snapshot: int) -> Changes:
+        from pyiceberg.table.update import SetSnapshotRefUpdate
+
+        parent = found.snapshot_by_id(snapshot)
+        if parent is None:
+            raise RivetError("RVT-401", f"the snapshot {snapshot} of '{self.table.name}' has expired")
+        writer = SnapshotWriter(found.io, metadata, self.snapshot_id, parent)
+        added = writer.same_rows(self.properties)
+        to_it = SetSnapshotRefUpdate(ref_name=MAIN, type="branch", snapshot_id=self.snapshot_id)
+        if self.upon is None and found.metadata.current_snapshot_id is not None:
+            raise self._overtaken()
+        return Changes((added, to_it), self._required(), (writer,))
+
+    def _required(self) -> tuple[TableRequirement, ...]:
+        from pyiceberg.table.update import AssertRefSnapshotId
+
+        return (AssertRefSnapshotId(ref=MAIN, snapshot_id=self.upon),)
+
+    def _is_done(self, found: Table) -> bool:
+        """Return whether the version is published. Raises RVT-405 if another one is current than when it was begun."""
+        if found.metadata.current_snapshot_id == self.snapshot_id:
+            return True
+        if found.metadata.current_snapshot_id != self.upon:
+            raise self._overtaken()
+        return False
+
+    def _overtaken(self) -> RivetError:
+        return RivetError("RVT-405", f"'{self.table.name}' has been published by another run since")
+
+    def _told(self, found: Table, key: str | None = None, laid_out: bool = False) -> tuple[TableUpdate, ...]:
+        """Return the updates of the table's properties and layout that go with the publication."""
+        from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
+
+        ended = [OVERRIDE, *([withheld_mark(key)] if key is not None else [])]
+        gone = [name for name in ended if name in found.metadata.properties]
+        layout = () if laid_out else layout_updates(self.layout, found.metadata)
+        marks = (SetPropertiesUpdate(updates=dict(self.marks)),) if self.marks else ()
+        return (*layout, *marks, *((RemovePropertiesUpdate(removals=gone),) if gone else ()))

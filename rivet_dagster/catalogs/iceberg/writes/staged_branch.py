@@ -1,0 +1,100 @@
+"""A branch of a table on which a run writes with Iceberg's own statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rivet_dagster.catalogs.iceberg.names import TableName
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.writes.snapshots import SnapshotWriter
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.relations import CatalogTable
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+@dataclass
+class StagedBranch:
+    """The branch ``key`` of ``table``, which begins at ``start``; statements move its head."""
+
+    table: OpenedTable
+    key: str
+    start: int
+
+    @property
+    def name(self) -> TableName:
+        """The name of the table."""
+        return self.table.name
+
+    @property
+    def target(self) -> CatalogTable:
+        """The relation that an engine writes to."""
+        return CatalogTable(self.name.parts, branch=self.key)
+
+    @property
+    def written_to(self) -> tuple[str, ...]:
+        """The parts of the name by which statements write to the branch."""
+        return (*self.name.parts, f"branch_{self.key}")
+
+    def head(self) -> int:
+        """Return the snapshot at the head of the branch. Raises RVT-406 if the branch has been removed."""
+        return head_of(self.table.load(), self.key)
+
+    def remove(self) -> None:
+        """Remove the branch; do nothing if it does not exist any more."""
+        remove_branch(self.table, self.key)
+
+
+def begin_branch(table: OpenedTable, key: str, base: int | None) -> StagedBranch:
+    """Make the branch ``key`` at the snapshot ``base``; without one at a snapshot without rows."""
+    from pyiceberg.table.update import AssertRefSnapshotId, SetSnapshotRefUpdate
+
+    start = base
+
+    def changes(found: Table) -> Changes:
+        nonlocal start
+        free = AssertRefSnapshotId(ref=key, snapshot_id=None)
+        if base is not None:
+            return Changes((SetSnapshotRefUpdate(ref_name=key, type="branch", snapshot_id=base),), (free,))
+        start = found.metadata.new_snapshot_id()
+        writer = SnapshotWriter(found.io, found.metadata, start, None)
+        added = writer.same_rows({})
+        at_it = SetSnapshotRefUpdate(ref_name=key, type="branch", snapshot_id=start)
+        return Changes((added, at_it), (free,), (writer,))
+
+    commit(table.load, changes, str(table.name))
+    assert start is not None
+    return StagedBranch(table, key, start)
+
+
+def remove_branch(table: OpenedTable, key: str) -> None:
+    """Remove a branch, and the properties that were kept for it; do nothing if there is none."""
+    from pyiceberg.table.update import RemovePropertiesUpdate, RemoveSnapshotRefUpdate
+
+    def changes(found: Table) -> Changes:
+        marks = [mark for mark in (withheld_mark(key),) if mark in found.metadata.properties]
+        gone = (RemoveSnapshotRefUpdate(ref_name=key),) if key in found.metadata.refs else ()
+        return Changes((*gone, *((RemovePropertiesUpdate(removals=marks),) if marks else ())), ())
+
+    commit(table.load, changes, str(table.name))
+
+
+def head_of(table: Table, key: str) -> int:
+    """Return the head of the branch ``key``. Raises RVT-406 if there is none."""
+    ref = table.metadata.refs.get(key)
+    if ref is None:
+        message = f"the branch {key} of '{'.'.join(table.name())}' has been removed, by a sweep or by somebody"
+        raise RivetError("RVT-406", message)
+    return int(ref.snapshot_id)
+
+
+def withheld_mark(key: str) -> str:
+    """Return the table property that says that the version ``key`` is withheld.
+
+    >>> withheld_mark("rivet_1f_orders")
+    'rivet.withheld.rivet_1f_orders'
+    """
+    return f"rivet.withheld.{key}"

@@ -1,0 +1,241 @@
+"""A staging table beside the table of a run: it holds a whole new version, or a batch that a statement reads."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, order_of, spec_of
+from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.writes.committing import create
+from rivet_dagster.catalogs.iceberg.writes.snapshots import live_files
+from rivet_dagster.catalogs.iceberg.writes.stored import Stored
+from rivet_dagster.catalogs.rewriting.intervals import Affected
+from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.relations import CatalogTable
+from rivet_dagster.model.storage import Base, StoredRows
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.table.sorting import SortOrder
+    from pyiceberg.table.update import TableUpdate
+
+STAGED_FOR, HEARTBEAT = "rivet.staged-for", "rivet.heartbeat"
+"""Table properties of a staging table: the table that it is for, and the URI of its run's heartbeat."""
+
+_DATA_PATH = "write.data.path"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the data files of a version belong: those of the table ``of``, which exists if ``existing`` is not None.
+
+    ``location`` is the location of that table, or the one that it will have.
+    """
+
+    of: OpenedTable
+    existing: Table | None
+    location: str
+    io: FileIO
+
+    @property
+    def data(self) -> str:
+        """The folder of the data files."""
+        own = self.existing.metadata.properties.get(_DATA_PATH) if self.existing is not None else None
+        return own or f"{self.location.rstrip('/')}/data"
+
+
+def place_of(table: OpenedTable) -> Place:
+    """Return where the data files of a table belong; nothing is made for one that does not exist. Raises RVT-403."""
+    existing = table.load_if_any()
+    if existing is not None:
+        return Place(table, existing, existing.metadata.location, existing.io)
+    with reaching(table.name.catalog, f"the table {'.'.join(table.name.identifier)}"):
+        if not table.catalog.namespace_exists(table.name.namespace):
+            table.catalog.create_namespace_if_not_exists(table.name.namespace)
+        planned = planned_table(table)
+    return Place(table, None, planned.metadata.location, planned.io)
+
+
+@dataclass
+class StagedTable(RewritableVersion):
+    """A table without versions of its own, readable by its name until it is removed.
+
+    Its data files lie where those of ``place`` do, so that a commit can make them that table's. ``base`` is the version
+    that it builds upon, of ``rows_before`` rows; ``layout`` is the declared one.
+    """
+
+    table: OpenedTable
+    place: Place
+    heartbeat: Heartbeat
+    engine_session: EngineSession | None
+    upon: Base | None = None
+    rows_before: int = 0
+    layout: Layout = field(default_factory=Layout)
+    is_scratch: bool = False
+    _exists: bool = False
+
+    @property
+    def session(self) -> EngineSession:
+        """The session that computes its rows."""
+        assert self.engine_session is not None, "only an engine computes rows"
+        return self.engine_session
+
+    @property
+    def base(self) -> Base | None:
+        """The version that it builds upon."""
+        return self.upon
+
+    def add(self, frame: Frame, context: WriteContext, split_by: str | None = None) -> None:
+        """Have the engine append rows; the first ones determine the columns."""
+        if not self._exists:
+            self.make(self.session.schema(frame), split_by)
+        self.session.write(frame, CatalogTable(self.table.name.parts), context.progress, split_by)
+
+    def make(self, schema: str, without: str | None = None) -> None:
+        """Make the table, without rows, for columns given as Spark's JSON."""
+        columns, spec, order = self._definition(_without(schema, without))
+        planned = planned_table(self.table)
+        updates = creation(columns, spec, order, planned.metadata.location, self._properties())
+        if not create(self.table.catalog, planned, updates):
+            raise RivetError("RVT-404", f"there is a table {self.table.name} already")
+        self._exists = True
+
+    def added(self) -> StoredRows:
+        """Return the rows so far, as the last snapshot holds them."""
+        return self.audit()
+
+    def share(self, affected: Affected) -> Remaining:
+        """Share nothing: a staging table holds all rows of its version."""
+        return Remaining(self.rows_before, self.upon.relation if self.upon is not None else None)
+
+    def audit(self) -> StoredRows:
+        """Return all rows."""
+        if not self._exists:
+            raise RivetError("RVT-402", f"nothing has been written to {self.table.name}")
+        head = self.table.load().metadata.current_snapshot_id
+        assert head is not None, "each write makes a snapshot"
+        return Stored(self.table).whole(head)
+
+    @contextmanager
+    def scratch(self) -> Iterator[StagedTable]:
+        """Begin another table for a batch, which is removed at the end of the block."""
+        scratch = self.batch_table("_batch" if not self.is_scratch else "_changes")
+        try:
+            yield scratch
+        finally:
+            scratch.remove()
+
+    def batch_table(self, suffix: str) -> StagedTable:
+        """Return another staging table of the same run, not made yet, for rows that are never published."""
+        name = self.place.of.staged(self.heartbeat.key, suffix)
+        return StagedTable(name, self.place, self.heartbeat, self.engine_session, is_scratch=True)
+
+    def remove(self) -> None:
+        """Remove the table with its data files; do nothing if it does not exist."""
+        if self._exists:
+            self._exists = False
+            remove_staging_table(self.table)
+
+    def _definition(self, schema: str) -> tuple[Schema, PartitionSpec, SortOrder]:
+        """Return the columns, the partitioning and the order of a table with the columns ``schema``."""
+        from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+        from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+
+        if self.is_scratch:
+            return iceberg_schema(schema), UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER
+        existing = self.place.existing.metadata if self.place.existing is not None else None
+        if existing is None:
+            columns = iceberg_schema(schema)
+            return columns, spec_of(self.layout, columns, None, None), order_of(self.layout, columns, None)
+        columns = iceberg_schema(schema, existing.schema(), existing.last_column_id + 1)
+        spec = spec_of(self.layout, columns, existing.spec(), existing.last_partition_id)
+        return columns, spec, order_of(self.layout, columns, existing.sort_order())
+
+    def _properties(self) -> dict[str, str]:
+        existing = self.place.existing
+        kept = dict(existing.metadata.properties) if existing is not None and not self.is_scratch else {}
+        own = {key: value for key, value in kept.items() if key.startswith("write.") and "metadata.path" not in key}
+        declared = {} if self.is_scratch else dict(self.layout.properties)
+        where = {} if self.is_scratch else {_DATA_PATH: self.place.data}
+        marks = {STAGED_FOR: ".".join(self.place.of.name.identifier), HEARTBEAT: self.heartbeat.path}
+        return {**own, **declared, **where, **marks}
+
+
+def planned_table(table: OpenedTable) -> Table:
+    """Return a table as the catalog would make it, with its location; nothing is made."""
+    from pyiceberg.schema import Schema
+
+    return table.catalog.create_table_transaction(table.name.identifier, Schema())._table
+
+
+def creation(
+    schema: Schema, spec: PartitionSpec, order: SortOrder, location: str, properties: dict[str, str]
+) -> tuple[TableUpdate, ...]:
+    """Return the updates that make a table, whose fields keep the ids of ``schema``."""
+    from pyiceberg.table import update
+
+    return (
+        update.AssignUUIDUpdate(uuid=uuid.uuid4()),
+        update.UpgradeFormatVersionUpdate(format_version=2),
+        update.AddSchemaUpdate(schema_=schema),
+        update.SetCurrentSchemaUpdate(schema_id=-1),
+        update.AddPartitionSpecUpdate(spec=spec),
+        update.SetDefaultSpecUpdate(spec_id=-1),
+        update.AddSortOrderUpdate(sort_order=order),
+        update.SetDefaultSortOrderUpdate(sort_order_id=-1),
+        update.SetLocationUpdate(location=location),
+        update.SetPropertiesUpdate(updates=properties),
+    )
+
+
+def remove_staging_table(table: OpenedTable, with_data: bool = True) -> None:
+    """Remove a staging table with its metadata and, unless they are another table's by now, its data files."""
+    found = table.load_if_any()
+    if found is None or STAGED_FOR not in found.metadata.properties:
+        return
+    files = _all_files(found) if with_data else []
+    table.catalog.drop_table(table.name.identifier)
+    for path in {file.file_path for file in files}:
+        with suppress(FileNotFoundError):
+            found.io.delete(path)
+    _remove_folder(found)
+
+
+def _without(schema: str, column: str | None) -> str:
+    """Return Spark's JSON of a schema without one of its columns."""
+    if column is None:
+        return schema
+    parsed = json.loads(schema)
+    return json.dumps({**parsed, "fields": [field for field in parsed["fields"] if field["name"] != column]})
+
+
+def _all_files(table: Table) -> list[DataFile]:
+    return [file for snapshot in table.metadata.snapshots for file in live_files(snapshot, table.io)]
+
+
+def _remove_folder(table: Table) -> None:
+    """Remove what is left in the table's own folder, which no other table shares."""
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    name = table.name()[-1]
+    location = table.metadata.location.rstrip("/")
+    if not isinstance(table.io, PyArrowFileIO) or not location.endswith(name):
+        return
+    scheme, netloc, path = PyArrowFileIO.parse_location(location, table.io.properties)
+    with suppress(FileNotFoundError):
+        table.io.fs_by_scheme(scheme, netloc).delete_dir(path)

@@ -1,0 +1,55 @@
+"""How a version is staged: whether it fits the table as it is, and the name of its branch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
+from rivet_dagster.catalogs.iceberg.metadata.types import same_columns
+from rivet_dagster.catalogs.iceberg.names import free_key, key_of, staging_of
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.writes.staged_table import Place
+from rivet_dagster.catalogs.rewriting import history
+from rivet_dagster.catalogs.rewriting.columns import table_columns
+from rivet_dagster.catalogs.rewriting.plans import replaces_everything
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.model.write_plan import History, WritePlan
+
+if TYPE_CHECKING:
+    from rivet_dagster.catalogs.iceberg.writes.transaction import Beginning
+
+
+def fits(begin: Beginning, plan: WritePlan, session: EngineSession, frame: Frame, context: WriteContext) -> bool:
+    """Return whether the table keeps its columns, and its layout if all rows are written. Raises RVT-513, RVT-514."""
+    existing, base = begin.place.existing, begin.base
+    assert existing is not None and base is not None
+    given = session.columns(frame)
+    if replaces_everything(plan) and context.window is None:
+        return same_columns(existing.schema(), given) and not layout_updates(begin.layout, existing.metadata)
+    own = history.own_columns(plan, given) if isinstance(plan, History) else ()
+    return tuple(table_columns(plan, base.columns, (*given, *own))) == tuple(base.columns)
+
+
+def free_key_of(table: OpenedTable, identity: str) -> str:
+    """Return a key for a run's attempt that no branch or staging table of the table has."""
+    found = table.load_if_any()
+    branches = list(found.metadata.refs) if found is not None else []
+    key = key_of(identity)
+    staged = []
+    if table.catalog.namespace_exists(table.name.namespace):
+        names = [name[-1] for name in table.catalog.list_tables(table.name.namespace)]
+        staged = [known for name in names if (known := staging_of(name)) is not None]
+    return free_key(key, [*branches, *staged])
+
+
+def identity_columns(place: Place) -> tuple[str, ...]:
+    """Return the columns whose values are the table's partitions; none where transforms of columns are."""
+    from pyiceberg.transforms import IdentityTransform
+
+    if place.existing is None:
+        return ()
+    schema, fields = place.existing.schema(), place.existing.spec().fields
+    if not all(isinstance(field.transform, IdentityTransform) for field in fields):
+        return ()
+    return tuple(schema.find_field(field.source_id).name for field in fields)

@@ -1,0 +1,231 @@
+"""The transaction of a new version: on a branch if the table stays as it is, else in a staging table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction
+from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
+from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
+from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.versions.withheld import Withheld, withhold_branch, withhold_table
+from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors
+from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite
+from rivet_dagster.catalogs.iceberg.writes.publishing import Release
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
+from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable
+from rivet_dagster.catalogs.iceberg.writes.staging import fits, free_key_of, identity_columns
+from rivet_dagster.catalogs.iceberg.writes.stored import Stored
+from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.inputs import Inputs
+from rivet_dagster.model.storage import Base, Published, Record, StoredRows
+from rivet_dagster.model.write_plan import WritePlan
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What a transaction begins with.
+
+    ``upon`` is the current snapshot of the table and ``rows_before`` the number of its rows; ``base`` is None only if
+    the table does not exist. ``described`` returns the published version of a snapshot.
+    """
+
+    table: OpenedTable
+    place: Place
+    upon: int | None
+    base: Base | None
+    rows_before: int
+    layout: Layout
+    described: Callable[[int], Published]
+    errors: StagedErrors
+
+
+@dataclass
+class IcebergTransaction(VersionTransaction, ErrorTransaction):
+    """A version that is staged by ``write``, or that exists already: ``origin``, a withheld one or an older one.
+
+    Its name is the id of the snapshot that its publication makes.
+    """
+
+    beginning: Beginning
+    snapshot_id: int
+    session: EngineSession | None = None
+    origin: Withheld | None = None
+    _scratch: ExitStack = field(default_factory=ExitStack)
+    _staged: StagedBranch | StagedTable | None = None
+    _heartbeat: Heartbeat | None = None
+    _rewritten: Rewritten | None = None
+
+    def __post_init__(self) -> None:
+        self.table = self.beginning.errors.of
+        self.version = str(self.snapshot_id)
+        if self.origin is not None:
+            self._staged = self.origin.staged
+            self.branch = self.origin.key
+        self.beginning.errors.snapshot_id = self.snapshot_id
+
+    @property
+    def base(self) -> Base | None:
+        """The snapshot that was current when the transaction was begun."""
+        return self.beginning.base
+
+    def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
+        """Write on a branch by Iceberg's own statements; a new table, or new columns, to a staging table."""
+        assert self.session is not None, "only an engine computes rows"
+        begin, session = self.beginning, self.session
+        with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
+            key = free_key_of(begin.table, context.identity)
+            self._heartbeat = Heartbeat(begin.place.io, begin.place.location, key)
+            self._heartbeat.begin()
+            self.branch = key
+            native = begin.base is not None and fits(begin, plan, session, frame, context)
+            staged = StagedTable(
+                begin.table.staged(key),
+                begin.place,
+                self._heartbeat,
+                session,
+                begin.base,
+                begin.rows_before,
+                begin.layout,
+            )
+            if native:
+                branch = begin_branch(begin.table, key, begin.upon)
+                self._staged = branch
+                assert begin.base is not None
+                write = NativeWrite(
+                    branch,
+                    session,
+                    begin.base,
+                    begin.rows_before,
+                    Stored(begin.table),
+                    staged.batch_table("_batch"),
+                    identity_columns(begin.place),
+                    plan,
+                    context,
+                )
+                self._rewritten = self._scratch.enter_context(write.carried_out(frame))
+            else:
+                self._staged = staged
+                self._rewritten = self._scratch.enter_context(rewritten(staged, plan, frame, context))
+        self.query_plan = self._rewritten.query_plan
+
+    def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
+        """Write the errors on a branch of their own table."""
+        begin = self.beginning
+        with reaching(begin.table.name.catalog, f"the error table {table}", "RVT-404"):
+            key = self.branch if self.branch is not None else free_key_of(begin.table, "")
+            return begin.errors.add(table, frame, key, self.session)
+
+    def put(self, rows: Any) -> bool:
+        """Return False: only an engine writes the files."""
+        return False
+
+    @property
+    def batch(self) -> StoredRows:
+        """The batch."""
+        return self._result.batch
+
+    @property
+    def whole(self) -> StoredRows:
+        """All rows, as the branch or the staging table holds them."""
+        return self._result.whole
+
+    def beat(self) -> None:
+        """Renew the heartbeat beside the table's metadata."""
+        if self._heartbeat is not None:
+            with reaching(self.beginning.table.name.catalog, "a heartbeat"):
+                self._heartbeat.beat()
+
+    @property
+    def _result(self) -> Rewritten:
+        if self._rewritten is None:
+            if self.origin is None:
+                raise RivetError("RVT-402", "nothing has been written")
+            whole = self.origin.stored()
+            self._rewritten = Rewritten(whole, whole)
+        return self._rewritten
+
+    def _publication(self, identity: str, inputs: Inputs | None) -> Publication:
+        if self.origin is not None:
+            known = self.origin.publication
+            made_from = known.inputs if inputs is None else inputs
+            made_by = known.made_by or known.identity
+            return Publication(
+                identity, made_by, known.rows, self.beginning.rows_before, known.record, made_from
+            )
+        rows, before = self.whole.statistics.rows, self.beginning.rows_before
+        record = self._result.record
+        if record is None:
+            record = Record(rows, 0, before, self.whole.statistics.bytes)
+        return Publication(identity, "", rows, before, record, inputs or {})
+
+    def _commit(self, identity: str, inputs: Inputs | None) -> Published:
+        begin = self.beginning
+        with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
+            properties = self._publication(identity, inputs).properties()
+            with begin.errors.published(identity) as marks:
+                self._release(properties | marks)
+        published = begin.described(self.snapshot_id)
+        self._end()
+        return published
+
+    def _release(self, properties: dict[str, str]) -> None:
+        begin = self.beginning
+        release = Release(begin.table, begin.upon, self.snapshot_id, properties, begin.layout)
+        match self._staged:
+            case StagedBranch() as branch:
+                release.of_branch(branch.key, self._head(branch))
+            case StagedTable() as staged:
+                release.of_table(staged.table, begin.place)
+            case None:
+                assert self.origin is not None and self.origin.snapshot is not None
+                release.of_snapshot(self.origin.snapshot)
+
+    def _head(self, branch: StagedBranch) -> int:
+        """Return the snapshot that was judged, which is still the head unless somebody else wrote to the branch."""
+        relation = self.whole.relation
+        judged = getattr(relation, "snapshot", None)
+        assert isinstance(judged, int)
+        return judged
+
+    def _end(self) -> None:
+        """Remove what the published version does not need any more."""
+        self._scratch.close()
+        if isinstance(self._staged, StagedTable):
+            self._staged.dissolve()
+        self._staged = None
+        if self._heartbeat is not None:
+            with suppress(OSError):
+                self._heartbeat.end()
+
+    def _withhold(self, identity: str, inputs: Inputs | None) -> None:
+        begin = self.beginning
+        with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
+            publication = self._publication(identity or (self.origin.publication.identity if self.origin else ""), inputs)
+            match self._staged:
+                case StagedBranch() as branch:
+                    withhold_branch(begin.table, branch.key, self.snapshot_id, publication)
+                case StagedTable() as staged:
+                    withhold_table(staged.table, self.snapshot_id, publication)
+            begin.errors.withhold()
+        self._scratch.close()
+        if self._heartbeat is not None:
+            self._heartbeat.end()
+
+    def _abort(self) -> None:
+        self._scratch.close()
+        if self._staged is not None:
+            self._staged.remove()
+        self.beginning.errors.remove()
+        if self._heartbeat is not None:
+            with suppress(OSError):
+                self._heartbeat.end()

@@ -1,0 +1,124 @@
+"""The statements by which storage with a MERGE of its own carries out write plans: MERGE INTO and DELETE FROM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from rivet_dagster.sql.write_strategies.relations import Columns, relation, same_values
+from rivet_dagster.sql.write_strategies.trees import column, named, same, text
+
+_TARGET, _SOURCE = "rivet_target", "rivet_source"
+_DELETES = "rivet_deletes"
+"""The column of a source whose rows name what is to be deleted, beside those that are to be inserted."""
+
+
+def update_or_insert(
+    table: Sequence[str],
+    columns: Columns,
+    keys: Sequence[str],
+    source: str,
+    inside: exp.Expr | None = None,
+    equal_stay: bool = False,
+) -> str:
+    """Return the MERGE of the rows of ``source``, whose ``keys`` are distinct, into ``table``, the parts of its name.
+
+    ``inside`` is a condition on the table's rows that may be updated. With ``equal_stay`` a row is left alone if the
+    source has it already as it is.
+
+    >>> print(update_or_insert(["lake", "orders"], [("id", "int"), ("net", "int")], ["id"], "batch", equal_stay=True))
+    MERGE INTO `lake`.`orders` AS `rivet_target` USING `batch` AS `rivet_source`
+      ON `rivet_target`.`id` IS NOT DISTINCT FROM `rivet_source`.`id`
+      WHEN MATCHED AND NOT (`rivet_target`.`id` IS NOT DISTINCT FROM `rivet_source`.`id`
+        AND `rivet_target`.`net` IS NOT DISTINCT FROM `rivet_source`.`net`)
+        THEN UPDATE SET `rivet_target`.`id` = `rivet_source`.`id`, `rivet_target`.`net` = `rivet_source`.`net`
+      WHEN NOT MATCHED THEN INSERT (`id`, `net`) VALUES (`rivet_source`.`id`, `rivet_source`.`net`)
+    """
+    assigned = [exp.EQ(this=column(name, _TARGET), expression=column(name, _SOURCE)) for name, _ in columns]
+    update = exp.When(matched=True, then=exp.Update(expressions=assigned))
+    if equal_stay:
+        update.set("condition", exp.not_(exp.paren(same_values(columns, _TARGET, _SOURCE), copy=False)))
+    on = _within(same(keys, [_TARGET], [_SOURCE]), inside)
+    return text(_merge(table, relation(source, _SOURCE), on, [update, _insert(columns)]))
+
+
+def delete_and_insert(
+    table: Sequence[str], columns: Columns, keys: Sequence[str], source: str, inside: exp.Expr | None = None
+) -> str:
+    """Return the MERGE that deletes the rows of ``table`` whose ``keys`` occur in ``source``, and inserts its rows.
+
+    ``inside`` is a condition on the table's rows that may be deleted. Both happen in one step; the source's rows are
+    inserted as often as it has them.
+
+    >>> print(delete_and_insert(["orders"], [("day", "date"), ("n", "int")], ["day"], "batch"))
+    MERGE INTO `orders` AS `rivet_target` USING
+      (SELECT DISTINCT TRUE AS `rivet_deletes`, `day` AS `day`, CAST(NULL AS int) AS `n` FROM `batch`
+      UNION ALL SELECT FALSE AS `rivet_deletes`, `day` AS `day`, `n` AS `n` FROM `batch`) AS `rivet_source`
+      ON `rivet_source`.`rivet_deletes` AND `rivet_target`.`day` IS NOT DISTINCT FROM `rivet_source`.`day`
+      WHEN MATCHED THEN DELETE
+      WHEN NOT MATCHED AND NOT `rivet_source`.`rivet_deletes` THEN INSERT (`day`, `n`) VALUES (...)
+    """
+    by_key = {key.lower() for key in keys}
+    deleted = [
+        named(column(name) if name.lower() in by_key else _nothing(kind), name) for name, kind in columns
+    ]
+    inserted = [named(column(name), name) for name, _ in columns]
+    keys_of_batch = exp.select(named(exp.true(), _DELETES), *deleted).distinct().from_(relation(source))
+    rows = exp.select(named(exp.false(), _DELETES), *inserted).from_(relation(source))
+    both = exp.Union(this=keys_of_batch, expression=rows, distinct=False)
+    alias = exp.TableAlias(this=exp.to_identifier(_SOURCE, quoted=True))
+    deletes = column(_DELETES, _SOURCE)
+    on = _within(exp.and_(deletes, same(keys, [_TARGET], [_SOURCE])), inside)
+    delete = exp.When(matched=True, then=exp.Var(this="DELETE"))
+    insert = _insert(columns)
+    insert.set("condition", exp.not_(deletes.copy()))
+    return text(_merge(table, exp.Subquery(this=both, alias=alias), on, [delete, insert]))
+
+
+def delete(table: Sequence[str], condition: exp.Expr) -> str:
+    """Return the DELETE of the rows of ``table``, the parts of its name, that fulfil ``condition``.
+
+    >>> delete(["lake", "orders"], exp.EQ(this=column("day"), expression=exp.Placeholder(this="day")))
+    'DELETE FROM `lake`.`orders` WHERE `day` = :day'
+    """
+    return text(exp.Delete(this=_table(table), where=exp.Where(this=condition)))
+
+
+def count_query(name: str) -> str:
+    """Return the query that counts, as ``rows``, the rows of a relation.
+
+    >>> count_query("whole")
+    'SELECT COUNT(*) AS `rows` FROM `whole`'
+    """
+    return text(exp.select(named(exp.Count(this=exp.Star(), big_int=True), "rows")).from_(relation(name)))
+
+
+def _merge(table: Sequence[str], source: exp.Expr, on: exp.Expr, whens: list[exp.When]) -> exp.Merge:
+    target = exp.alias_(_table(table), _TARGET, table=True, quoted=True)
+    return exp.Merge(this=target, using=source, on=on, whens=exp.Whens(expressions=whens))
+
+
+def _insert(columns: Columns) -> exp.When:
+    names = exp.Tuple(expressions=[column(name) for name, _ in columns])
+    values = exp.Tuple(expressions=[column(name, _SOURCE) for name, _ in columns])
+    return exp.When(matched=False, then=exp.Insert(this=names, expression=values))
+
+
+def _within(on: exp.Expr, inside: exp.Expr | None) -> exp.Expr:
+    """Return ``on`` with a condition on the target's rows, whose columns have no table's name yet."""
+    if inside is None:
+        return on
+    own = inside.copy()
+    for found in list(own.find_all(exp.Column)):
+        found.set("table", exp.to_identifier(_TARGET, quoted=True))
+    return exp.and_(on, own)
+
+
+def _table(parts: Sequence[str]) -> exp.Table:
+    first, *rest = [exp.to_identifier(part, quoted=True) for part in parts]
+    return exp.Table(this=exp.Dot.build([first, *rest]) if rest else first)
+
+
+def _nothing(kind: str) -> exp.Expr:
+    return exp.Cast(this=exp.Null(), to=exp.DataType(this=exp.DType.USERDEFINED, kind=kind))
