@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -14,6 +14,9 @@ _Fact = TypeVar("_Fact")
 CATALOGS = "rivet_dagster.catalogs"
 ENGINES = "rivet_dagster.engines"
 CHECKS = "rivet_dagster.checks"
+
+_ALMOST = 0.8
+"""The similarity from which a key, where any key is allowed, is taken for a misspelt one."""
 
 _WORDS = {CATALOGS: "catalog", ENGINES: "engine", CHECKS: "check"}
 _BUILT_IN = {
@@ -38,6 +41,7 @@ class Plugin(Protocol):
     """The class attributes and methods that catalogs and engines have in common."""
 
     options: ClassVar[frozenset[str]]
+    other_options: ClassVar[bool]
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
@@ -120,12 +124,22 @@ def option_errors(plugin: type[Plugin], subject: str, options: Mapping[str, Any]
     ``subject`` begins each message, as in ``catalog 'raw'``.
     """
     errors = []
-    for key in sorted(set(options) - plugin.options):
+    for key in unknown_options(options, plugin.options, plugin.other_options):
         message = f"{subject} has the unknown option '{key}'{nearest(key, plugin.options)}"
         errors.append(Diagnostic("RVT-103", message))
     for key, sentence in plugin.check(options).items():
         errors.append(Diagnostic("RVT-104" if key in options else "RVT-105", f"{subject}: `{key}` {sentence}"))
     return errors
+
+
+def unknown_options(options: Iterable[str], known: frozenset[str], others: bool) -> list[str]:
+    """Return the keys that are not ``known``; where any ``others`` are allowed, only those that look misspelt.
+
+    >>> unknown_options(["uri", "warehous", "s3.region"], frozenset({"uri", "warehouse"}), others=True)
+    ['warehous']
+    """
+    unknown = sorted(set(options) - known)
+    return [key for key in unknown if not others or nearest(key, known, listed=False, cutoff=_ALMOST)]
 
 
 def refuse_wrong_options(plugin: type[Plugin], subject: str, options: Mapping[str, Any]) -> None:

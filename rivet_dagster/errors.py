@@ -40,11 +40,13 @@ REMEDIATIONS: dict[str, str] = {
     "and in it `yield from group.run(context)`.",
     "RVT-122": "Write joints, path:FOLDER, tag:TAG, group:GROUP, kind:KIND; +x is what x reads, too, x+ what reads it; "
     "a space means one or the other, a comma both.",
-    "RVT-123": "Install it in a version that rivet_dagster takes: pip install -U rivet_dagster, or its extra ui, java "
-    "or connect.",
+    "RVT-123": "Install it in a version that rivet_dagster takes: pip install -U rivet_dagster, or its extra ui, java, "
+    "connect or iceberg.",
     "RVT-124": "Let `dagster instance info` say what is wrong with it; docs/dagster.yaml is one that works.",
     "RVT-125": "Write ${NAME} in its place, and set that variable for the process that runs.",
-    "RVT-126": "Set it in the engine's `config` or `packages`, which win, or give each catalog an engine of its own.",
+    "RVT-126": "Set it in the engine's `config`, `packages` or `jars`, which win, or give each catalog an engine of "
+    "its own.",
+    "RVT-127": "Name the runtime that fits the installed Spark, or none: without one the engine takes it by itself.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "
     "without `name` it is the file's.",

@@ -14,15 +14,15 @@ _OTHER_KEYS = frozenset(
     "business cluster foreign group join map natural order partition primary public row sort surrogate unique".split()
 )
 _ABOUT = frozenset(
-    "algorithm class column columns count dedup dir enable enabled endpoint expiry file format interval length "
-    "lifetime limit location max min mode name path policy prefix provider providers ref renewal required size store "
-    "timeout ttl type uri url version".split()
+    "algorithm class column columns count dedup dir enable enabled endpoint exchange expires expiry file format "
+    "interval length lifetime limit location max min mode name path policy prefix provider providers ref refresh "
+    "renewal required size store timeout ttl type uri url version".split()
 )
 """Words after a secret's word which say that the value only describes the secret, as in ``credentials.provider``."""
 
 
 def names_secret(name: str) -> bool:
-    """Return whether the value of an option of this name is a secret.
+    """Return whether the value of an option of this name is a secret; that of a header ``Authorization`` is one.
 
     >>> [name for name in ("password", "fs.s3a.secret.key", "accessKey", "keyStorePassword") if names_secret(name)]
     ['password', 'fs.s3a.secret.key', 'accessKey', 'keyStorePassword']
@@ -30,7 +30,7 @@ def names_secret(name: str) -> bool:
     []
     """
     words = _words(name)
-    return any(
+    return words[-1:] == ["authorization"] or any(
         (_is_secret_word(word) or (word.endswith(("key", "keys")) and _before(words, at) not in _OTHER_KEYS))
         and _behind(words, at) not in _ABOUT
         for at, word in enumerate(words)

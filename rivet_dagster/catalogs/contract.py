@@ -26,6 +26,8 @@ class Catalog(ABC):
     type: ClassVar[str]
     options: ClassVar[frozenset[str]]
     """The keys that its declaration may have, besides ``type``."""
+    other_options: ClassVar[bool] = False
+    """Whether the declaration may have any other keys, which ``check`` gets, too; a misspelt key is refused anyway."""
     gives: ClassVar[Kinds] = frozenset({Files})
     """The kinds of relation by which engines read and write its tables."""
 

@@ -45,6 +45,7 @@ def catalog_traits() -> Mapping[str, CatalogTraits]:
 def traits_of(catalog: type[Catalog]) -> CatalogTraits:
     """Return what the compiler needs to know about a catalog class; most of it follows from its capabilities."""
     facts: dict[str, Any] = {"gives": catalog.gives, "error_tables": issubclass(catalog, HasErrorTables)}
+    facts["other_options"] = catalog.other_options
     if issubclass(catalog, HasTargets):
         facts["strategies"] = modes_of(catalog.write_plans)
     if issubclass(catalog, HasLandingZones):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.entry_points import unknown_options
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.joint import SINK, SOURCE
 from rivet_dagster.model.landing import landing_options
@@ -70,7 +71,7 @@ def _check(
         message = f"{kind} '{spec.name}' is of type '{spec.type}', which is not installed{known}"
         diagnostics.errors.append(origin.diagnostic("RVT-109", message, key="type"))
         return
-    for key in sorted(set(spec.options) - traits.options):
+    for key in unknown_options(spec.options, traits.options, traits.other_options):
         known = nearest(key, traits.options | _OWN_KEYS[kind])
         message = f"{kind} '{spec.name}' has the unknown option '{key}'{known}"
         diagnostics.errors.append(origin.diagnostic("RVT-103", message, key=key))

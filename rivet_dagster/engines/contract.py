@@ -228,6 +228,10 @@ class Engine(ABC):
     type: ClassVar[str]
     options: ClassVar[frozenset[str]]
     """The keys that its declaration may have, besides name, type, catalogs and concurrency_limit."""
+    other_options: ClassVar[bool] = False
+    """Whether the declaration may have any other keys, which ``check`` gets, too; a misspelt key is refused anyway."""
+    path_options: ClassVar[frozenset[str]] = frozenset()
+    """The options that are paths or lists of paths; the constructor gets them absolute, or as URIs."""
     reads: ClassVar[Kinds]
     """The kinds of Relation that its sessions can load."""
     writes: ClassVar[Kinds]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,9 @@ from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.materialization import ARROW_PASSTHROUGH
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine, Progress
-from rivet_dagster.engines.registry import engine_class
+from rivet_dagster.engines.registry import open_engine
 from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.model.profile import EngineSpec
-from rivet_dagster.project.environment import expand
 
 
 class Runtime:
@@ -106,8 +104,8 @@ class Runtime:
 
     def _opened(self, spec: EngineSpec) -> Engine:
         needs = [self.catalog(name).session_needs(spec.type) for name in reached(self.assembly, spec)]
-        expanded = replace(spec, options=expand(spec.options, self._environ))
-        return engine_class(spec.type)(expanded, self._connect.get(spec.name), self._check_interrupt, needs)
+        connect = self._connect.get(spec.name)
+        return open_engine(spec, self.root, self._environ, connect, self._check_interrupt, needs)
 
 
 def reached(assembly: CompiledAssembly, engine: EngineSpec) -> list[str]:

@@ -179,6 +179,17 @@ def lookback(value: Any) -> str | int | float:
     return str(value)
 
 
+def setting(value: Any) -> str:
+    """Return the text of a setting, as Java's libraries read it.
+
+    >>> setting(True), setting(3), setting("x")
+    ('true', '3', 'x')
+    """
+    if not isinstance(value, str | bool | int | float):
+        raise ValueError(f"must be a text, a number or a boolean, not {show(value)}")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def show(value: Any) -> str:
     """Return a value for a message: short, and in the words of YAML."""
     if value is None:

@@ -74,6 +74,8 @@ class CatalogTraits:
     """The kinds of relation as which its tables are read and written."""
     error_tables: bool = False
     """Whether it can publish a table of evaluation errors with another table."""
+    other_options: bool = False
+    """Whether its declaration may have further keys."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class EngineTraits:
     writes: Kinds = frozenset({Files})
     dialect: str = SPARK
     separates_errors: bool = True
+    other_options: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from rivet_dagster.errors import RivetError
+
+_LISTS = frozenset({"spark.sql.extensions"})
+"""Settings whose values are lists with commas, to which everybody may add."""
+
+_CROSS_VERSION = re.compile(r"(-\d[\d.]*)?_\d[\d.]*$")
+"""The versions of Scala, and before it of Spark, at the end of an artifact's name."""
+_FILE_VERSION = re.compile(r"-\d[\w.+-]*$")
 
 
 @dataclass(frozen=True)
@@ -17,42 +25,66 @@ class SessionNeeds:
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def merged(needs: Iterable[SessionNeeds], decided: Container[str] = ()) -> SessionNeeds:
-    """Merge ``needs``, without those already ``decided``: keys of settings, and ``group:name`` of packages.
+def merged(needs: Iterable[SessionNeeds], own: SessionNeeds | None = None) -> SessionNeeds:
+    """Merge the ``needs`` of catalogs with what the engine itself declares, its ``own``, which wins.
 
-    Raise RVT-126 where two of them need different values of a setting, or different versions of a package.
+    A package that the engine names itself, in whatever version and also as a jar, is left out; settings that are lists
+    are joined. Raise RVT-126 where two catalogs need different values of a setting, or versions of a package.
 
-    >>> iceberg = SessionNeeds(packages=("org:iceberg:1.12",), config={"io": "hadoop"})
+    >>> iceberg = SessionNeeds(packages=("org:iceberg-4.1_2.13:1.12",), config={"io": "hadoop"})
     >>> merged([iceberg, SessionNeeds(packages=("org:postgresql:42",)), iceberg]).packages
-    ('org:iceberg:1.12', 'org:postgresql:42')
+    ('org:iceberg-4.1_2.13:1.12', 'org:postgresql:42')
     >>> merged([iceberg, SessionNeeds(config={"io": "s3"})])
     Traceback (most recent call last):
     rivet_dagster.errors.RivetError: RVT-126 two catalogs of one engine want io to be different things...
-    >>> merged([iceberg, SessionNeeds(config={"io": "s3"})], decided={"io"}).config
-    {}
+    >>> merged([iceberg], SessionNeeds(jars=("/jars/iceberg-4.1_2.13-1.11.jar",), config={"io": "s3"}))
+    SessionNeeds(packages=(), jars=('/jars/iceberg-4.1_2.13-1.11.jar',))
     """
+    own = own or SessionNeeds()
+    decided = {*own.config, *map(package_name, own.packages), *map(_jar_name, own.jars)}
+    decided |= {package_name(package).partition(":")[2] for package in own.packages}
     packages: dict[str, str] = {}
-    jars: dict[str, None] = {}
+    jars = dict.fromkeys(own.jars)
     config: dict[str, str] = {}
+    lists: dict[str, dict[str, None]] = {key: dict.fromkeys(_split(own.config.get(key, ""))) for key in _LISTS}
     for need in needs:
-        _add(packages, {package_name(package): package for package in need.packages}, decided)
-        _add(config, need.config, decided)
-        jars |= dict.fromkeys(need.jars)
-    return SessionNeeds(tuple(packages.values()), tuple(jars), config)
+        for package in need.packages:
+            name = package_name(package)
+            if decided.isdisjoint((name, name.partition(":")[2])):
+                _add(packages, name, package)
+        jars |= {jar: None for jar in need.jars if _jar_name(jar) not in decided}
+        for key, value in need.config.items():
+            if key in _LISTS:
+                lists[key] |= dict.fromkeys(_split(value))
+            elif key not in decided:
+                _add(config, key, value)
+    joined = {key: ",".join(values) for key, values in lists.items() if values}
+    return SessionNeeds((*own.packages, *packages.values()), tuple(jars), {**config, **own.config, **joined})
 
 
 def package_name(package: str) -> str:
-    """Return Maven coordinates without the version.
+    """Return Maven coordinates without any version, neither its own nor those of Spark and Scala.
 
-    >>> package_name("org.postgresql:postgresql:42.7.14")
-    'org.postgresql:postgresql'
+    >>> package_name("org.postgresql:postgresql:42.7.14"), package_name("org.lake:runtime-4.1_2.13:1.12.0")
+    ('org.postgresql:postgresql', 'org.lake:runtime')
     """
-    return ":".join(package.split(":")[:2])
+    return _CROSS_VERSION.sub("", ":".join(package.split(":")[:2]))
 
 
-def _add(merged: dict[str, str], more: Mapping[str, str], decided: Container[str]) -> None:
-    for key, value in more.items():
-        if key in decided:
-            continue
-        if merged.setdefault(key, value) != value:
-            raise RivetError("RVT-126", f"two catalogs of one engine want {key} to be different things")
+def _jar_name(jar: str) -> str:
+    """Return the name of the artifact in a file that is named as Maven names it.
+
+    >>> _jar_name("/jars/runtime-4.1_2.13-1.12.0.jar"), _jar_name("https://repo/postgresql-42.7.14.jar")
+    ('runtime', 'postgresql')
+    """
+    stem = jar.rpartition("/")[2].removesuffix(".jar")
+    return _CROSS_VERSION.sub("", _FILE_VERSION.sub("", stem))
+
+
+def _split(values: str) -> list[str]:
+    return [value for part in values.split(",") if (value := part.strip())]
+
+
+def _add(merged: dict[str, str], key: str, value: str) -> None:
+    if merged.setdefault(key, value) != value:
+        raise RivetError("RVT-126", f"two catalogs of one engine want {key} to be different things")

@@ -14,7 +14,7 @@ from rivet_dagster.model.secret_options import leaves, remember_literals
 from rivet_dagster.redaction import remember, secrets_in
 from rivet_dagster.secret_names import names_secret
 
-_PLACES = ("path", "dir")
+_PLACES = ("path", "dir", "warehouse", "jars")
 """The suffixes of options whose variables are part of a path, which must stay readable in messages."""
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")

@@ -39,6 +39,8 @@ def test_a_server_has_its_own_master():
     [
         ({"master": "local", "remote": "sc://x"}, "`remote` cannot stand beside `master`"),
         ({"remote": "sc://x", "packages": ["a:b:1"]}, "`packages` has no effect with `remote`"),
+        ({"config": {"spark.remote": "sc://x"}, "jars": ["a.jar"]}, "`jars` has no effect with `remote`"),
+        ({"jars": [3]}, "`jars` must be a list of texts, not a list"),
         ({"master": 3}, "`master` must be a text, not 3"),
         ({"config": ["a"]}, "`config` must be a mapping, not a list"),
         ({"config": {"spark.x": None}}, "`config` spark.x must be a text, a number or a boolean, not nothing"),
@@ -92,6 +94,52 @@ def test_the_launcher_does_not_override_environment_variables_of_the_user(monkey
     ]:
         assert "LOG4J_CONFIGURATION_FILE" not in prepared(config, **environ)
     assert prepared(local, LOG4J_CONFIGURATION_FILE="mine")["LOG4J_CONFIGURATION_FILE"] == "mine"
+
+
+def refusal(monkeypatch: pytest.MonkeyPatch, spark: str = "4.1.4", **options: object) -> RivetError:
+    """Return the error of a session that does not begin, before a JVM is looked for."""
+    launch = "rivet_dagster.engines.pyspark.launch."
+    monkeypatch.setattr(launch + "_running_application", lambda: None)
+    monkeypatch.setattr(launch + "spark_version", lambda: spark)
+    monkeypatch.setattr(launch + "prepare", lambda config, environ: None)
+    monkeypatch.setattr(launch + "_build", exited)
+    with pytest.raises(RivetError) as caught:
+        PySparkEngine(EngineSpec("spark", "pyspark", options=options)).session()
+    return caught.value
+
+
+def exited(config: dict[str, str]) -> None:
+    raise RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.")
+
+
+def test_jars_and_packages_are_checked_before_spark_starts(monkeypatch, tmp_path):
+    there = tmp_path / "there.jar"
+    there.touch()
+    lost = refusal(monkeypatch, jars=[str(there), str(tmp_path / "lost.jar"), "hdfs://store/other.jar"])
+    assert lost.code == "RVT-108"
+    assert f"the jar {tmp_path}/lost.jar does not exist" in str(lost)
+
+    runtime = "org.apache.iceberg:iceberg-spark-runtime-{}:1.11.0"
+    for spark, named, remedy in [
+        ("4.1.4", "4.0_2.13", "Use org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"),
+        ("4.0.2", "4.0_2.12", "Use org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0"),
+        ("4.3.0", "4.1_2.13", "Install a Spark that has one: pip install 'pyspark==4.1.*'"),
+    ]:
+        unfit = refusal(monkeypatch, spark, packages=[runtime.format(named)])
+        assert unfit.code == "RVT-127"
+        assert remedy in str(unfit)
+        assert ("Iceberg has runtimes for Spark 4.0 and 4.1" in str(unfit)) == (spark == "4.3.0")
+    file = tmp_path / "iceberg-spark-runtime-3.5_2.13-1.9.0.jar"
+    file.touch()
+    assert refusal(monkeypatch, config={"spark.jars": f"file:{file}"}).code == "RVT-127"
+
+
+def test_packages_that_spark_may_not_have_fetched_are_named(monkeypatch):
+    fitting = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.99.0"
+    failed = refusal(monkeypatch, packages=[fitting, "a:b:1"])
+    assert failed.code == "RVT-502"
+    assert f"it was to fetch {fitting}, a:b:1: [JAVA_GATEWAY_EXITED]" in str(failed)
+    assert "fetch" not in str(refusal(monkeypatch))
 
 
 def test_an_unreachable_server_is_reported_at_once(monkeypatch):

@@ -20,6 +20,7 @@ from rivet_dagster.engines.pyspark import PySparkEngine, examining
 from rivet_dagster.engines.pyspark.examining import examine as examine_spark
 from rivet_dagster.model.finding import FAIL, OK, WARN, Finding
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
+from rivet_dagster.model.session_needs import SessionNeeds
 from rivet_dagster.project.load import load_project
 
 
@@ -232,8 +233,18 @@ def test_each_engine_of_the_profile_is_examined_with_its_variables(folder, monke
     environ = ENVIRON | {"SECRET": "on"}
     seen = []
     monkeypatch.setattr(PySparkEngine, "examine", lambda engine: seen.append(engine.session_config()) or ())
-    assert list(engines(load_project(folder.root, environ=environ).profile, environ)) == []
+    assert list(engines(load_project(folder.root, environ=environ).profile, folder.root, environ)) == []
     assert [config["spark.x"] for config in seen] == ["on"]
+
+
+def test_an_engine_is_examined_with_what_its_catalogs_need(folder, monkeypatch):
+    needs = SessionNeeds(config={"spark.sql.catalog.lake": "org.Lake"})
+    monkeypatch.setattr(FilesystemCatalog, "session_needs", lambda catalog, engine_type: needs)
+    seen = []
+    monkeypatch.setattr(PySparkEngine, "examine", lambda engine: seen.append(engine.session_config()) or ())
+    environ = ENVIRON | {"SECRET": "on"}
+    assert list(engines(load_project(folder.root, environ=environ).profile, folder.root, environ)) == []
+    assert [config["spark.sql.catalog.lake"] for config in seen] == ["org.Lake"]
 
 
 @pytest.fixture
@@ -252,6 +263,17 @@ LOCAL = {"spark.master": "local[2]"}
 def test_an_engine_with_a_working_java_is_ok(java):
     found = only(examine_spark("engine spark", LOCAL, {"JAVA_HOME": str(java)}))
     assert found == Finding(OK, "engine spark", f"Spark on local[2], Java 17 in {java}")
+
+
+def test_an_engine_with_wrong_jars_fails(java, tmp_path, monkeypatch):
+    monkeypatch.setattr(examining, "spark_version", lambda: "4.1.4")
+    environ = {"JAVA_HOME": str(java)}
+    for own, code in [
+        ({"spark.jars": f"{tmp_path}/lost.jar"}, "RVT-108"),
+        ({"spark.jars.packages": "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0"}, "RVT-127"),
+    ]:
+        found = only(examine_spark("engine spark", LOCAL | own, environ))
+        assert (found.status, found.code) == (FAIL, code)
 
 
 def test_an_engine_without_java_fails(tmp_path, monkeypatch):
@@ -299,6 +321,7 @@ import sys
 sys.modules["{package}"] = None
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.model.profile import EngineSpec
+from rivet_dagster.model.session_needs import SessionNeeds
 engine = PySparkEngine(EngineSpec("far", "pyspark", options={options}))
 for found in engine.examine():
     print(found.status, found.code, found.text, found.remedy)

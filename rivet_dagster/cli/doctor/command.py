@@ -39,7 +39,7 @@ def examine(root: Path, profile: str | None, environ: Mapping[str, str]) -> Iter
     else:
         yield from variables(declared.profile)
         yield from catalogs(declared, root, environ)
-        yield from engines(declared.profile, environ)
+        yield from engines(declared.profile, root, environ)
         # Imported only here: importing Dagster takes seconds.
         from rivet_dagster.cli.doctor.project import project
 

@@ -13,7 +13,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 
 _DISTRIBUTION = "rivet-dagster"
-_EXTRAS = ("ui", "java", "fast", "connect", "pandas")
+_EXTRAS = ("ui", "java", "fast", "connect", "iceberg", "pandas")
 """The extras for users; the packages of the development extras may have any version."""
 _SHOWN = ("dagster", "dagster-webserver", "dagster-pyspark", "pyspark", "pyarrow", "pandas", "polars", "sqlglot")
 

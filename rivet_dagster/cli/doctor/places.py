@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from rivet_dagster.catalogs.registry import open_catalog
-from rivet_dagster.engines.registry import engine_class
+from rivet_dagster.engines.registry import open_engine
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, in_order
 from rivet_dagster.model.joint import SINK
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.project import Project
-from rivet_dagster.project.environment import expand, variables_in
+from rivet_dagster.project.environment import variables_in
 
 
 def variables(profile: Profile) -> Iterator[Finding]:
@@ -37,11 +36,14 @@ def catalogs(project: Project, root: Path, environ: Mapping[str, str]) -> Iterat
             yield from _findings(f"catalog {spec.name}", partial(examined, spec))
 
 
-def engines(profile: Profile, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Examine each engine."""
+def engines(profile: Profile, root: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Examine each engine, with what the catalogs that it reaches need of it."""
 
     def examined(spec: EngineSpec) -> Iterable[Finding]:
-        return engine_class(spec.type)(replace(spec, options=expand(spec.options, environ))).examine()
+        reached = {*spec.catalogs, profile.workspace}
+        catalogs = [open_catalog(catalog, root, environ) for catalog in profile.catalogs if catalog.name in reached]
+        needs = [catalog.session_needs(spec.type) for catalog in catalogs]
+        return open_engine(spec, root, environ, needs=needs).examine()
 
     for spec in profile.engines:
         yield from _findings(f"engine {spec.name}", partial(examined, spec))

@@ -9,9 +9,11 @@ from urllib.parse import urlsplit
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model import convert
 from rivet_dagster.model.profile import EngineSpec
-from rivet_dagster.model.session_needs import SessionNeeds, merged, package_name
+from rivet_dagster.model.session_needs import SessionNeeds, merged
 
-OPTIONS = frozenset({"master", "remote", "config", "packages", "app_name", "max_fusion_depth"})
+OPTIONS = frozenset({"master", "remote", "config", "packages", "jars", "app_name", "max_fusion_depth"})
+PATHS = frozenset({"jars"})
+PACKAGES, JARS = "spark.jars.packages", "spark.jars"
 
 _DEFAULTS = {
     # Spark's own default is the deprecated INT96, which other Parquet readers take for nanoseconds or refuse.
@@ -22,13 +24,18 @@ _DEFAULTS = {
     # takes any rows. A single joint seldom triggers it, a fused query more often.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset",
 }
-_CLASSIC_DEFAULTS = {"spark.ui.showConsoleProgress": "false"}
+_CLASSIC_DEFAULTS = {
+    "spark.ui.showConsoleProgress": "false",
+    # Spark's web UI shows all settings; its own default knows neither of the last two.
+    "spark.redaction.regex": "(?i)secret|password|token|access[.-]?key|credential|authorization",
+}
 
 _CONVERTERS = {
     "master": convert.text,
     "remote": convert.text,
     "app_name": convert.text,
     "packages": convert.texts,
+    "jars": convert.texts,
     "max_fusion_depth": convert.whole(1),
 }
 
@@ -39,7 +46,8 @@ _COMPILED = frozenset({"max_fusion_depth"})
 def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict[str, str]:
     """Return Spark's settings for ``spec`` and the ``needs`` of catalogs; its ``config`` overrides everything else.
 
-    Packages and jars are left out for a server, which has those that it was started with. Raises RVT-126.
+    Lists (packages, jars and extensions) are joined. Packages and jars are left out for a server, which has those that
+    it was started with. Raises RVT-126.
 
     >>> spec = EngineSpec("spark", "pyspark", options={"master": "local[2]", "config": {"spark.ui.enabled": False}})
     >>> for setting in session_config(spec).items():
@@ -50,24 +58,31 @@ def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict
     spark.sql.variable.substitute false
     spark.sql.optimizer.excludedRules org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset
     spark.ui.showConsoleProgress false
+    spark.redaction.regex (?i)secret|password|token|access[.-]?key|credential|authorization
     spark.ui.enabled false
     """
     options = spec.options
-    config = {key: _text(value) for key, value in options.get("config", {}).items()}
+    config = {key: convert.setting(value) for key, value in options.get("config", {}).items()}
     remote = options.get("remote") or config.get("spark.remote")
     address = {"spark.remote": remote} if remote else {"spark.master": options.get("master", "local[*]")}
     defaults = address | {"spark.app.name": options.get("app_name", "rivet_dagster")} | _DEFAULTS
     if not remote:
         defaults |= _CLASSIC_DEFAULTS
-    packages = convert.texts(options["packages"]) if options.get("packages") else ()
-    wanted = merged(needs, decided={*config, *map(package_name, packages)})
-    if not remote:
-        defaults |= _joined("spark.jars.packages", (*packages, *wanted.packages)) | _joined("spark.jars", wanted.jars)
-    return {**defaults, **wanted.config, **config}
+    packages = (*convert.texts(options.get("packages") or ()), *listed(config, PACKAGES))
+    jars = (*convert.texts(options.get("jars") or ()), *listed(config, JARS))
+    wanted = merged(needs, SessionNeeds(packages, jars, config))
+    lists = {} if remote else {PACKAGES: wanted.packages, JARS: wanted.jars}
+    joined = {key: ",".join(dict.fromkeys(values)) for key, values in lists.items() if values}
+    return {**defaults, **wanted.config, **joined}
 
 
-def _joined(key: str, values: Sequence[str]) -> dict[str, str]:
-    return {key: ",".join(values)} if values else {}
+def listed(config: Mapping[str, str], key: str) -> tuple[str, ...]:
+    """Return the values of a setting that is a list with commas.
+
+    >>> listed({"spark.jars": "a.jar, b.jar"}, "spark.jars"), listed({}, "spark.jars")
+    (('a.jar', 'b.jar'), ())
+    """
+    return tuple(value for part in config.get(key, "").split(",") if (value := part.strip()))
 
 
 def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
@@ -84,15 +99,18 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
         wrong["config"] = f"must be a mapping, not {convert.show(config)}"
         config = {}
     for key, value in config.items():
-        if not isinstance(key, str) or not isinstance(value, str | bool | int | float):
-            wrong["config"] = f"{key} must be a text, a number or a boolean, not {convert.show(value)}"
+        try:
+            convert.setting(value)
+        except ValueError as error:
+            wrong["config"] = f"{key} {error}"
     if "remote" in options and ("master" in options or "spark.master" in config):
         wrong["remote"] = "cannot stand beside `master`: the one attaches to a running Spark, the other starts one"
     remote = config.get("spark.remote", options.get("remote"))
     if isinstance(remote, str) and not is_unexpanded(remote) and (why := _wrong_address(remote)) is not None:
         wrong["remote" if "remote" in options else "config"] = why
-    if "packages" in options and ("remote" in options or "spark.remote" in config):
-        wrong["packages"] = "has no effect with `remote`: install them where the server runs"
+    for key in ("packages", "jars"):
+        if key in options and ("remote" in options or "spark.remote" in config):
+            wrong[key] = "has no effect with `remote`: install them where the server runs"
     return wrong
 
 
@@ -108,7 +126,3 @@ def _wrong_address(remote: str) -> str | None:
     path, _, parameters = address.path.partition(";")
     pairs = [pair.partition("=") for pair in parameters.split(";") if pair]
     return None if path in ("", "/") and all(name and value for name, _, value in pairs) else wrong
-
-
-def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

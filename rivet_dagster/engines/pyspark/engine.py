@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rivet_dagster.engines.contract import DagsterResource, Engine
-from rivet_dagster.engines.pyspark.config import OPTIONS, session_config, wrong_options
+from rivet_dagster.engines.pyspark.config import OPTIONS, PATHS, session_config, wrong_options
 from rivet_dagster.engines.pyspark.examining import examine
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.model.finding import Finding
@@ -28,12 +28,13 @@ class PySparkEngine(Engine):
     """Spark SQL in this process (``local[*]``), on a cluster, or behind a Spark Connect server.
 
     Options: ``master`` (default ``local[*]``) or ``remote`` (``sc://host:port``); ``config``, any settings of Spark;
-    ``packages``, Maven coordinates; ``app_name``; ``max_fusion_depth``.
+    ``packages``, Maven coordinates; ``jars``, files of the project, or URIs; ``app_name``; ``max_fusion_depth``.
     """
 
     type: ClassVar[str] = "pyspark"
     separates_errors: ClassVar[bool] = True
     options: ClassVar[frozenset[str]] = OPTIONS
+    path_options: ClassVar[frozenset[str]] = PATHS
     reads: ClassVar[Kinds] = frozenset({Files, CatalogTable, JdbcTable, ArrowRows})
     writes: ClassVar[Kinds] = frozenset({Files, CatalogTable, JdbcTable})
     dialect: ClassVar[str] = SPARK

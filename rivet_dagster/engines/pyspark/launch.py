@@ -13,8 +13,11 @@ from urllib.parse import urlsplit
 
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
 from rivet_dagster.engines.pyspark.adapters import adapter_of
+from rivet_dagster.engines.pyspark.iceberg_runtime import refuse_unfit_runtime
+from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars, unfetched
 from rivet_dagster.engines.pyspark.java import find_java, prepare_java
 from rivet_dagster.engines.pyspark.messages import summary
+from rivet_dagster.engines.pyspark.spark_version import spark_version
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -29,8 +32,11 @@ _applications: dict[str, Mapping[str, str]] = {}
 def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> SparkAdapter:
     """Prepare the environment, and return the session of ``connect`` (default: one built with ``config``).
 
-    Raises RVT-111, RVT-112, RVT-123, RVT-502, RVT-506.
+    Raises RVT-108, RVT-111, RVT-112, RVT-123, RVT-127, RVT-502, RVT-506.
     """
+    if "spark.remote" not in config:
+        refuse_missing_jars(config)
+        refuse_unfit_runtime(config, spark_version())
     running = _running_application()
     if running is not None:
         _refuse_another(config, running, connect is None)
@@ -52,7 +58,8 @@ def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> S
     except RivetError:
         raise
     except Exception as error:
-        raise RivetError("RVT-502", f"Spark did not start: {summary(error)}") from error
+        message = summary(error)
+        raise unfetched(config, message) or RivetError("RVT-502", f"Spark did not start: {message}") from error
     return spark
 
 
@@ -135,14 +142,9 @@ def _refuse_another(config: Mapping[str, str], context: Any, building: bool) -> 
     wanted = "{}:{}".format(*server_of(remote)) if remote else config["spark.master"]
     if remote or wanted != present:
         raise RivetError("RVT-506", f"Spark runs on {present} in this process already; it cannot run on {wanted} too")
-    missing = _packages(config) - _packages(running)
-    if missing:
-        message = f"Spark runs in this process already, without the packages {', '.join(sorted(missing))}"
+    if missing := not_present(config, running):
+        message = f"Spark runs in this process already, without {', '.join(sorted(missing))}"
         raise RivetError("RVT-506", message)
-
-
-def _packages(config: Mapping[str, str]) -> set[str]:
-    return {name.strip() for name in config.get("spark.jars.packages", "").split(",")} - {""}
 
 
 def _logging_is_configured(config: Mapping[str, str], environ: Mapping[str, str]) -> bool:

@@ -1,0 +1,61 @@
+"""Opening an Iceberg catalog with PyIceberg."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.catalogs.iceberg.options import GLUE, HADOOP, HIVE
+from rivet_dagster.catalogs.iceberg.pyiceberg_settings import pyiceberg_properties
+from rivet_dagster.errors import RivetError
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+_EXTRA = "pip install 'rivet_dagster[iceberg]'"
+_HADOOP_CATALOG = "rivet_dagster.catalogs.iceberg.hadoop_catalog"
+
+
+def connected(name: str, options: Mapping[str, Any], root: Path) -> Catalog:
+    """Return PyIceberg's catalog of that ``name``; ``options`` are valid, with ``${VAR}`` expanded.
+
+    A REST catalog asks its server for settings here, a JDBC catalog looks for its tables in the database, and makes
+    them where there are none; the others contact nothing yet. PyIceberg's own configuration files are not used, since
+    Spark would not know of them. Raises RVT-123 if a package is missing, RVT-403 if the catalog cannot be reached.
+    """
+    kind, properties = options["catalog"], pyiceberg_properties(name, options, root)
+    try:
+        from pyiceberg.catalog import AVAILABLE_CATALOGS, CatalogType
+        from pyiceberg.exceptions import NotInstalledError
+    except ImportError as error:
+        raise _missing(name, kind, error) from error
+    logging.getLogger("pyiceberg.catalog.sql").addFilter(_tells_more_than_old_tables)
+    try:
+        if kind == HADOOP:
+            catalog: Catalog = import_module(_HADOOP_CATALOG).HadoopCatalog(name, **properties)
+            return catalog
+        return AVAILABLE_CATALOGS[CatalogType(properties["type"])](name, properties)
+    except (ImportError, NotInstalledError) as error:
+        raise _missing(name, kind, error) from error
+    except Exception as error:  # of any client: of HTTP, of a database, of Thrift or of AWS
+        message = f"the Iceberg catalog '{name}' cannot be reached: {_first_line(error)}"
+        remedy = "Correct the catalog's options, or start what answers at its `uri`."
+        raise RivetError("RVT-403", message, remediation=remedy) from error
+
+
+def _missing(name: str, kind: str, error: Exception) -> RivetError:
+    further = f" 'pyiceberg[{kind}]'" if kind in (HIVE, GLUE) else ""
+    message = f"the Iceberg catalog '{name}' needs a package that is not installed: {_first_line(error)}"
+    return RivetError("RVT-123", message, remediation=f"{_EXTRA}{further}")
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".strip(": ").partition("\n")[0]
+
+
+def _tells_more_than_old_tables(record: logging.LogRecord) -> bool:
+    """Return whether a record is other than the note that tables, as Java makes them, have no column for views."""
+    return "v0 schema" not in record.getMessage()
