@@ -1,0 +1,1 @@
+"""Catalogs of Iceberg tables, whose metadata is read and committed without a JVM."""
