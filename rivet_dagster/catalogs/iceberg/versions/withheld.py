@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, publication_of
+from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, Publication, publication_of
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
@@ -23,7 +23,8 @@ _BRANCHES = withheld_mark("")
 class Withheld:
     """A withheld version: its name, the key of its branch or staging table, and what is recorded about it.
 
-    ``staged`` is the staging table, None for a version on the branch ``key``, whose head is ``head``.
+    ``staged`` is the staging table, None for a version on the branch ``key``, whose head is ``head``; ``errors`` is the
+    name of its error table, None without one.
     """
 
     name: str
@@ -31,13 +32,18 @@ class Withheld:
     publication: Publication
     staged: OpenedTable | None = None
     head: int | None = None
+    errors: str | None = None
 
 
-def withhold(table: OpenedTable, key: str, version: str, publication: Publication | None) -> None:
+def withhold(
+    table: OpenedTable, key: str, version: str, publication: Publication | None, errors: str | None = None
+) -> None:
     """Mark the branch ``key`` of a table, or its staging table itself, as withheld under the name ``version``."""
     from pyiceberg.table.update import SetPropertiesUpdate
 
     facts = publication.properties() if publication is not None else {}
+    if errors is not None:
+        facts[ERRORS] = errors
     mark = {withheld_mark(key): json.dumps({"version": version, **facts})}
     commit(table.load, lambda found: Changes((SetPropertiesUpdate(updates=mark),), ()), str(table.name))
 
@@ -75,4 +81,4 @@ def _marked(found: Table, staged: OpenedTable | None) -> Iterator[Withheld]:
         if staged is None and key not in found.metadata.refs:
             continue
         head = head_of(found, key) if staged is None else found.metadata.current_snapshot_id
-        yield Withheld(version, key, publication, staged, head)
+        yield Withheld(version, key, publication, staged, head, facts.get(ERRORS))

@@ -15,6 +15,7 @@ from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.writes.publishing import MAIN, Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable, place_of
+from rivet_dagster.catalogs.iceberg.writes.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.writes.stored import Stored
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
@@ -130,7 +131,7 @@ class StagedErrors:
         own = ".".join(self.table.name.identifier)
         properties = {DATA_SNAPSHOT: str(self.snapshot_id), ERRORS_OF: own, IDENTITY: identity}
         opened = self._place.of
-        release = Release(opened, self._upon, _new_id(self._place), properties, marks={ERRORS_OF: own})
+        release = Release(opened, self._upon, new_snapshot_id(), properties, marks={ERRORS_OF: own})
         match self.staged:
             case StagedBranch() as branch:
                 release.of_branch(branch.key, branch.head())
@@ -149,7 +150,7 @@ class StagedErrors:
         if upon is None:
             found = opened.load_if_any()
             if found is not None and found.metadata.current_snapshot_id == release.snapshot_id:
-                opened.catalog.drop_table(opened.name.identifier)
+                opened.catalog.purge_table(opened.name.identifier)
             return
 
         def changes(found: Table) -> Changes:
@@ -168,12 +169,6 @@ def errors_snapshot(errors: Table, data_snapshot: int) -> int | None:
         if known.get(DATA_SNAPSHOT) == str(data_snapshot):
             return int(snapshot.snapshot_id)
     return None
-
-
-def _new_id(place: Place) -> int:
-    from pyiceberg.table.metadata import new_snapshot_id
-
-    return new_snapshot_id()
 
 
 def _field(name: str) -> str:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, layout_updates
+from rivet_dagster.catalogs.iceberg.layout import Layout, layout_updates, table_properties
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit, create
 from rivet_dagster.catalogs.iceberg.writes.snapshots import SnapshotWriter, live_files
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
 from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, creation
+from rivet_dagster.catalogs.iceberg.watermark import OVERRIDE
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
 MAIN = "main"
-OVERRIDE = "rivet.watermark-override"
-"""The table property with the watermark that a person set, until the next publication."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +77,12 @@ class Release:
         if source is None:
             raise RivetError("RVT-406", f"the staging table {staged.name} has been removed, by a sweep or by somebody")
         files = live_files(source.current_snapshot(), source.io)
-        if place.existing is None:
+        if self.table.load_if_any() is None and place.existing is None:
             self._make(source, place, files)
             return
 
         def changes(found: Table) -> Changes:
-            if self._is_done(found):
-                return Changes((), ())
-            return self._adopted(found, source, files)
+            return Changes((), ()) if self._is_done(found) else self._adopted(found, source, files)
 
         commit(self.table.load, changes, str(self.table.name))
 
@@ -97,7 +94,7 @@ class Release:
         empty = of.model_copy(update={"location": place.location, "last_sequence_number": 0, "properties": {}})
         writer = SnapshotWriter(place.io, empty, self.snapshot_id, None)
         added = writer.replaced(files, of.schema(), of.default_spec_id, self.properties)
-        marked = {**layout_properties(self.layout), **self.marks}
+        marked = {**table_properties(self.layout), **self.marks}
         updates = (
             *creation(of.schema(), of.spec(), of.sort_order(), place.location, marked),
             added,

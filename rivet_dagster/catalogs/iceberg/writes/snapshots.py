@@ -5,6 +5,7 @@ PyIceberg writes the manifests and their lists; what is new is only which of the
 
 from __future__ import annotations
 
+import secrets
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 """The version of the table format in which PyIceberg writes manifests."""
+
+
+def new_snapshot_id() -> int:
+    """Return an id that no snapshot has yet: by chance, as Iceberg itself makes them."""
+    return secrets.randbits(62) + 1
 
 
 class SnapshotWriter:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.iceberg.names import TableName
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
-from rivet_dagster.catalogs.iceberg.writes.snapshots import SnapshotWriter
+from rivet_dagster.catalogs.iceberg.writes.snapshots import SnapshotWriter, new_snapshot_id
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 
@@ -48,8 +48,8 @@ class StagedBranch:
         remove_branch(self.table, self.key)
 
 
-def begin_branch(table: OpenedTable, key: str, base: int | None) -> StagedBranch:
-    """Make the branch ``key`` at the snapshot ``base``; without one at a snapshot without rows."""
+def begin_branch(table: OpenedTable, key: str, base: int | None, emptied: bool = False) -> StagedBranch:
+    """Make the branch ``key`` at the snapshot ``base``; without one, or ``emptied``, at a new one without rows."""
     from pyiceberg.table.update import AssertRefSnapshotId, SetSnapshotRefUpdate
 
     start = base
@@ -57,11 +57,12 @@ def begin_branch(table: OpenedTable, key: str, base: int | None) -> StagedBranch
     def changes(found: Table) -> Changes:
         nonlocal start
         free = AssertRefSnapshotId(ref=key, snapshot_id=None)
-        if base is not None:
+        if base is not None and not emptied:
             return Changes((SetSnapshotRefUpdate(ref_name=key, type="branch", snapshot_id=base),), (free,))
-        start = found.metadata.new_snapshot_id()
-        writer = SnapshotWriter(found.io, found.metadata, start, None)
-        added = writer.same_rows({})
+        start = new_snapshot_id()
+        parent = found.snapshot_by_id(base) if base is not None else None
+        writer = SnapshotWriter(found.io, found.metadata, start, parent)
+        added = writer.replaced([], found.schema(), found.metadata.default_spec_id, {})
         at_it = SetSnapshotRefUpdate(ref_name=key, type="branch", snapshot_id=start)
         return Changes((added, at_it), (free,), (writer,))
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, order_of, spec_of
-from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
+from rivet_dagster.catalogs.iceberg.layout import Layout, order_of, spec_of
+from rivet_dagster.catalogs.iceberg.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.catalogs.iceberg.writes.committing import create
-from rivet_dagster.catalogs.iceberg.writes.snapshots import live_files
 from rivet_dagster.catalogs.iceberg.writes.stored import Stored
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
@@ -27,7 +26,6 @@ from rivet_dagster.model.storage import Base, StoredRows
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
-    from pyiceberg.manifest import DataFile
     from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
@@ -87,7 +85,7 @@ class StagedTable(RewritableVersion):
     rows_before: int = 0
     layout: Layout = field(default_factory=Layout)
     is_scratch: bool = False
-    _exists: bool = False
+    exists: bool = False
 
     @property
     def session(self) -> EngineSession:
@@ -96,15 +94,20 @@ class StagedTable(RewritableVersion):
         return self.engine_session
 
     @property
+    def relation(self) -> CatalogTable:
+        """The relation that an engine writes to."""
+        return CatalogTable(self.table.name.parts)
+
+    @property
     def base(self) -> Base | None:
         """The version that it builds upon."""
         return self.upon
 
     def add(self, frame: Frame, context: WriteContext, split_by: str | None = None) -> None:
         """Have the engine append rows; the first ones determine the columns."""
-        if not self._exists:
+        if not self.exists:
             self.make(self.session.schema(frame), split_by)
-        self.session.write(frame, CatalogTable(self.table.name.parts), context.progress, split_by)
+        self.session.write(frame, self.relation, context.progress, split_by)
 
     def make(self, schema: str, without: str | None = None) -> None:
         """Make the table, without rows, for columns given as Spark's JSON."""
@@ -113,7 +116,7 @@ class StagedTable(RewritableVersion):
         updates = creation(columns, spec, order, planned.metadata.location, self._properties())
         if not create(self.table.catalog, planned, updates):
             raise RivetError("RVT-404", f"there is a table {self.table.name} already")
-        self._exists = True
+        self.exists = True
 
     def added(self) -> StoredRows:
         """Return the rows so far, as the last snapshot holds them."""
@@ -125,11 +128,9 @@ class StagedTable(RewritableVersion):
 
     def audit(self) -> StoredRows:
         """Return all rows."""
-        if not self._exists:
+        if not self.exists:
             raise RivetError("RVT-402", f"nothing has been written to {self.table.name}")
-        head = self.table.load().metadata.current_snapshot_id
-        assert head is not None, "each write makes a snapshot"
-        return Stored(self.table).whole(head)
+        return Stored(self.table).now()
 
     @contextmanager
     def scratch(self) -> Iterator[StagedTable]:
@@ -146,10 +147,10 @@ class StagedTable(RewritableVersion):
         return StagedTable(name, self.place, self.heartbeat, self.engine_session, is_scratch=True)
 
     def remove(self) -> None:
-        """Remove the table with its data files; do nothing if it does not exist."""
-        if self._exists:
-            self._exists = False
-            remove_staging_table(self.table)
+        """Remove the table, and its data files but those that are published; do nothing if it does not exist."""
+        if self.exists:
+            self.exists = False
+            remove_staging_table(self.table, self.place.of)
 
     def _definition(self, schema: str) -> tuple[Schema, PartitionSpec, SortOrder]:
         """Return the columns, the partitioning and the order of a table with the columns ``schema``."""
@@ -203,14 +204,17 @@ def creation(
     )
 
 
-def remove_staging_table(table: OpenedTable, with_data: bool = True) -> None:
-    """Remove a staging table with its metadata and, unless they are another table's by now, its data files."""
+def remove_staging_table(table: OpenedTable, of: OpenedTable) -> None:
+    """Remove a staging table with its metadata, and its data files unless they are in a snapshot of ``of``."""
     found = table.load_if_any()
     if found is None or STAGED_FOR not in found.metadata.properties:
         return
-    files = _all_files(found) if with_data else []
+    files = _all_paths(found)
+    published = of.load_if_any() if files else None
+    if published is not None:
+        files -= _all_paths(published)
     table.catalog.drop_table(table.name.identifier)
-    for path in {file.file_path for file in files}:
+    for path in files:
         with suppress(FileNotFoundError):
             found.io.delete(path)
     _remove_folder(found)
@@ -224,8 +228,11 @@ def _without(schema: str, column: str | None) -> str:
     return json.dumps({**parsed, "fields": [field for field in parsed["fields"] if field["name"] != column]})
 
 
-def _all_files(table: Table) -> list[DataFile]:
-    return [file for snapshot in table.metadata.snapshots for file in live_files(snapshot, table.io)]
+def _all_paths(table: Table) -> set[str]:
+    """Return the paths of the data files of all snapshots."""
+    manifests = {manifest.manifest_path: manifest for s in table.metadata.snapshots for manifest in s.manifests(table.io)}
+    entries = (manifest.fetch_manifest_entry(table.io) for manifest in manifests.values())
+    return {entry.data_file.file_path for of_one in entries for entry in of_one}
 
 
 def _remove_folder(table: Table) -> None:

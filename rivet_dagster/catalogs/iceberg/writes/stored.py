@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.metadata.statistics import added_statistics_of, statistics_of
+from rivet_dagster.catalogs.iceberg.statistics import added_statistics_of, statistics_of
+from rivet_dagster.catalogs.iceberg.types import sql_columns
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.model.relations import CatalogTable
-from rivet_dagster.model.storage import Record, StoredRows
+from rivet_dagster.model.storage import Record, Statistics, StoredRows
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -27,7 +28,17 @@ class Stored:
 
     def whole(self, snapshot: int) -> StoredRows:
         """Return all rows of a snapshot."""
+        return self._all(self.table.load(), snapshot)
+
+    def now(self) -> StoredRows:
+        """Return all rows of the current snapshot; of a table without one, which has none, by its name."""
         found = self.table.load()
+        head = found.metadata.current_snapshot_id
+        if head is not None:
+            return self._all(found, head)
+        return StoredRows(CatalogTable(self.table.name.parts), Statistics(0, 0, sql_columns(found.schema())))
+
+    def _all(self, found: Table, snapshot: int) -> StoredRows:
         relation = CatalogTable(self.table.name.parts, snapshot=snapshot)
         return StoredRows(relation, statistics_of(found, snapshot, schema_of(found, snapshot)))
 

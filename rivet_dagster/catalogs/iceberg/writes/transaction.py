@@ -11,11 +11,11 @@ from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+from rivet_dagster.catalogs.iceberg.layout import Layout
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
-from rivet_dagster.catalogs.iceberg.versions.withheld import Withheld, withhold_branch, withhold_table
+from rivet_dagster.catalogs.iceberg.versions.withheld import withhold
 from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors
 from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
@@ -35,10 +35,11 @@ from rivet_dagster.model.write_plan import WritePlan
 class Beginning:
     """What a transaction begins with.
 
-    ``upon`` is the current snapshot of the table and ``rows_before`` the number of its rows; ``base`` is None only if
+    ``declared`` is the table's name as the joint has it; ``upon`` is the current snapshot of the table and ``rows_before`` the number of its rows; ``base`` is None only if
     the table does not exist. ``described`` returns the published version of a snapshot.
     """
 
+    declared: str
     table: OpenedTable
     place: Place
     upon: int | None
@@ -49,9 +50,23 @@ class Beginning:
     errors: StagedErrors
 
 
+@dataclass(frozen=True)
+class Origin:
+    """A version that exists already: on the branch or in the staging table ``staged``, or as the older ``snapshot``.
+
+    ``key`` is that of a withheld version.
+    """
+
+    publication: Publication
+    stored: Callable[[], StoredRows]
+    staged: StagedBranch | StagedTable | None = None
+    snapshot: int | None = None
+    key: str | None = None
+
+
 @dataclass
 class IcebergTransaction(VersionTransaction, ErrorTransaction):
-    """A version that is staged by ``write``, or that exists already: ``origin``, a withheld one or an older one.
+    """A version that is staged by ``write``, or that exists already as ``origin``.
 
     Its name is the id of the snapshot that its publication makes.
     """
@@ -59,14 +74,14 @@ class IcebergTransaction(VersionTransaction, ErrorTransaction):
     beginning: Beginning
     snapshot_id: int
     session: EngineSession | None = None
-    origin: Withheld | None = None
+    origin: Origin | None = None
     _scratch: ExitStack = field(default_factory=ExitStack)
     _staged: StagedBranch | StagedTable | None = None
     _heartbeat: Heartbeat | None = None
     _rewritten: Rewritten | None = None
 
     def __post_init__(self) -> None:
-        self.table = self.beginning.errors.of
+        self.table = self.beginning.declared
         self.version = str(self.snapshot_id)
         if self.origin is not None:
             self._staged = self.origin.staged
@@ -83,15 +98,13 @@ class IcebergTransaction(VersionTransaction, ErrorTransaction):
         assert self.session is not None, "only an engine computes rows"
         begin, session = self.beginning, self.session
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
-            key = free_key_of(begin.table, context.identity)
-            self._heartbeat = Heartbeat(begin.place.io, begin.place.location, key)
-            self._heartbeat.begin()
-            self.branch = key
+            heartbeat = self._alive(context.identity)
+            key = heartbeat.key
             native = begin.base is not None and fits(begin, plan, session, frame, context)
             staged = StagedTable(
                 begin.table.staged(key),
                 begin.place,
-                self._heartbeat,
+                heartbeat,
                 session,
                 begin.base,
                 begin.rows_before,
@@ -122,8 +135,16 @@ class IcebergTransaction(VersionTransaction, ErrorTransaction):
         """Write the errors on a branch of their own table."""
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the error table {table}", "RVT-404"):
-            key = self.branch if self.branch is not None else free_key_of(begin.table, "")
-            return begin.errors.add(table, frame, key, self.session)
+            return begin.errors.add(table, frame, self._alive(""), self.session)
+
+    def _alive(self, identity: str) -> Heartbeat:
+        """Begin to send heartbeats, with the first thing that is staged."""
+        if self._heartbeat is None:
+            begin = self.beginning
+            self.branch = free_key_of(begin.table, identity)
+            self._heartbeat = Heartbeat(begin.place.io, begin.place.location, self.branch)
+            self._heartbeat.begin()
+        return self._heartbeat
 
     def put(self, rows: Any) -> bool:
         """Return False: only an engine writes the files."""
@@ -201,8 +222,9 @@ class IcebergTransaction(VersionTransaction, ErrorTransaction):
         """Remove what the published version does not need any more."""
         self._scratch.close()
         if isinstance(self._staged, StagedTable):
-            self._staged.dissolve()
+            self._staged.remove()
         self._staged = None
+        self.beginning.errors.end()
         if self._heartbeat is not None:
             with suppress(OSError):
                 self._heartbeat.end()
@@ -210,22 +232,22 @@ class IcebergTransaction(VersionTransaction, ErrorTransaction):
     def _withhold(self, identity: str, inputs: Inputs | None) -> None:
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
-            publication = self._publication(identity or (self.origin.publication.identity if self.origin else ""), inputs)
-            match self._staged:
-                case StagedBranch() as branch:
-                    withhold_branch(begin.table, branch.key, self.snapshot_id, publication)
-                case StagedTable() as staged:
-                    withhold_table(staged.table, self.snapshot_id, publication)
-            begin.errors.withhold()
+            made_by = identity or (self.origin.publication.identity if self.origin is not None else "")
+            publication = self._publication(made_by, inputs)
+            if self._staged is not None:
+                assert self.branch is not None
+                withhold(self._staged.table, self.branch, self.version, publication, begin.errors.name)
+                begin.errors.withhold(self.branch)
         self._scratch.close()
         if self._heartbeat is not None:
             self._heartbeat.end()
 
     def _abort(self) -> None:
         self._scratch.close()
-        if self._staged is not None:
-            self._staged.remove()
-        self.beginning.errors.remove()
+        with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.table.name}", "RVT-404"):
+            if self._staged is not None:
+                self._staged.remove()
+            self.beginning.errors.remove()
         if self._heartbeat is not None:
             with suppress(OSError):
                 self._heartbeat.end()

@@ -1,0 +1,347 @@
+"""The catalog ``iceberg``, its methods implemented by the other modules of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
+from rivet_dagster.catalogs.iceberg import examining
+from rivet_dagster.catalogs.iceberg.connection import connected
+from rivet_dagster.catalogs.iceberg.names import TableName, staging_of, table_name
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.sources import snapshot_read
+from rivet_dagster.catalogs.iceberg.spark_settings import spark_needs
+from rivet_dagster.catalogs.iceberg.traits import IcebergTraits
+from rivet_dagster.catalogs.iceberg.watermark import max_of, override_of, set_override
+from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.entry_points import refuse_wrong_options
+from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.model.finding import Finding
+from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.relations import CatalogTable
+from rivet_dagster.model.schema import Field, Schema
+from rivet_dagster.model.session_needs import SessionNeeds
+from rivet_dagster.model.storage import OLDER, WITHHELD, Published, Statistics, Version
+from rivet_dagster.model.watermark import Override
+
+if TYPE_CHECKING:
+    import pyiceberg.catalog
+    from pyiceberg.table import Table
+
+    from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
+
+
+class IcebergCatalog(IcebergTraits, HasErrorTables):
+    """Tables of Apache Iceberg in a Hadoop, REST, JDBC, Hive, Glue or Nessie catalog.
+
+    PyIceberg reads the metadata and makes the commits that publish; Spark, with Iceberg's runtime, reads and writes the
+    rows. A version is a snapshot, named by its id, and is staged on a branch of the run.
+    """
+
+    def __init__(self, spec: CatalogSpec, root: Path) -> None:
+        refuse_wrong_options(IcebergCatalog, f"catalog '{spec.name}'", spec.options)
+        self.name = spec.name
+        self._options = spec.options
+        self._root = root
+
+    def session_needs(self, engine_type: str) -> SessionNeeds:
+        """Return Iceberg's runtime and the settings of the Spark catalog of this name."""
+        return spark_needs(self.name, self._options, self._root) if engine_type == "pyspark" else SessionNeeds()
+
+    def relation(self, table: str, options: Mapping[str, Any]) -> CatalogTable:
+        """Return the snapshot that is current, or that ``options`` name; of an error table that of the current rows."""
+        found = self._required(table)
+        snapshot = self._snapshot(table, found, options)
+        return CatalogTable(self._name(table).parts, snapshot=snapshot)
+
+    def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
+        """Return the columns of that snapshot."""
+        from rivet_dagster.catalogs.iceberg.types import sql_columns
+        from rivet_dagster.catalogs.iceberg.writes.stored import schema_of
+
+        found = self._required(table)
+        return tuple(Field(*column) for column in sql_columns(schema_of(found, self._snapshot(table, found, options))))
+
+    def data_version(self, table: str, options: Mapping[str, Any]) -> str:
+        """Return the id of that snapshot; of a table without snapshots the word ``empty``."""
+        snapshot = self._snapshot(table, self._required(table), options)
+        return "empty" if snapshot is None else str(snapshot)
+
+    def uri(self, table: str) -> str:
+        """Return the name of the table in the catalog, whose location only the catalog knows."""
+        return f"iceberg:{self._name(table)}"
+
+    def current(self, table: str) -> Published | None:
+        """Return the current snapshot; None for a table without snapshots, and for an error table."""
+        from rivet_dagster.catalogs.iceberg.versions.history import published
+
+        found = self._opened(table).load_if_any()
+        snapshot = found.current_snapshot() if found is not None and not _is_error_table(found) else None
+        if found is None or snapshot is None:
+            return None
+        with self._reaching(table):
+            return published(found, snapshot, self.name, table)
+
+    def published_by(self, table: str, identity: str) -> Published | None:
+        """Return the snapshot with that identity, or what is remembered of it after it has expired."""
+        from rivet_dagster.catalogs.iceberg.versions import history
+
+        found = self._opened(table).load_if_any()
+        current = self.current(table)
+        if found is None or current is None:
+            return None
+        with self._reaching(table):
+            snapshot = history.published_by(found, identity)
+            if snapshot is not None:
+                return history.published(found, snapshot, self.name, table)
+        for snapshot_id, known in history.expired_publications(found):
+            if identity and identity in (known.identity, known.made_by):
+                statistics = Statistics(known.rows, known.record.bytes or 0, current.statistics.columns)
+                return replace(
+                    current,
+                    version=str(snapshot_id),
+                    statistics=statistics,
+                    rows_before=known.rows_before,
+                    identity=known.identity,
+                    record=known.record,
+                    inputs=known.inputs,
+                )
+        return None
+
+    def read(self, published: Published) -> CatalogTable:
+        """Return the snapshot by its id."""
+        return CatalogTable(self._name(published.table).parts, snapshot=self._existing(published))
+
+    def statistics(self, published: Published) -> Statistics:
+        """Return the statistics in the manifests of the snapshot."""
+        from rivet_dagster.catalogs.iceberg.statistics import statistics_of
+        from rivet_dagster.catalogs.iceberg.writes.stored import schema_of
+
+        snapshot = self._existing(published)
+        found = self._required(published.table)
+        with self._reaching(published.table):
+            return statistics_of(found, snapshot, schema_of(found, snapshot))
+
+    def errors_of(self, published: Published) -> CatalogTable | None:
+        """Return the snapshot of the error table that names that of the rows."""
+        from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
+
+        snapshot = self._existing(published)
+        rows = self._required(published.table).snapshot_by_id(snapshot)
+        name = rows.summary.additional_properties.get(ERRORS) if rows is not None and rows.summary is not None else None
+        if name is None:
+            return None
+        errors = self._errors_snapshot(name, snapshot)
+        return None if errors is None else CatalogTable(self._name(name).parts, snapshot=errors)
+
+    def begin(
+        self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
+    ) -> IcebergTransaction:
+        """Look up the version to build upon; the branch is made by the first write."""
+        from rivet_dagster.catalogs.iceberg.layout import parse_layout
+        from rivet_dagster.catalogs.iceberg.versions.sweep import staged_by_runs
+        from rivet_dagster.catalogs.iceberg.writes.beginning import beginning
+        from rivet_dagster.catalogs.iceberg.writes.snapshots import new_snapshot_id
+        from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
+
+        opened = self._opened(table)
+        with self._reaching(table, "RVT-404"):
+            for leftover in staged_by_runs(opened):
+                if not leftover.heartbeat.is_alive():
+                    leftover.remove()
+            begin = beginning(opened, table, parse_layout(options), self.name, self._opened)
+        return IcebergTransaction(begin, new_snapshot_id(), session)
+
+    def versions(self, table: str) -> tuple[Version, ...]:
+        """Return the snapshots that have been current, then the withheld branches and staging tables."""
+        from rivet_dagster.catalogs.iceberg.versions.history import listed
+        from rivet_dagster.catalogs.iceberg.versions.withheld import withheld_versions
+
+        opened = self._opened(table)
+        found = opened.load_if_any()
+        with self._reaching(table):
+            withheld = tuple(
+                Version(w.name, WITHHELD, w.publication.rows, None, w.publication.identity, w.publication.inputs)
+                for w in withheld_versions(opened)
+            )
+            return (*(listed(found) if found is not None else ()), *withheld)
+
+    def take_up(self, table: str, version: str) -> IcebergTransaction:
+        """Reopen a withheld version, by the id of its snapshot or the name of its branch."""
+        from rivet_dagster.catalogs.iceberg.versions.withheld import withheld_versions
+        from rivet_dagster.catalogs.iceberg.writes.beginning import taken_up
+
+        opened = self._opened(table)
+        with self._reaching(table, "RVT-404"):
+            for withheld in withheld_versions(opened):
+                if version in (withheld.name, withheld.key):
+                    return taken_up(opened, table, self.name, self._opened, withheld)
+        raise self._unknown(table, version, WITHHELD)
+
+    def restage(self, table: str, version: str) -> IcebergTransaction:
+        """Begin a new version with the rows of an older snapshot, of which no file is copied."""
+        from rivet_dagster.catalogs.iceberg.writes.beginning import restaged
+
+        if version not in [known.name for known in self.versions(table) if known.state == OLDER]:
+            raise self._unknown(table, version, OLDER)
+        with self._reaching(table, "RVT-404"):
+            return restaged(self._opened(table), table, self.name, self._opened, int(version))
+
+    def evict(self, published: Published) -> None:
+        """Drop the table with its files, and its error table."""
+        from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
+
+        current = self.current(published.table)
+        if current is None or current.version != published.version:
+            return
+        found = self._required(published.table)
+        known = {
+            snapshot.summary.additional_properties.get(ERRORS)
+            for snapshot in found.metadata.snapshots
+            if snapshot.summary is not None
+        }
+        with self._reaching(published.table, "RVT-404"):
+            for name in (*filter(None, known), published.table):
+                if self._opened(name).load_if_any() is not None:
+                    self._catalog.purge_table(self._name(name).identifier)
+
+    def tables(self, prefix: str) -> tuple[str, ...]:
+        """Return the tables of the default namespace that have been published, or those of the prefix's namespace."""
+        namespace = self._name(f"{prefix}x").namespace
+        given = prefix.rpartition(".")[0]
+        with self._reaching(prefix):
+            if not self._catalog.namespace_exists(namespace):
+                return ()
+            names = sorted(identifier[-1] for identifier in self._catalog.list_tables(namespace))
+        whole = [f"{given}.{name}" if given else name for name in names if staging_of(name) is None]
+        return tuple(name for name in whole if name.startswith(prefix) and self.current(name) is not None)
+
+    def max_of(self, published: Published, column: str) -> Any:
+        """Return the maximum by the manifests; if they do not hold it, the column is read in this process."""
+        statistics = self.statistics(published)
+        if statistics.tells_max(column):
+            return statistics.values[column.lower()].max
+        with self._reaching(published.table):
+            return max_of(self._required(published.table), self._existing(published), column)
+
+    def watermark_override(self, published: Published) -> Override | None:
+        """Return the value of a property of the table."""
+        return override_of(self._required(published.table), published.version)
+
+    def override_watermark(self, published: Published, override: Override) -> None:
+        """Set a property of the table, which the next publication removes."""
+        with self._reaching(published.table, "RVT-404"):
+            set_override(self._opened(published.table), published.version, override)
+
+    def building(self) -> tuple[str, ...]:
+        """Return the branches and staging tables of runs, each as ``table/branch``."""
+        from rivet_dagster.catalogs.iceberg.versions.sweep import all_staged
+
+        with self._reaching(""):
+            return tuple(dict.fromkeys(leftover.name for leftover in all_staged(self._all_tables())))
+
+    def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
+        """Remove the branches and staging tables of dead runs in all tables of the catalog."""
+        from rivet_dagster.catalogs.iceberg.versions.sweep import all_staged
+
+        swept: list[str] = []
+        errors: list[RivetError] = []
+        with self._reaching(""):
+            tables = list(self._all_tables())
+        alive: dict[str, bool] = {}
+        for table in tables:
+            try:
+                with reaching(self.name, f"the table {table.name}", "RVT-404"):
+                    for leftover in all_staged(iter((table,))):
+                        # One run has several: whether it is alive is asked before its heartbeat is removed.
+                        if not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive()):
+                            leftover.remove()
+                            swept.append(leftover.name)
+            except RivetError as error:
+                (failed or errors.append)(error)
+        if errors:
+            raise RivetError.of(diagnostic for error in errors for diagnostic in error.diagnostics)
+        return tuple(dict.fromkeys(swept))
+
+    def examine(self, publishes: bool) -> Iterable[Finding]:
+        """Return findings about whether the catalog can be reached, and what dead runs have left in it."""
+        return examining.examine(self, publishes)
+
+    def namespaces(self) -> tuple[str, ...]:
+        """Return the names of the top namespaces, for which the catalog is asked. Raises RVT-403."""
+        with self._reaching(""):
+            return tuple(".".join(namespace) for namespace in self._catalog.list_namespaces())
+
+    @cached_property
+    def _catalog(self) -> pyiceberg.catalog.Catalog:
+        return connected(self.name, self._options, self._root)
+
+    def _all_tables(self) -> Iterator[OpenedTable]:
+        """Yield all tables of all namespaces, staging tables first, since these lie beside the tables that they are for."""
+        found = [identifier for namespace in self._namespaces(()) for identifier in self._catalog.list_tables(namespace)]
+        for identifier in sorted(found, key=lambda parts: (staging_of(parts[-1]) is None, parts)):
+            yield OpenedTable(self._catalog, TableName(self.name, tuple(identifier[:-1]), identifier[-1]))
+
+    def _namespaces(self, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        for namespace in self._catalog.list_namespaces(parent):
+            if len(namespace) > len(parent):
+                yield tuple(namespace)
+                yield from self._namespaces(tuple(namespace))
+
+    def _name(self, table: str) -> TableName:
+        namespace = self._options.get("default-namespace")
+        return table_name(self.name, table, None if namespace is None else str(namespace))
+
+    def _opened(self, table: str) -> OpenedTable:
+        return OpenedTable(self._catalog, self._name(table))
+
+    def _required(self, table: str) -> Table:
+        return self._opened(table).load()
+
+    def _reaching(self, table: str, code: str = "RVT-403") -> Any:
+        return reaching(self.name, f"the table {table}" if table else "", code)
+
+    def _existing(self, published: Published) -> int:
+        """Return the id of a version's snapshot. Raises RVT-401 if it has expired."""
+        found = self._opened(published.table).load_if_any()
+        if found is None or found.snapshot_by_id(int(published.version)) is None:
+            message = f"the snapshot {published.version} of '{published.table}' has expired, or the table is gone"
+            raise RivetError("RVT-401", message)
+        return int(published.version)
+
+    def _snapshot(self, table: str, found: Table, options: Mapping[str, Any]) -> int | None:
+        """Return the snapshot to be read. Raises RVT-403 for an error table if the current rows have no errors of it."""
+        from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, ERRORS_OF
+
+        of = found.metadata.properties.get(ERRORS_OF)
+        if of is None or options:
+            return snapshot_read(found, options)
+        rows = self._opened(of).load_if_any()
+        current = rows.current_snapshot() if rows is not None else None
+        known = current.summary.additional_properties if current is not None and current.summary is not None else {}
+        errors = self._errors_snapshot(table, current.snapshot_id) if current is not None and ERRORS in known else None
+        if errors is None:
+            raise RivetError("RVT-403", f"the current rows of {of} were published without the error table {table}")
+        return errors
+
+    def _errors_snapshot(self, name: str, data_snapshot: int) -> int | None:
+        from rivet_dagster.catalogs.iceberg.writes.errors import errors_snapshot
+
+        found = self._opened(name).load_if_any()
+        return None if found is None else errors_snapshot(found, data_snapshot)
+
+    def _unknown(self, table: str, version: str, state: str) -> RivetError:
+        names = [known.name for known in self.versions(table) if known.state == state]
+        return RivetError("RVT-408", f"'{table}' has no {state} version '{version}'{nearest(version, names)}")
+
+
+def _is_error_table(found: Table) -> bool:
+    from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
+
+    return ERRORS_OF in found.metadata.properties

@@ -1,0 +1,115 @@
+"""The published snapshots of a table, and what is recorded about them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rivet_dagster.catalogs.iceberg.statistics import statistics_of
+from rivet_dagster.catalogs.iceberg.metadata.summary import (
+    IDENTITY,
+    MADE_BY,
+    Publication,
+    foreign_publication,
+    publication_of,
+)
+from rivet_dagster.catalogs.iceberg.types import sql_columns
+from rivet_dagster.catalogs.iceberg.writes.stored import schema_of
+from rivet_dagster.model.storage import CURRENT, OLDER, Published, Statistics, Version
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+EXPIRED = "rivet.expired"
+"""The table property with the publications whose snapshots have expired: JSON, the snapshot's properties by its id."""
+
+
+def published_snapshots(table: Table) -> list[Snapshot]:
+    """Return the snapshots that have been current and still exist, the newest first."""
+    ids = dict.fromkeys(entry.snapshot_id for entry in reversed(table.metadata.snapshot_log))
+    found = (table.snapshot_by_id(snapshot_id) for snapshot_id in ids)
+    return [snapshot for snapshot in found if snapshot is not None]
+
+
+def published(table: Table, snapshot: Snapshot, catalog: str, declared: str) -> Published:
+    """Return the version that a snapshot is; ``declared`` is the table's name as joints have it."""
+    publication = publication_for(table, snapshot)
+    schema = schema_of(table, snapshot.snapshot_id)
+    size = int(_facts(snapshot).get("total-files-size") or 0)
+    return Published(
+        catalog=catalog,
+        table=declared,
+        version=str(snapshot.snapshot_id),
+        uri=table.metadata.location,
+        statistics=Statistics(publication.rows, size, sql_columns(schema)),
+        rows_before=publication.rows_before,
+        identity=publication.identity,
+        record=publication.record,
+        inputs=publication.inputs,
+    )
+
+
+def publication_for(table: Table, snapshot: Snapshot) -> Publication:
+    """Return what is recorded about a snapshot, by us or by its other writer."""
+    own = publication_of(_facts(snapshot))
+    if own is not None:
+        return own
+    parent = table.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id is not None else None
+    before = _rows(table, parent) if parent is not None else 0
+    return foreign_publication(_facts(snapshot), _rows(table, snapshot), before)
+
+
+def published_by(table: Table, identity: str) -> Snapshot | None:
+    """Return the snapshot that ``identity`` published or made; None if there is none, or it has expired."""
+    for snapshot in published_snapshots(table):
+        facts = _facts(snapshot)
+        if identity in (facts.get(IDENTITY), facts.get(MADE_BY)) and identity:
+            return snapshot
+    return None
+
+
+def expired_publications(table: Table) -> Iterator[tuple[int, Publication]]:
+    """Yield the publications that are remembered although their snapshots have expired, by the id of the snapshot."""
+    remembered = json.loads(table.metadata.properties.get(EXPIRED, "{}"))
+    for snapshot_id, properties in remembered.items():
+        publication = publication_of(properties)
+        if publication is not None:
+            yield int(snapshot_id), publication
+
+
+def listed(table: Table) -> tuple[Version, ...]:
+    """Return the published versions that still exist, the newest first."""
+    times = {entry.snapshot_id: entry.timestamp_ms for entry in table.metadata.snapshot_log}
+    current = table.metadata.current_snapshot_id
+    found = []
+    for snapshot in published_snapshots(table):
+        publication = publication_for(table, snapshot)
+        moment = datetime.fromtimestamp(times[snapshot.snapshot_id] / 1000, UTC)
+        found.append(
+            Version(
+                str(snapshot.snapshot_id),
+                CURRENT if snapshot.snapshot_id == current else OLDER,
+                publication.rows,
+                moment.isoformat(timespec="milliseconds"),
+                publication.identity,
+                publication.inputs,
+            )
+        )
+    return tuple(sorted(found, key=lambda version: version.state != CURRENT))
+
+
+def _rows(table: Table, snapshot: Snapshot) -> int:
+    facts = _facts(snapshot)
+    own = publication_of(facts)
+    if own is not None:
+        return own.rows
+    if "total-records" in facts and not int(facts.get("total-delete-files") or 0):
+        return int(facts["total-records"] or 0)
+    return statistics_of(table, snapshot.snapshot_id, schema_of(table, snapshot.snapshot_id)).rows
+
+
+def _facts(snapshot: Snapshot) -> dict[str, str | None]:
+    return dict(snapshot.summary.additional_properties) if snapshot.summary is not None else {}

@@ -1,0 +1,97 @@
+"""Removing the branches and staging tables of dead runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
+from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, staging_of
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.versions.withheld import is_withheld
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch
+from rivet_dagster.catalogs.iceberg.writes.staged_table import HEARTBEAT, STAGED_FOR, remove_staging_table
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """What a run has staged: the branch ``key`` of ``table``, or the staging table ``table`` itself."""
+
+    table: OpenedTable
+    key: str
+    heartbeat: Heartbeat
+    of: OpenedTable | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the table that it is for, and its key."""
+        of = self.of or self.table
+        return f"{'.'.join(of.name.identifier)}/{self.key}"
+
+    def remove(self) -> None:
+        """Remove it, and the heartbeat of its run."""
+        if self.of is None:
+            remove_branch(self.table, self.key)
+        else:
+            remove_staging_table(self.table, self.of)
+        self.heartbeat.end()
+
+
+def staged_by_runs(table: OpenedTable) -> Iterator[Leftover]:
+    """Yield all that runs have staged for a table, but withheld versions."""
+    found = table.load_if_any()
+    if found is not None and STAGED_FOR not in found.metadata.properties:
+        for key in found.metadata.refs:
+            if key.startswith(BRANCH) and not is_withheld(found, key):
+                yield Leftover(table, key, _heartbeat(table, found, key))
+    if not table.catalog.namespace_exists(table.name.namespace):
+        return
+    for identifier in table.catalog.list_tables(table.name.namespace):
+        if identifier[-1].startswith(f"{table.name.name}__{BRANCH}"):
+            yield from _staging_table(OpenedTable(table.catalog, _named(table.name, identifier[-1])))
+
+
+def all_staged(tables: Iterator[OpenedTable]) -> Iterator[Leftover]:
+    """Yield all that runs have staged in ``tables``, all of a catalog's."""
+    for table in tables:
+        if staging_of(table.name.name) is not None:
+            yield from _staging_table(table)
+            continue
+        found = table.load_if_any()
+        for key in found.metadata.refs if found is not None else ():
+            if found is not None and key.startswith(BRANCH) and not is_withheld(found, key):
+                yield Leftover(table, key, _heartbeat(table, found, key))
+
+
+def _staging_table(table: OpenedTable) -> Iterator[Leftover]:
+    found = table.load_if_any()
+    key = staging_of(table.name.name)
+    if found is None or key is None or STAGED_FOR not in found.metadata.properties or _holds_withheld(found):
+        return
+    of = tuple(found.metadata.properties[STAGED_FOR].split("."))
+    place, _, file = found.metadata.properties[HEARTBEAT].rpartition("/metadata/")
+    heartbeat = Heartbeat(found.io, place, file.removesuffix(".heartbeat"))
+    yield Leftover(table, key, heartbeat, OpenedTable(table.catalog, TableName(table.name.catalog, of[:-1], of[-1])))
+
+
+def _holds_withheld(found: Table) -> bool:
+    return any(name.startswith("rivet.withheld.") for name in found.metadata.properties)
+
+
+def _heartbeat(table: OpenedTable, found: Table, key: str) -> Heartbeat:
+    """Return the heartbeat of a branch; that of an error table's is beside the table of the rows."""
+    of = found.metadata.properties.get(ERRORS_OF)
+    if of is None:
+        return Heartbeat(found.io, found.metadata.location, key)
+    parts = tuple(of.split("."))
+    rows = OpenedTable(table.catalog, TableName(table.name.catalog, parts[:-1], parts[-1])).load_if_any()
+    return Heartbeat(found.io, rows.metadata.location if rows is not None else found.metadata.location, key)
+
+
+def _named(name: TableName, other: str) -> TableName:
+    return TableName(name.catalog, name.namespace, other)

@@ -1,0 +1,60 @@
+"""Watermarks: the maximum of a column of a snapshot, and the override that a person set in its place."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.watermark import Override
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from rivet_dagster.catalogs.iceberg.writes.committing import Changes
+
+OVERRIDE = "rivet.watermark-override"
+"""The table property with the override, and the version for which it was set."""
+
+
+def max_of(table: Table, snapshot: int, column: str) -> Any:
+    """Return the maximum of a column, read batch by batch; None if it has no value, NaN if it has that."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    field = table.schema().find_field(column, case_sensitive=False)
+    greatest = None
+    for batch in table.scan(snapshot_id=snapshot, selected_fields=(field.name,)).to_arrow_batch_reader():
+        values = batch.column(0)
+        if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
+            return math.nan
+        value = pc.max(values).as_py()
+        greatest = value if greatest is None or (value is not None and value > greatest) else greatest
+    is_instant = str(field.field_type) == "timestamptz"
+    return greatest.astimezone(UTC) if is_instant and greatest is not None else greatest
+
+
+def override_of(table: Table, version: str) -> Override | None:
+    """Return the override that was set for a version; None without one."""
+    known = json.loads(table.metadata.properties.get(OVERRIDE, "{}"))
+    return Override(known["value"]) if known.get("version") == version else None
+
+
+def set_override(table: OpenedTable, version: str, override: Override) -> None:
+    """Set the override, unless another version has been published by now. Raises RVT-405."""
+    from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
+
+    from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
+
+    def changes(found: Table) -> Changes:
+        if str(found.metadata.current_snapshot_id) != version:
+            message = f"'{table.name}' is at {found.metadata.current_snapshot_id} now, and was at {version} a moment ago"
+            raise RivetError("RVT-405", message, remediation="Set it again, upon what is published now.")
+        value = json.dumps({"version": version, "value": override.value})
+        still = AssertRefSnapshotId(ref="main", snapshot_id=int(version))
+        return Changes((SetPropertiesUpdate(updates={OVERRIDE: value}),), (still,))
+
+    commit(table.load, changes, str(table.name))

@@ -1,0 +1,100 @@
+"""What a transaction begins with: the current version of a table, a withheld one, or an older one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.layout import Layout
+from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
+from rivet_dagster.catalogs.iceberg.types import sql_columns
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.versions.history import publication_for, published
+from rivet_dagster.catalogs.iceberg.versions.withheld import Withheld, withheld_versions
+from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors, errors_snapshot
+from rivet_dagster.catalogs.iceberg.writes.snapshots import new_snapshot_id
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
+from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable, place_of
+from rivet_dagster.catalogs.iceberg.writes.stored import Stored
+from rivet_dagster.catalogs.iceberg.writes.transaction import Beginning, IcebergTransaction, Origin
+from rivet_dagster.model.relations import CatalogTable
+from rivet_dagster.model.storage import Base, Published
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+Opener = Callable[[str], OpenedTable]
+
+
+def beginning(table: OpenedTable, declared: str, layout: Layout, catalog: str, open: Opener) -> Beginning:
+    """Return what a transaction upon the current version of ``table`` begins with."""
+    place = place_of(table)
+    base, upon, rows = None, None, 0
+    if place.existing is not None:
+        existing = place.existing
+        upon = existing.metadata.current_snapshot_id
+        relation = CatalogTable(table.name.parts, snapshot=upon)
+        base = Base(relation, sql_columns(existing.schema()))
+        current = existing.current_snapshot()
+        rows = publication_for(existing, current).rows if current is not None else 0
+
+    def described(snapshot_id: int) -> Published:
+        found = table.load()
+        snapshot = found.snapshot_by_id(snapshot_id)
+        assert snapshot is not None, "it was just published"
+        return published(found, snapshot, catalog, declared)
+
+    errors = StagedErrors(table, open)
+    return Beginning(declared, table, place, upon, base, rows, layout, described, errors)
+
+
+def taken_up(table: OpenedTable, declared: str, catalog: str, open: Opener, version: Withheld) -> IcebergTransaction:
+    """Return a transaction that publishes or removes a withheld version."""
+    begin = beginning(table, declared, Layout(), catalog, open)
+    stored = Stored(version.staged if version.staged is not None else table)
+    head = version.head
+    assert head is not None, "it was judged before it was withheld"
+    heartbeat = Heartbeat(begin.place.io, begin.place.location, version.key)
+    heartbeat.begin()
+    staged: StagedBranch | StagedTable
+    if version.staged is None:
+        staged = StagedBranch(table, version.key, head)
+    else:
+        staged = StagedTable(version.staged, begin.place, heartbeat, None, exists=True)
+    _take_up_errors(begin, open, version, heartbeat)
+    origin = Origin(version.publication, lambda: stored.whole(head), staged, key=version.key)
+    return IcebergTransaction(begin, int(version.name), None, origin, _heartbeat=heartbeat)
+
+
+def restaged(table: OpenedTable, declared: str, catalog: str, open: Opener, snapshot: int) -> IcebergTransaction:
+    """Return a transaction that publishes an older snapshot again."""
+    begin = beginning(table, declared, Layout(), catalog, open)
+    existing = begin.place.existing
+    found = existing.snapshot_by_id(snapshot) if existing is not None else None
+    assert existing is not None and found is not None, "it was just listed"
+    name = found.summary.additional_properties.get(ERRORS) if found.summary is not None else None
+    if name is not None:
+        place = place_of(open(name))
+        older = errors_snapshot(place.existing, snapshot) if place.existing is not None else None
+        if older is not None:
+            begin.errors.adopt(name, place, None, older)
+    origin = Origin(publication_for(existing, found), lambda: Stored(table).whole(snapshot), snapshot=snapshot)
+    return IcebergTransaction(begin, new_snapshot_id(), None, origin)
+
+
+def _take_up_errors(begin: Beginning, open: Opener, version: Withheld, heartbeat: Heartbeat) -> None:
+    """Take up the errors that were withheld with a version, if it has some."""
+    name = version.errors
+    if name is None:
+        return
+    opened = open(name)
+    place = place_of(opened)
+    staging = opened.staged(version.key)
+    staged: StagedBranch | StagedTable
+    if place.existing is not None and version.key in place.existing.metadata.refs:
+        staged = StagedBranch(opened, version.key, place.existing.metadata.refs[version.key].snapshot_id)
+    else:
+        staged = StagedTable(staging, place, heartbeat, None, exists=True)
+    begin.errors.adopt(name, place, staged, None)
