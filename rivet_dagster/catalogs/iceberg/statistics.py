@@ -1,0 +1,263 @@
+"""Statistics of a snapshot from its manifests alone, without reading data files.
+
+Checks are proven by these numbers: what is not certainly exact is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from rivet_dagster.catalogs.iceberg.types import sql_columns
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.storage import ColumnStatistics, Statistics
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile, ManifestEntry, ManifestFile
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.types import NestedField, PrimitiveType
+
+_TRUNCATED = 16
+_METRICS = "write.metadata.metrics."
+_WHOLE_MODE = re.compile(r"full|none|counts|truncate\((\d+)\)")
+_PATH = 2147483546
+"""The reserved id of the column of delete files that holds the paths of data files."""
+
+
+def statistics_of(table: Table, snapshot_id: int, schema: Schema) -> Statistics:
+    """Return the statistics of a snapshot, with the columns of ``schema``.
+
+    Rows that delete files remove are not counted; data files are read only if the delete files do not tell how many
+    those are. Raises RVT-407 for delete files that only an engine can apply.
+    """
+    entries = list(_entries(table, _manifests(table, snapshot_id)))
+    data, deletes = _divided(entries)
+    if not deletes:
+        return _statistics(table, data, schema)
+    deleted = _deleted_rows(data, deletes)
+    written = _statistics(table, data, schema)
+    rows = _scanned_rows(table, snapshot_id, schema) if deleted is None else written.rows - deleted
+    return _after_deletes(written, rows)
+
+
+def added_statistics_of(table: Table, snapshot_id: int, schema: Schema) -> Statistics:
+    """Return the statistics of the data files that a snapshot itself added, as they were written."""
+    manifests = [manifest for manifest in _manifests(table, snapshot_id) if manifest.added_snapshot_id == snapshot_id]
+    entries = [entry for entry in _entries(table, manifests) if _is_added_by(entry, snapshot_id)]
+    data, deletes = _divided(entries)
+    written = _statistics(table, data, schema)
+    paths = {entry.data_file.file_path for entry in data}
+    is_touched = any((path := _referenced(entry.data_file)) is None or path in paths for entry in deletes)
+    return _after_deletes(written, written.rows) if is_touched else written
+
+
+def _after_deletes(written: Statistics, rows: int) -> Statistics:
+    """Return statistics of which some rows have been deleted: a column without NULLs still has none."""
+    nulls = {name: ColumnStatistics(0 if known.nulls == 0 else None) for name, known in written.values.items()}
+    return Statistics(rows, written.bytes, written.columns, nulls)
+
+
+def _statistics(table: Table, data: Sequence[ManifestEntry], schema: Schema) -> Statistics:
+    reader = _Reader(table, [(entry.snapshot_id, entry.data_file) for entry in data])
+    rows = sum(entry.data_file.record_count for entry in data)
+    size = sum(entry.data_file.file_size_in_bytes for entry in data)
+    values = {path: reader.column(field) for path, field in _leaves(schema).items()}
+    return Statistics(rows, size, sql_columns(schema), values)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the metrics of data files, each given with the id of the snapshot that added it."""
+
+    table: Table
+    all_files: Sequence[tuple[int | None, DataFile]]
+
+    @cached_property
+    def files(self) -> list[tuple[int | None, DataFile]]:
+        return [(snapshot, file) for snapshot, file in self.all_files if file.record_count]
+
+    def column(self, field: NestedField) -> ColumnStatistics:
+        """Return the statistics of one column or field of a struct."""
+        nulls = 0
+        bounded: list[DataFile] = []
+        for snapshot, file in self.files:
+            known = self._nulls(snapshot, file, field)
+            if known is None:
+                return ColumnStatistics()
+            nulls += known
+            if known < file.record_count:
+                bounded.append(file)
+        bounds = self._bounds(bounded, field)
+        if not bounds:
+            return ColumnStatistics(nulls)
+        lowest, highest = (_bound(field, of_files, choose) for of_files, choose in zip(bounds, (min, max), strict=True))
+        return ColumnStatistics(nulls) if None in (lowest, highest) else ColumnStatistics(nulls, lowest, highest)
+
+    def _nulls(self, snapshot: int | None, file: DataFile, field: NestedField) -> int | None:
+        id_ = field.field_id
+        nulls = (file.null_value_counts or {}).get(id_)
+        if nulls is not None:
+            values = (file.value_counts or {}).get(id_, file.record_count)
+            return nulls if values == file.record_count and 0 <= nulls <= values else None
+        # A file that was written before the column was added has only NULLs in it.
+        ids = self._ids.get(snapshot)
+        is_older = ids is not None and id_ not in ids and field.initial_default is None
+        return file.record_count if is_older else None
+
+    @cached_property
+    def _ids(self) -> Mapping[int | None, frozenset[int]]:
+        """The ids of the fields of the table when each snapshot was committed."""
+        metadata = self.table.metadata
+        schemas = {schema.schema_id: frozenset(schema._lazy_id_to_field) for schema in metadata.schemas}
+        return {
+            snapshot.snapshot_id: schemas[snapshot.schema_id]
+            for snapshot in metadata.snapshots
+            if snapshot.schema_id in schemas
+        }
+
+    def _bounds(self, files: Sequence[DataFile], field: NestedField) -> tuple[list[bytes], list[bytes]] | None:
+        """Return the lower and upper bounds of a column; None if they may not be its min and max."""
+        id_, name = field.field_id, str(field.field_type)
+        if name not in _EXACT and not name.startswith("decimal"):
+            return None
+        if any(file.file_format != "PARQUET" for file in files):  # ORC rounds times
+            return None
+        if name in ("float", "double") and any((file.nan_value_counts or {}).get(id_) != 0 for file in files):
+            return None  # NaN is in no bounds
+        try:
+            lower = [file.lower_bounds[id_] for file in files]
+            upper = [file.upper_bounds[id_] for file in files]
+        except (KeyError, TypeError):  # no bounds of this column, or of none
+            return None
+        if name == "string" and not (self._whole_texts and all(map(_is_short, (*lower, *upper)))):
+            return None
+        return (lower, upper) if lower else None
+
+    @cached_property
+    def _whole_texts(self) -> bool:
+        """Whether short texts are in the bounds as they are."""
+        modes = [value.lower() for key, value in self.table.metadata.properties.items() if key.startswith(_METRICS)]
+        found = [_WHOLE_MODE.fullmatch(mode) for mode in modes if not mode.isdigit()]
+        return all(mode is not None and int(mode[1] or _TRUNCATED) >= _TRUNCATED for mode in found)
+
+
+_EXACT = frozenset("boolean int long float double date timestamp timestamptz string".split())
+
+
+def _is_short(bound: bytes) -> bool:
+    try:
+        return len(bound.decode()) < _TRUNCATED
+    except UnicodeDecodeError:  # Spark allows any bytes in strings
+        return False
+
+
+def _bound(field: NestedField, bounds: Iterable[bytes], choose: Any) -> Any:
+    """Return the min or max of encoded bounds as a value; None for times that Python has none for."""
+    from pyiceberg.conversions import from_bytes
+
+    type_ = cast("PrimitiveType", field.field_type)
+    chosen = choose(from_bytes(type_, bound) for bound in bounds)
+    epoch = datetime(1970, 1, 1)
+    try:
+        match str(type_):
+            case "date":
+                return date(1970, 1, 1) + timedelta(days=chosen)
+            case "timestamp":
+                return epoch + timedelta(microseconds=chosen)
+            case "timestamptz":
+                return epoch.replace(tzinfo=UTC) + timedelta(microseconds=chosen)
+    except OverflowError:
+        return None
+    return chosen
+
+
+def _leaves(schema: Schema) -> dict[str, NestedField]:
+    """Return the columns, and the fields of structs, by path in lower case: ``place.city``.
+
+    Columns with dots in their names, and the elements of lists and maps, are left out.
+    """
+    leaves: dict[str, NestedField] = {}
+    ambiguous = set()
+    for path, field in _walked(schema.fields, ""):
+        if path in leaves:
+            ambiguous.add(path)
+        leaves[path] = field
+    return {path: field for path, field in leaves.items() if path not in ambiguous}
+
+
+def _walked(fields: Iterable[NestedField], prefix: str) -> Iterator[tuple[str, NestedField]]:
+    from pyiceberg.types import StructType
+
+    for field in fields:
+        path = prefix + field.name.lower()
+        if isinstance(field.field_type, StructType) and "." not in field.name:
+            yield from _walked(field.field_type.fields, f"{path}.")
+        elif field.field_type.is_primitive and "." not in field.name:
+            yield path, field
+
+
+def _manifests(table: Table, snapshot_id: int) -> list[ManifestFile]:
+    snapshot = table.metadata.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        raise RivetError("RVT-407", f"the table {'.'.join(table.name())} has no snapshot {snapshot_id} any more")
+    return snapshot.manifests(table.io)
+
+
+def _entries(table: Table, manifests: Iterable[ManifestFile]) -> Iterator[ManifestEntry]:
+    for manifest in manifests:
+        yield from manifest.fetch_manifest_entry(table.io)
+
+
+def _is_added_by(entry: ManifestEntry, snapshot_id: int) -> bool:
+    from pyiceberg.manifest import ManifestEntryStatus
+
+    return entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot_id
+
+
+def _divided(entries: Iterable[ManifestEntry]) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
+    """Return the entries of data files, and those of delete files."""
+    from pyiceberg.manifest import DataFileContent
+
+    data: list[ManifestEntry] = []
+    deletes: list[ManifestEntry] = []
+    for entry in entries:
+        (data if entry.data_file.content == DataFileContent.DATA else deletes).append(entry)
+    return data, deletes
+
+
+def _deleted_rows(data: Sequence[ManifestEntry], deletes: Sequence[ManifestEntry]) -> int | None:
+    """Return how many rows the delete files remove; None if that depends on what is in them.
+
+    It is certain where each names the rows of one data file of this snapshot, and no two of them the same one.
+    """
+    sequences = {entry.data_file.file_path: entry.sequence_number or 0 for entry in data}
+    paths = [_referenced(entry.data_file) for entry in deletes]
+    for path, entry in zip(paths, deletes, strict=True):
+        if path is None or path not in sequences or sequences[path] > (entry.sequence_number or 0):
+            return None
+    return sum(entry.data_file.record_count for entry in deletes) if len(set(paths)) == len(paths) else None
+
+
+def _referenced(file: DataFile) -> str | None:
+    """Return the path of the one data file whose rows a delete file names."""
+    from pyiceberg.manifest import DataFileContent, FileFormat
+
+    if file.content != DataFileContent.POSITION_DELETES or file.file_format == FileFormat.PUFFIN:
+        return None
+    lower, upper = ((bounds or {}).get(_PATH) for bounds in (file.lower_bounds, file.upper_bounds))
+    return lower.decode() if lower and lower == upper else None
+
+
+def _scanned_rows(table: Table, snapshot_id: int, schema: Schema) -> int:
+    column = next((name for name in schema.column_names if "." not in name), "*")
+    try:
+        return table.scan(snapshot_id=snapshot_id, selected_fields=(column,)).count()
+    except (ValueError, NotImplementedError) as error:
+        message = f"the rows of the table {'.'.join(table.name())} cannot be counted: {error}"
+        remedy = "Apply its delete files: CALL <catalog>.system.rewrite_data_files('<table>')."
+        raise RivetError("RVT-407", message, remediation=remedy) from error
