@@ -33,8 +33,8 @@ class CatalogTable:
     """A table of a catalog in the engine's session, in its current or an earlier state.
 
     ``identifier`` is the parts of its name: catalog, namespaces, table. At most one of ``branch``, ``snapshot`` (an id)
-    and ``timestamp`` (ISO 8601) selects the state. ``after``, the id of an ancestor of ``snapshot``, leaves only the rows
-    that were appended since.
+    and ``timestamp`` (ISO 8601) selects the state. With ``after``, the id of an ancestor of ``snapshot``, only the
+    rows that were appended since then are meant.
     """
 
     identifier: tuple[str, ...]

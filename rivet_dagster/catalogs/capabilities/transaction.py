@@ -28,8 +28,8 @@ class WriteContext:
 
     ``window`` holds the partitions of the table that the run covers, and the table's partition column. ``started`` is
     the time when the run began, in UTC; ``progress`` is passed on to the engine's write; ``shows_values`` says whether
-    messages may quote values of rows; ``identity`` names the run, as it will be passed to ``commit``. ``computing`` is entered while the engine computes the frame to be written: an
-    error raised there is one of the frame's own query.
+    messages may quote values of rows. ``computing`` is entered while the engine computes the frame to be written: an
+    error raised there is one of the frame's own query. ``identity`` names the run, as it will be passed to ``commit``.
     """
 
     window: Window | None = None

@@ -283,8 +283,10 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
         return connected(self.name, self._options, self._root)
 
     def _all_tables(self) -> Iterator[OpenedTable]:
-        """Yield all tables of all namespaces, staging tables first, since these lie beside the tables that they are for."""
-        found = [identifier for namespace in self._namespaces(()) for identifier in self._catalog.list_tables(namespace)]
+        """Yield all tables of all namespaces, staging tables first: whether those are needed depends on the others."""
+        found = [
+            identifier for namespace in self._namespaces(()) for identifier in self._catalog.list_tables(namespace)
+        ]
         for identifier in sorted(found, key=lambda parts: (staging_of(parts[-1]) is None, parts)):
             yield OpenedTable(self._catalog, TableName(self.name, tuple(identifier[:-1]), identifier[-1]))
 
@@ -316,7 +318,7 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
         return int(published.version)
 
     def _snapshot(self, table: str, found: Table, options: Mapping[str, Any]) -> int | None:
-        """Return the snapshot to be read. Raises RVT-403 for an error table if the current rows have no errors of it."""
+        """Return the snapshot to be read. Raises RVT-403 for an error table that the current rows do not have."""
         from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, ERRORS_OF
 
         of = found.metadata.properties.get(ERRORS_OF)

@@ -15,8 +15,8 @@ _RIGHTS = "Correct the credentials in the catalog's options, or have the rights 
 def reaching(catalog: str, what: str = "", code: str = "RVT-403") -> Iterator[None]:
     """Turn errors of PyIceberg and of the libraries below it into RivetErrors of ``code``.
 
-    ``what`` says what was to be done, as in ``the table shop.orders``. Commit conflicts are not errors of this kind, and
-    pass through, as do RivetErrors.
+    ``what`` names what was to be reached, as in ``the table shop.orders``. Conflicts of commits, and RivetErrors, pass
+    through.
     """
     from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 

@@ -74,7 +74,7 @@ def _ref(table: Table, kind: str, name: str) -> int:
 
 
 def _missing(table: Table, why: str) -> RivetError:
-    remedy = f"Correct `branch`, `tag`, `snapshot_id` or `as_of` of the source's `options`."
+    remedy = "Correct `branch`, `tag`, `snapshot_id` or `as_of` of the source's `options`."
     return RivetError("RVT-403", f"the table {'.'.join(table.name())} {why}", remediation=remedy)
 
 

@@ -66,7 +66,9 @@ def _wrong_table(options: Mapping[str, Any], table: str, own: Mapping[str, Any],
     namespace = options.get("default-namespace")
     why = None if is_unexpanded(table) else wrong_name(table, None if namespace is None else str(namespace))
     if why is not None:
-        yield Wrong("RVT-204", "table", why, "Write it as `namespace.table`, or give the catalog a `default-namespace`.")
+        yield Wrong(
+            "RVT-204", "table", why, "Write it as `namespace.table`, or give the catalog a `default-namespace`."
+        )
     yield from wrong_layout(own) if is_written else wrong_source(own)
 
 

@@ -8,13 +8,13 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.writes.updates import MAIN, branch_is_at, set_properties
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.watermark import Override
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
-
-    from rivet_dagster.catalogs.iceberg.writes.committing import Changes
 
 OVERRIDE = "rivet.watermark-override"
 """The table property with the override, and the version for which it was set."""
@@ -45,16 +45,14 @@ def override_of(table: Table, version: str) -> Override | None:
 
 def set_override(table: OpenedTable, version: str, override: Override) -> None:
     """Set the override, unless another version has been published by now. Raises RVT-405."""
-    from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
-
-    from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
 
     def changes(found: Table) -> Changes:
         if str(found.metadata.current_snapshot_id) != version:
-            message = f"'{table.name}' is at {found.metadata.current_snapshot_id} now, and was at {version} a moment ago"
+            message = (
+                f"'{table.name}' is at {found.metadata.current_snapshot_id} now, and was at {version} a moment ago"
+            )
             raise RivetError("RVT-405", message, remediation="Set it again, upon what is published now.")
         value = json.dumps({"version": version, "value": override.value})
-        still = AssertRefSnapshotId(ref="main", snapshot_id=int(version))
-        return Changes((SetPropertiesUpdate(updates={OVERRIDE: value}),), (still,))
+        return Changes(set_properties({OVERRIDE: value}), (branch_is_at(MAIN, int(version)),))
 
     commit(table.load, changes, str(table.name))

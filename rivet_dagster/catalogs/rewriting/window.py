@@ -14,7 +14,14 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.convert import shortened
 from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.storage import Statistics
-from rivet_dagster.sql.partition_filter import Condition, in_window, lower_bound, rows_in_window, rows_outside, upper_bound
+from rivet_dagster.sql.partition_filter import (
+    Condition,
+    in_window,
+    lower_bound,
+    rows_in_window,
+    rows_outside,
+    upper_bound,
+)
 from rivet_dagster.sql.write_strategies.layout import parted_by_window
 from rivet_dagster.sql.write_strategies.relations import Columns, distinct_values
 

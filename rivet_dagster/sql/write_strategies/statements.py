@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.sql.write_strategies.relations import Columns, relation, same_values
-from rivet_dagster.sql.write_strategies.trees import column, named, same, text
+from rivet_dagster.sql.write_strategies.relations import Columns, same_values
+from rivet_dagster.sql.write_strategies.trees import column, named, relation, same, text
 
 _TARGET, _SOURCE = "rivet_target", "rivet_source"
 _DELETES = "rivet_deletes"
@@ -60,9 +60,7 @@ def delete_and_insert(
       WHEN NOT MATCHED AND NOT `rivet_source`.`rivet_deletes` THEN INSERT (`day`, `n`) VALUES (...)
     """
     by_key = {key.lower() for key in keys}
-    deleted = [
-        named(column(name) if name.lower() in by_key else _nothing(kind), name) for name, kind in columns
-    ]
+    deleted = [named(column(name) if name.lower() in by_key else _nothing(kind), name) for name, kind in columns]
     inserted = [named(column(name), name) for name, _ in columns]
     keys_of_batch = exp.select(named(exp.true(), _DELETES), *deleted).distinct().from_(relation(source))
     rows = exp.select(named(exp.false(), _DELETES), *inserted).from_(relation(source))

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.statistics import statistics_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import (
     IDENTITY,
     MADE_BY,
@@ -15,6 +14,7 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import (
     foreign_publication,
     publication_of,
 )
+from rivet_dagster.catalogs.iceberg.statistics import statistics_of
 from rivet_dagster.catalogs.iceberg.types import sql_columns
 from rivet_dagster.catalogs.iceberg.writes.stored import schema_of
 from rivet_dagster.model.storage import CURRENT, OLDER, Published, Statistics, Version

@@ -12,6 +12,7 @@ from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
+from rivet_dagster.catalogs.iceberg.writes.updates import set_properties
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -39,13 +40,11 @@ def withhold(
     table: OpenedTable, key: str, version: str, publication: Publication | None, errors: str | None = None
 ) -> None:
     """Mark the branch ``key`` of a table, or its staging table itself, as withheld under the name ``version``."""
-    from pyiceberg.table.update import SetPropertiesUpdate
-
     facts = publication.properties() if publication is not None else {}
     if errors is not None:
         facts[ERRORS] = errors
     mark = {withheld_mark(key): json.dumps({"version": version, **facts})}
-    commit(table.load, lambda found: Changes((SetPropertiesUpdate(updates=mark),), ()), str(table.name))
+    commit(table.load, lambda found: Changes(set_properties(mark)), str(table.name))
 
 
 def withheld_versions(table: OpenedTable) -> Iterator[Withheld]:

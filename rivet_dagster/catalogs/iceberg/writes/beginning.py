@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.layout import Layout
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
-from rivet_dagster.catalogs.iceberg.types import sql_columns
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.types import sql_columns
 from rivet_dagster.catalogs.iceberg.versions.history import publication_for, published
-from rivet_dagster.catalogs.iceberg.versions.withheld import Withheld, withheld_versions
+from rivet_dagster.catalogs.iceberg.versions.withheld import Withheld
 from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors, errors_snapshot
 from rivet_dagster.catalogs.iceberg.writes.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
-from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable, place_of
+from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable, place_of
 from rivet_dagster.catalogs.iceberg.writes.stored import Stored
 from rivet_dagster.catalogs.iceberg.writes.transaction import Beginning, IcebergTransaction, Origin
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.storage import Base, Published
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
+    pass
 
 Opener = Callable[[str], OpenedTable]
 

@@ -22,10 +22,13 @@ _TRIES, _PAUSE = 12, 0.1
 
 @dataclass(frozen=True)
 class Changes:
-    """The updates of one commit, and what must hold when it happens; ``writers`` are of the snapshots it adds."""
+    """The updates of one commit, none if it is not needed, and what must hold when it happens.
 
-    updates: tuple[TableUpdate, ...]
-    requirements: tuple[TableRequirement, ...]
+    ``writers`` are those of the snapshots that it adds.
+    """
+
+    updates: tuple[TableUpdate, ...] = ()
+    requirements: tuple[TableRequirement, ...] = ()
     writers: tuple[SnapshotWriter, ...] = ()
 
 

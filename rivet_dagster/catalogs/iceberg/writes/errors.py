@@ -12,14 +12,14 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERROR
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.versions.withheld import withhold
 from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
-from rivet_dagster.catalogs.iceberg.writes.publishing import MAIN, Release
+from rivet_dagster.catalogs.iceberg.writes.publishing import Release
+from rivet_dagster.catalogs.iceberg.writes.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable, place_of
-from rivet_dagster.catalogs.iceberg.writes.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.writes.stored import Stored
+from rivet_dagster.catalogs.iceberg.writes.updates import MAIN, branch_is_at, set_branch
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.storage import StoredRows
 
@@ -144,8 +144,6 @@ class StagedErrors:
 
     def _take_back(self, release: Release) -> None:
         """Have readers of the error table see what they saw before, unless others have published errors since."""
-        from pyiceberg.table.update import AssertRefSnapshotId, SetSnapshotRefUpdate
-
         opened, upon = release.table, self._upon
         if upon is None:
             found = opened.load_if_any()
@@ -155,9 +153,8 @@ class StagedErrors:
 
         def changes(found: Table) -> Changes:
             if found.metadata.current_snapshot_id != release.snapshot_id:
-                return Changes((), ())
-            back = SetSnapshotRefUpdate(ref_name=MAIN, type="branch", snapshot_id=upon)
-            return Changes((back,), (AssertRefSnapshotId(ref=MAIN, snapshot_id=release.snapshot_id),))
+                return Changes()
+            return Changes((set_branch(MAIN, upon),), (branch_is_at(MAIN, release.snapshot_id),))
 
         commit(opened.load, changes, str(opened.name))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,8 +29,9 @@ from rivet_dagster.model.write_plan import (
     WritePlan,
 )
 from rivet_dagster.sql.write_strategies.alignment import projection
-from rivet_dagster.sql.write_strategies.relations import BATCH, INCOMING
-from rivet_dagster.sql.write_strategies.statements import delete, delete_and_insert, update_or_insert
+from rivet_dagster.sql.write_strategies.merge import merged
+from rivet_dagster.sql.write_strategies.relations import BATCH, INCOMING, TARGET
+from rivet_dagster.sql.write_strategies.statements import count_query, delete, delete_and_insert, update_or_insert
 
 
 @dataclass(frozen=True)
@@ -90,20 +91,19 @@ class NativeWrite:
 
     def _from_stored_batch(self, frame: Frame) -> Rewritten:
         """Store the batch, so that the joint's query runs once, and have a statement read it from there."""
-        query_plan = computed(
-            self.session, frame, self.context, lambda: self.batch_table.add(frame, self.context)
-        )
+        query_plan = computed(self.session, frame, self.context, lambda: self.batch_table.add(frame, self.context))
         with self.session.views():
             batch = counted(self.session, self.batch_table.audit(), self.context)
+            record: Record | None = None
             match self.plan:
                 case Upsert():
                     record = self._upserted(self.plan, batch)
                 case History():
                     record = self._history(self.plan, batch)
                 case AppendNewer():
-                    record = self._newer(self.plan, batch)
+                    self._newer(self.plan, batch)
                 case DeleteInsert() | ReplacePartitions():
-                    record = self._replaced(self.plan, batch)
+                    self._replaced(self.plan, batch)
         whole = self.stored.whole(self.branch.head())
         return self._rewritten(batch, whole, query_plan, record)
 
@@ -114,17 +114,35 @@ class NativeWrite:
         inside, values = self._window() if self.context.window is not None else (None, {})
         sql = update_or_insert(self.branch.written_to, columns, plan.keys, source, inside, equal_stay=True)
         self.session.execute(sql, values, self.context.progress)
-        return self.stored.merged(self.branch.head())
+        return self._merged(lambda: self._differing(source, plan))
 
     def _history(self, plan: History, batch: StoredRows) -> Record:
         frame = incoming(plan, self.session, batch.relation, self.base, self.context, self._within)
         with self.batch_table.scratch() as changes:
             changes.add(frame, self.context)
-            self.session.register(INCOMING, self.session.load(changes.audit().relation))
-            columns = self.base.columns
-            sql = update_or_insert(self.branch.written_to, columns, identity(plan), INCOMING)
+            stored = changes.audit()
+            self.session.register(INCOMING, self.session.load(stored.relation))
+            sql = update_or_insert(self.branch.written_to, self.base.columns, identity(plan), INCOMING)
             self.session.execute(sql, None, self.context.progress)
-        return self.stored.merged(self.branch.head())
+            return self._merged(lambda: stored.statistics.rows)
+
+    def _merged(self, changed: Callable[[], int]) -> Record:
+        """Return what the MERGE did; ``changed`` counts the rows of its source that are new or differ.
+
+        Iceberg's summary says it, but not that of every version of Spark.
+        """
+        known = self.stored.merged(self.branch.head())
+        if known is not None:
+            return known
+        inserted = self.stored.whole(self.branch.head()).statistics.rows - self.rows_before
+        return Record(inserted=inserted, updated=changed() - inserted)
+
+    def _differing(self, source: str, plan: Upsert) -> int:
+        """Return how many rows of ``source`` the table lacked, or had other values of."""
+        self.session.register(TARGET, self.session.load(self.base.relation))
+        self.session.register(INCOMING, self.session.query(merged(self.base.columns, plan.keys, source)))
+        (counted_rows,) = self.session.rows(count_query(INCOMING))
+        return int(counted_rows["rows"])
 
     def _newer(self, plan: AppendNewer, batch: StoredRows) -> None:
         frame = incoming(plan, self.session, batch.relation, self.base, self.context, self._within)

@@ -8,20 +8,26 @@ from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.layout import Layout, layout_updates, table_properties
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.watermark import OVERRIDE
 from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit, create
 from rivet_dagster.catalogs.iceberg.writes.snapshots import SnapshotWriter, live_files
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
 from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, creation
-from rivet_dagster.catalogs.iceberg.watermark import OVERRIDE
+from rivet_dagster.catalogs.iceberg.writes.updates import (
+    MAIN,
+    branch_is_at,
+    new_schema,
+    remove_properties,
+    remove_ref,
+    set_branch,
+    set_properties,
+)
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
-    from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
-
-MAIN = "main"
 
 
 @dataclass(frozen=True)
@@ -43,17 +49,15 @@ class Release:
 
         Raises RVT-405 if another snapshot has been published since, RVT-406 if the branch is gone.
         """
-        from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotRefUpdate
 
         def changes(found: Table) -> Changes:
             if self._is_done(found):
-                return Changes((), ())
+                return Changes()
             if head_of(found, key) != head:
                 raise RivetError("RVT-407", f"the branch {key} of '{self.table.name}' has changed since it was judged")
-            still = AssertRefSnapshotId(ref=key, snapshot_id=head)
-            made = self._same_rows(found, found.metadata, head)
-            gone = RemoveSnapshotRefUpdate(ref_name=key)
-            return Changes((*made.updates, gone, *self._told(found, key)), (*made.requirements, still), made.writers)
+            made = self._same_rows(found, head)
+            updates = (*made.updates, remove_ref(key), *self._told(found, key))
+            return Changes(updates, (*made.requirements, branch_is_at(key, head)), made.writers)
 
         commit(self.table.load, changes, str(self.table.name))
 
@@ -62,8 +66,8 @@ class Release:
 
         def changes(found: Table) -> Changes:
             if self._is_done(found):
-                return Changes((), ())
-            made = self._same_rows(found, found.metadata, snapshot)
+                return Changes()
+            made = self._same_rows(found, snapshot)
             return Changes((*made.updates, *self._told(found)), made.requirements, made.writers)
 
         commit(self.table.load, changes, str(self.table.name))
@@ -82,13 +86,12 @@ class Release:
             return
 
         def changes(found: Table) -> Changes:
-            return Changes((), ()) if self._is_done(found) else self._adopted(found, source, files)
+            return Changes() if self._is_done(found) else self._adopted(found, source, files)
 
         commit(self.table.load, changes, str(self.table.name))
 
     def _make(self, source: Table, place: Place, files: list[DataFile]) -> None:
         from pyiceberg.table import Table
-        from pyiceberg.table.update import SetSnapshotRefUpdate
 
         of = source.metadata
         empty = of.model_copy(update={"location": place.location, "last_sequence_number": 0, "properties": {}})
@@ -98,7 +101,7 @@ class Release:
         updates = (
             *creation(of.schema(), of.spec(), of.sort_order(), place.location, marked),
             added,
-            SetSnapshotRefUpdate(ref_name=MAIN, type="branch", snapshot_id=self.snapshot_id),
+            set_branch(MAIN, self.snapshot_id),
         )
         new = Table(self.table.name.identifier, empty, "", place.io, self.table.catalog)
         if not create(self.table.catalog, new, updates):
@@ -108,42 +111,32 @@ class Release:
                 raise RivetError("RVT-405", f"'{self.table.name}' has been made by another run since")
 
     def _adopted(self, found: Table, source: Table, files: list[DataFile]) -> Changes:
-        from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, SetSnapshotRefUpdate
+        """Return the changes by which the files, and the columns and the layout of ``source``, are the table's."""
         from pyiceberg.table.update import update_table_metadata
 
         columns = source.schema()
-        new_columns = columns.fields != found.schema().fields
         schema: tuple[TableUpdate, ...] = ()
-        if new_columns:
-            next_id = max(found.schemas()) + 1
-            renumbered = columns.model_copy(update={"schema_id": next_id, "identifier_field_ids": []})
-            schema = (AddSchemaUpdate(schema_=renumbered), SetCurrentSchemaUpdate(schema_id=-1))
-        after_schema = update_table_metadata(found.metadata, schema) if schema else found.metadata
-        layout = layout_updates(self.layout, after_schema)
-        metadata = update_table_metadata(after_schema, layout) if layout else after_schema
+        if columns.fields != found.schema().fields:
+            schema = new_schema(columns.model_copy(update={"schema_id": max(found.schemas()) + 1}))
+        with_schema = update_table_metadata(found.metadata, schema) if schema else found.metadata
+        layout = layout_updates(self.layout, with_schema)
+        metadata = update_table_metadata(with_schema, layout) if layout else with_schema
         parent = found.snapshot_by_id(self.upon) if self.upon is not None else None
         writer = SnapshotWriter(found.io, metadata, self.snapshot_id, parent)
         added = writer.replaced(files, metadata.schema(), metadata.default_spec_id, self.properties)
-        to_it = SetSnapshotRefUpdate(ref_name=MAIN, type="branch", snapshot_id=self.snapshot_id)
-        return Changes((*schema, *layout, added, to_it, *self._told(found, laid_out=True)), self._required(), (writer,))
+        updates = (*schema, *layout, added, set_branch(MAIN, self.snapshot_id), *self._told(found, laid_out=True))
+        return Changes(updates, self._required(), (writer,))
 
-    def _same_rows(self, found: Table, metadata: TableMetadata, snapshot: int) -> Changes:
-        from pyiceberg.table.update import SetSnapshotRefUpdate
-
+    def _same_rows(self, found: Table, snapshot: int) -> Changes:
         parent = found.snapshot_by_id(snapshot)
         if parent is None:
             raise RivetError("RVT-401", f"the snapshot {snapshot} of '{self.table.name}' has expired")
-        writer = SnapshotWriter(found.io, metadata, self.snapshot_id, parent)
+        writer = SnapshotWriter(found.io, found.metadata, self.snapshot_id, parent)
         added = writer.same_rows(self.properties)
-        to_it = SetSnapshotRefUpdate(ref_name=MAIN, type="branch", snapshot_id=self.snapshot_id)
-        if self.upon is None and found.metadata.current_snapshot_id is not None:
-            raise self._overtaken()
-        return Changes((added, to_it), self._required(), (writer,))
+        return Changes((added, set_branch(MAIN, self.snapshot_id)), self._required(), (writer,))
 
     def _required(self) -> tuple[TableRequirement, ...]:
-        from pyiceberg.table.update import AssertRefSnapshotId
-
-        return (AssertRefSnapshotId(ref=MAIN, snapshot_id=self.upon),)
+        return (branch_is_at(MAIN, self.upon),)
 
     def _is_done(self, found: Table) -> bool:
         """Return whether the version is published. Raises RVT-405 if another one is current than when it was begun."""
@@ -158,10 +151,7 @@ class Release:
 
     def _told(self, found: Table, key: str | None = None, laid_out: bool = False) -> tuple[TableUpdate, ...]:
         """Return the updates of the table's properties and layout that go with the publication."""
-        from pyiceberg.table.update import RemovePropertiesUpdate, SetPropertiesUpdate
-
         ended = [OVERRIDE, *([withheld_mark(key)] if key is not None else [])]
         gone = [name for name in ended if name in found.metadata.properties]
         layout = () if laid_out else layout_updates(self.layout, found.metadata)
-        marks = (SetPropertiesUpdate(updates=dict(self.marks)),) if self.marks else ()
-        return (*layout, *marks, *((RemovePropertiesUpdate(removals=gone),) if gone else ()))
+        return (*layout, *set_properties(self.marks), *remove_properties(gone))

@@ -149,18 +149,22 @@ class SnapshotWriter:
             avro_compression=self._compression,
         ) as writer:
             writer.add_manifests(manifests)
-        snapshot = Snapshot(
-            snapshot_id=self._id,
-            parent_snapshot_id=parent,
-            manifest_list=path,
-            sequence_number=sequence_number,
-            summary=Summary(operation=Operation(operation), **totals, **summary),
-            schema_id=self._metadata.current_schema_id,
+        snapshot = Snapshot.model_validate(
+            {
+                "snapshot-id": self._id,
+                "parent-snapshot-id": parent,
+                "manifest-list": path,
+                "sequence-number": sequence_number,
+                "summary": Summary(operation=Operation(operation), **totals, **summary),
+                "schema-id": self._metadata.current_schema_id,
+            }
         )
         return AddSnapshotUpdate(snapshot=snapshot)
 
     def _path(self, name: str) -> str:
-        folder = self._metadata.properties.get("write.metadata.path") or f"{self._metadata.location.rstrip('/')}/metadata"
+        folder = (
+            self._metadata.properties.get("write.metadata.path") or f"{self._metadata.location.rstrip('/')}/metadata"
+        )
         self.written.append(f"{folder.rstrip('/')}/{name}")
         return self.written[-1]
 

@@ -9,6 +9,7 @@ from rivet_dagster.catalogs.iceberg.names import TableName
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.writes.snapshots import SnapshotWriter, new_snapshot_id
+from rivet_dagster.catalogs.iceberg.writes.updates import branch_is_at, remove_properties, remove_ref, set_branch
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 
@@ -50,21 +51,18 @@ class StagedBranch:
 
 def begin_branch(table: OpenedTable, key: str, base: int | None, emptied: bool = False) -> StagedBranch:
     """Make the branch ``key`` at the snapshot ``base``; without one, or ``emptied``, at a new one without rows."""
-    from pyiceberg.table.update import AssertRefSnapshotId, SetSnapshotRefUpdate
-
     start = base
 
     def changes(found: Table) -> Changes:
         nonlocal start
-        free = AssertRefSnapshotId(ref=key, snapshot_id=None)
+        free = branch_is_at(key, None)
         if base is not None and not emptied:
-            return Changes((SetSnapshotRefUpdate(ref_name=key, type="branch", snapshot_id=base),), (free,))
+            return Changes((set_branch(key, base),), (free,))
         start = new_snapshot_id()
         parent = found.snapshot_by_id(base) if base is not None else None
         writer = SnapshotWriter(found.io, found.metadata, start, parent)
         added = writer.replaced([], found.schema(), found.metadata.default_spec_id, {})
-        at_it = SetSnapshotRefUpdate(ref_name=key, type="branch", snapshot_id=start)
-        return Changes((added, at_it), (free,), (writer,))
+        return Changes((added, set_branch(key, start)), (free,), (writer,))
 
     commit(table.load, changes, str(table.name))
     assert start is not None
@@ -73,12 +71,11 @@ def begin_branch(table: OpenedTable, key: str, base: int | None, emptied: bool =
 
 def remove_branch(table: OpenedTable, key: str) -> None:
     """Remove a branch, and the properties that were kept for it; do nothing if there is none."""
-    from pyiceberg.table.update import RemovePropertiesUpdate, RemoveSnapshotRefUpdate
 
     def changes(found: Table) -> Changes:
         marks = [mark for mark in (withheld_mark(key),) if mark in found.metadata.properties]
-        gone = (RemoveSnapshotRefUpdate(ref_name=key),) if key in found.metadata.refs else ()
-        return Changes((*gone, *((RemovePropertiesUpdate(removals=marks),) if marks else ())), ())
+        gone = (remove_ref(key),) if key in found.metadata.refs else ()
+        return Changes((*gone, *remove_properties(marks)))
 
     commit(table.load, changes, str(table.name))
 

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.layout import Layout, order_of, spec_of
-from rivet_dagster.catalogs.iceberg.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.writes.committing import create
+from rivet_dagster.catalogs.iceberg.writes.snapshots import FORMAT
 from rivet_dagster.catalogs.iceberg.writes.stored import Stored
+from rivet_dagster.catalogs.iceberg.writes.updates import new_schema, set_properties
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
 from rivet_dagster.engines.contract import EngineSession, Frame
@@ -192,15 +194,14 @@ def creation(
 
     return (
         update.AssignUUIDUpdate(uuid=uuid.uuid4()),
-        update.UpgradeFormatVersionUpdate(format_version=2),
-        update.AddSchemaUpdate(schema_=schema),
-        update.SetCurrentSchemaUpdate(schema_id=-1),
+        update.UpgradeFormatVersionUpdate.model_validate({"format-version": FORMAT}),
+        *new_schema(schema),
         update.AddPartitionSpecUpdate(spec=spec),
-        update.SetDefaultSpecUpdate(spec_id=-1),
-        update.AddSortOrderUpdate(sort_order=order),
-        update.SetDefaultSortOrderUpdate(sort_order_id=-1),
+        update.SetDefaultSpecUpdate.model_validate({"spec-id": -1}),
+        update.AddSortOrderUpdate.model_validate({"sort-order": order}),
+        update.SetDefaultSortOrderUpdate.model_validate({"sort-order-id": -1}),
         update.SetLocationUpdate(location=location),
-        update.SetPropertiesUpdate(updates=properties),
+        *set_properties(properties),
     )
 
 
@@ -230,7 +231,9 @@ def _without(schema: str, column: str | None) -> str:
 
 def _all_paths(table: Table) -> set[str]:
     """Return the paths of the data files of all snapshots."""
-    manifests = {manifest.manifest_path: manifest for s in table.metadata.snapshots for manifest in s.manifests(table.io)}
+    manifests = {
+        manifest.manifest_path: manifest for s in table.metadata.snapshots for manifest in s.manifests(table.io)
+    }
     entries = (manifest.fetch_manifest_entry(table.io) for manifest in manifests.values())
     return {entry.data_file.file_path for of_one in entries for entry in of_one}
 

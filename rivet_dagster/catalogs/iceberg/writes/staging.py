@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.layout import layout_updates
-from rivet_dagster.catalogs.iceberg.types import same_columns
 from rivet_dagster.catalogs.iceberg.names import free_key, key_of, staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.types import same_columns
 from rivet_dagster.catalogs.iceberg.writes.staged_table import Place
 from rivet_dagster.catalogs.rewriting import history
 from rivet_dagster.catalogs.rewriting.columns import table_columns

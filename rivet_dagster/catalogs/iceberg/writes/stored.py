@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.statistics import added_statistics_of, statistics_of
 from rivet_dagster.catalogs.iceberg.types import sql_columns
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.storage import Record, Statistics, StoredRows
 

@@ -35,8 +35,9 @@ from rivet_dagster.model.write_plan import WritePlan
 class Beginning:
     """What a transaction begins with.
 
-    ``declared`` is the table's name as the joint has it; ``upon`` is the current snapshot of the table and ``rows_before`` the number of its rows; ``base`` is None only if
-    the table does not exist. ``described`` returns the published version of a snapshot.
+    ``declared`` is the table's name as the joint has it; ``upon`` is the current snapshot of the table, ``rows_before``
+    the number of its rows. ``base`` is None only if the table does not exist. ``described`` returns the published
+    version of a snapshot.
     """
 
     declared: str
@@ -180,9 +181,7 @@ class IcebergTransaction(VersionTransaction, ErrorTransaction):
             known = self.origin.publication
             made_from = known.inputs if inputs is None else inputs
             made_by = known.made_by or known.identity
-            return Publication(
-                identity, made_by, known.rows, self.beginning.rows_before, known.record, made_from
-            )
+            return Publication(identity, made_by, known.rows, self.beginning.rows_before, known.record, made_from)
         rows, before = self.whole.statistics.rows, self.beginning.rows_before
         record = self._result.record
         if record is None:

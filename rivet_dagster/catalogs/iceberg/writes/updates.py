@@ -1,0 +1,56 @@
+"""The updates of a table's metadata that a publication is made of, and what must hold for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+MAIN = "main"
+
+
+def set_branch(name: str, snapshot: int) -> TableUpdate:
+    """Return the update that makes ``snapshot`` the head of a branch, which is made if it does not exist."""
+    from pyiceberg.table.update import SetSnapshotRefUpdate
+
+    return SetSnapshotRefUpdate.model_validate({"ref-name": name, "type": "branch", "snapshot-id": snapshot})
+
+
+def remove_ref(name: str) -> TableUpdate:
+    """Return the update that removes a branch."""
+    from pyiceberg.table.update import RemoveSnapshotRefUpdate
+
+    return RemoveSnapshotRefUpdate.model_validate({"ref-name": name})
+
+
+def branch_is_at(name: str, snapshot: int | None) -> TableRequirement:
+    """Return the requirement that ``snapshot`` is the head of a branch; with None that there is no such branch."""
+    from pyiceberg.table.update import AssertRefSnapshotId
+
+    return AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": snapshot})
+
+
+def set_properties(properties: Mapping[str, str]) -> tuple[TableUpdate, ...]:
+    """Return the update that sets properties of the table, if there are any."""
+    from pyiceberg.table.update import SetPropertiesUpdate
+
+    return (SetPropertiesUpdate(updates=dict(properties)),) if properties else ()
+
+
+def remove_properties(names: Iterable[str]) -> tuple[TableUpdate, ...]:
+    """Return the update that removes properties of the table, if there are any."""
+    from pyiceberg.table.update import RemovePropertiesUpdate
+
+    removals = list(names)
+    return (RemovePropertiesUpdate(removals=removals),) if removals else ()
+
+
+def new_schema(schema: Schema) -> tuple[TableUpdate, ...]:
+    """Return the updates that make ``schema``, with the ids of its fields, the table's current one."""
+    from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate
+
+    added = AddSchemaUpdate.model_validate({"schema": schema})
+    return (added, SetCurrentSchemaUpdate.model_validate({"schema-id": -1}))
