@@ -1,5 +1,6 @@
 PYTHON ?= python3
 LOCK_ARGS ?=
+PROFILE ?= default
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -15,6 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 help:
 	@echo 'make demo    set up, run the example project on a year of flights, show one result'
+	@echo '             (PROFILE=iceberg: its tables in Apache Iceberg)'
 	@echo 'make dev     the example project in the Dagster UI'
 	@echo 'make check   after each change, about a minute: lint, then the tests that need no JVM'
 	@echo 'make test    everything that CI checks: lint, then all tests'
@@ -27,6 +29,7 @@ help:
 
 # One memory of runs for both: what the demo ran is there in the UI.
 demo dev: export DAGSTER_HOME := $(CURDIR)/.dagster
+demo dev: export RIVET_PROFILE := $(PROFILE)
 
 demo: $(READY) .dagster/dagster.yaml
 	@echo '==> data'
@@ -102,6 +105,6 @@ lock:
 
 clean:
 	@rm -rf .dagster .rivet .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
-	@rm -rf example_repo/.rivet example_repo/data example_repo/warehouse
+	@rm -rf example_repo/.rivet example_repo/data example_repo/warehouse example_repo/lakehouse
 	@rm -rf derby.log metastore_db spark-warehouse
 	@find rivet_dagster example_repo tests -name __pycache__ -type d -prune -exec rm -rf {} +

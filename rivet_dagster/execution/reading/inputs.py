@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.listing import ListsFiles
@@ -20,9 +21,16 @@ from rivet_dagster.execution.reading.rendering import Rendered, render_whole
 from rivet_dagster.execution.reading.windows import bound, within
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.external_assets import DAGSTER
-from rivet_dagster.model.inputs import FilesPosition, LandedFile, Position, UnknownPosition, VersionPosition
+from rivet_dagster.model.inputs import (
+    FilesPosition,
+    LandedFile,
+    Position,
+    SnapshotPosition,
+    UnknownPosition,
+    VersionPosition,
+)
 from rivet_dagster.model.partitions import Window
-from rivet_dagster.model.relations import Relation
+from rivet_dagster.model.relations import CatalogTable, Relation
 from rivet_dagster.model.storage import Projection, Published
 from rivet_dagster.model.target import Target
 from rivet_dagster.sql.fuse import locate
@@ -46,11 +54,13 @@ def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> Mat
     """Return a handle on all rows of the joint, or on those partitions of an external asset that are in ``window``."""
     engine = runtime.engine(joint.engine)
     if isinstance(joint, SourceJoint):
+        # Determined once, so that the position is that of the snapshot that is read.
+        relation = cache(lambda: _relation(runtime, joint))
         return MaterializedRef(
             joint.name,
             engine.session,
-            lambda session: source_frame(runtime, joint, session, window),
-            position=lambda: source_position(runtime, joint, window),
+            lambda session: source_frame(runtime, joint, session, window, relation),
+            position=lambda: source_position(runtime, joint, window, relation),
             apart=lambda session: _source_apart(runtime, joint, session),
         )
     target = runtime.assembly.target(joint.name)
@@ -80,29 +90,47 @@ def version_position(*published: Published) -> VersionPosition:
     return VersionPosition(published[0].catalog, versions, published[0].environment)
 
 
-def source_position(runtime: Runtime, joint: SourceJoint, window: Window | None = None) -> Position:
-    """Return the current position of a source; unknown if only an engine could determine it."""
+def source_position(
+    runtime: Runtime,
+    joint: SourceJoint,
+    window: Window | None = None,
+    relation: Callable[[], Relation] | None = None,
+) -> Position:
+    """Return the current position of a source; unknown if only an engine could determine it.
+
+    ``relation`` returns the relation that is read, by default the current one.
+    """
     try:
         if joint.catalog == DAGSTER:
             own = window if joint.partitions is None else None
             return version_position(*runtime.external_assets.read(joint.table, own))
+        if CatalogTable in runtime.catalog(joint.catalog).gives:
+            found = relation() if relation is not None else _relation(runtime, joint)
+            if isinstance(found, CatalogTable) and found.snapshot is not None:
+                return SnapshotPosition(joint.catalog, ".".join(found.identifier[1:]), found.snapshot)
         return FilesPosition(data_version(runtime, joint))
     except RivetError:
         return UnknownPosition()  # reading the source reports the error, if there is one
 
 
-def source_frame(runtime: Runtime, joint: SourceJoint, session: EngineSession, window: Window | None = None) -> Frame:
+def source_frame(
+    runtime: Runtime,
+    joint: SourceJoint,
+    session: EngineSession,
+    window: Window | None = None,
+    relation: Callable[[], Relation] | None = None,
+) -> Frame:
     """Return the source's rows, read in place with its inline transforms; of a landing zone those of all files.
 
     Of an external asset that has the partitions of ``window``, only those are read, unless the source has partitions of
-    its own.
+    its own. ``relation`` returns the relation that is read, by default the current one.
     """
     try:
         if joint.catalog == DAGSTER:
             own = window if joint.partitions is None else None
             return external_source_frame(session, runtime.external_assets.source(joint.table, own), joint)
-        relation = _relation(runtime, joint)
-        return session.load(relation, Projection(joint.columns, joint.filter, joint.limit))
+        found = relation() if relation is not None else _relation(runtime, joint)
+        return session.load(found, Projection(joint.columns, joint.filter, joint.limit))
     except RivetError as error:
         raise at_joint(error, joint) from error.__cause__
 

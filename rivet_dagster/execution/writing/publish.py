@@ -174,11 +174,14 @@ def _committed(
         if error.code != "RVT-405" or not is_last or not isinstance(transaction, VersionTransaction):
             raise
         transaction.withhold(identity, inputs)
-        raise _withheld(transaction.version, joint, target, error) from error
+        raise _withheld(transaction, joint, target, error) from error
 
 
-def _withheld(version: str, joint: ComputedJoint, target: Target, error: RivetError) -> RivetError:
+def _withheld(transaction: TableTransaction, joint: ComputedJoint, target: Target, error: RivetError) -> RivetError:
+    version = transaction.version
     message = f"{error.diagnostics[0].message}; the last of {len(PAUSES) + 1} attempts is withheld as {version}"
+    if transaction.branch is not None:
+        message += f", on the branch {transaction.branch}"
     command = "rivet-dagster versions {} " + f"{joint.name} {version}"
     remedy = f"Publish it with `{command.format('publish')}`, or remove it with `{command.format('drop')}`."
     if target.write != ReplaceAll():
