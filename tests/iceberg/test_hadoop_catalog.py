@@ -20,7 +20,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
 from rivet_dagster.catalogs.iceberg.hadoop_catalog import HadoopCatalog
-from rivet_dagster.catalogs.iceberg.metadata_folder import VersionExistsError
+from rivet_dagster.catalogs.iceberg.metadata_folder import MetadataFolder, VersionExistsError
 
 
 @pytest.fixture
@@ -126,6 +126,16 @@ def test_an_overtaken_commit_fails_even_if_its_version_is_free(catalog: HadoopCa
     with pytest.raises(VersionExistsError, match="v3"):
         folder.create(3, b"{}", False)
     assert ids(catalog) == [1, 3, 4]
+
+
+def test_one_of_two_simultaneous_commits_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = MetadataFolder(tmp_path / "metadata")
+    monkeypatch.setattr(MetadataFolder, "current", lambda self: None)  # neither sees the other's
+    assert folder.create(1, b"first", False) == "v1.metadata.json"
+    with pytest.raises(VersionExistsError):
+        folder.create(1, b"second", False)
+    assert sorted(os.listdir(folder.path)) == ["v1.metadata.json", "version-hint.text"]
+    assert (folder.path / "v1.metadata.json").read_text() == "first"
 
 
 def test_no_commit_of_many_writers_is_lost(catalog: HadoopCatalog) -> None:
