@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,9 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
-from support.spark import MASTER, settings
 
 from rivet_dagster.catalogs.iceberg.hadoop_catalog import HadoopCatalog
-from rivet_dagster.catalogs.iceberg.metadata_folder import VersionExistsError
-
-JAR = Path.home().joinpath(
-    ".m2/repository/org/apache/iceberg/iceberg-spark-runtime-4.1_2.13/1.12.0/iceberg-spark-runtime-4.1_2.13-1.12.0.jar"
-)
+from rivet_dagster.catalogs.iceberg.metadata_folder import MetadataFolder, VersionExistsError
 
 
 @pytest.fixture
@@ -134,6 +128,16 @@ def test_an_overtaken_commit_fails_even_if_its_version_is_free(catalog: HadoopCa
     assert ids(catalog) == [1, 3, 4]
 
 
+def test_one_of_two_simultaneous_commits_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = MetadataFolder(tmp_path / "metadata")
+    monkeypatch.setattr(MetadataFolder, "current", lambda self: None)  # neither sees the other's
+    assert folder.create(1, b"first", False) == "v1.metadata.json"
+    with pytest.raises(VersionExistsError):
+        folder.create(1, b"second", False)
+    assert sorted(os.listdir(folder.path)) == ["v1.metadata.json", "version-hint.text"]
+    assert (folder.path / "v1.metadata.json").read_text() == "first"
+
+
 def test_no_commit_of_many_writers_is_lost(catalog: HadoopCatalog) -> None:
     catalog.create_table("shop.orders", rows().schema)
 
@@ -157,51 +161,3 @@ def test_purging_removes_files_elsewhere(catalog: HadoopCatalog, tmp_path: Path)
     catalog.purge_table("shop.orders")
     assert not [path for path in elsewhere.rglob("*") if path.is_file()]
     assert catalog.list_tables("shop") == []
-
-
-@pytest.fixture(scope="module")
-def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("warehouse")
-
-
-@pytest.fixture(scope="module")
-def spark(warehouse: Path) -> Iterator[Any]:
-    from pyspark.sql import SparkSession
-
-    own = {
-        "spark.jars": str(JAR),
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "hadoop",
-        "spark.sql.catalog.lake.warehouse": str(warehouse),
-        "spark.sql.catalog.lake.cache-enabled": "false",
-    }
-    builder = SparkSession.builder.master(MASTER)
-    for key, value in (settings(warehouse / ".spark") | own).items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
-
-
-def test_spark_and_this_catalog_commit_in_turn(spark: Any, warehouse: Path) -> None:
-    catalog = HadoopCatalog("lake", warehouse=f"file:{warehouse}")
-    spark.sql("CREATE TABLE lake.shop.orders (id BIGINT) USING iceberg")
-    spark.sql("INSERT INTO lake.shop.orders VALUES (1), (2)")
-    assert ids(catalog) == [1, 2]
-    metadata = warehouse / "shop/orders/metadata"
-    assert (metadata / ".version-hint.text.crc").exists()
-    catalog.load_table("shop.orders").append(rows(3))
-    assert not (metadata / ".version-hint.text.crc").exists()
-    spark.sql("INSERT INTO lake.shop.orders VALUES (4)")
-    assert ids(catalog) == [1, 2, 3, 4]
-    catalog.create_table(("shop", "nested", "ours"), rows().schema).append(rows(5))
-    spark.sql("INSERT INTO lake.shop.nested.ours VALUES (6)")
-    spark.sql("DELETE FROM lake.shop.nested.ours WHERE id = 5")
-    assert ids(catalog, "shop.nested.ours") == [6]
-    assert [row.tableName for row in spark.sql("SHOW TABLES IN lake.shop").collect()] == ["orders"]
-    assert catalog.list_tables("shop") == [("shop", "orders")]
-    assert catalog.list_namespaces("shop") == [("shop", "nested")]
-    files = spark.sql("SELECT file FROM lake.shop.nested.ours.metadata_log_entries").collect()
-    assert [Path(row.file).name for row in files] == [f"v{number}.metadata.json" for number in (1, 2, 3, 4)]
