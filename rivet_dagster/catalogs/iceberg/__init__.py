@@ -1,1 +1,1 @@
-"""The catalog ``iceberg``: Iceberg tables, with PyIceberg for their metadata and an engine for their rows."""
+"""Catalogs of Iceberg tables, whose metadata is read and committed without a JVM."""

@@ -1,0 +1,316 @@
+"""Iceberg's catalog of the kind ``hadoop``: tables are folders below a warehouse, on a path of this machine.
+
+The rules are those of HadoopCatalog and HadoopTableOperations in Iceberg's Java library, so that both can read the same
+tables and commit to them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
+from pyiceberg.table import CommitTableResponse, StagedTable, Table
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
+from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
+
+from rivet_dagster.catalogs.iceberg.metadata_folder import MetadataFolder, VersionExistsError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.catalog import PropertiesUpdateSummary
+    from pyiceberg.io import FileIO
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+    from pyiceberg.view import View
+    from pyiceberg.view.metadata import ViewVersion
+
+_CODEC = "write.metadata.compression-codec"
+_METADATA_PATH = "write.metadata.path"
+
+
+class HadoopCatalog(MetastoreCatalog):
+    """The tables of a warehouse on a POSIX path of this machine, given by the property ``warehouse``.
+
+    Namespaces are folders, and may be nested. A commit creates the next metadata file by a hard link, which succeeds
+    for one of several writers; the others get CommitFailedException.
+    """
+
+    def __init__(self, name: str, **properties: str) -> None:
+        """Take the properties of the catalog. Raises ValueError for a warehouse that is no absolute local path."""
+        super().__init__(name, **properties)
+        self._warehouse = properties.get("warehouse", "").rstrip("/")
+        self._root = _local(self._warehouse)
+
+    def create_table(
+        self,
+        identifier: str | Identifier,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Properties = EMPTY_DICT,
+    ) -> Table:
+        """Create a table, and its namespace if there is none. Raises TableAlreadyExistsError."""
+        if self.table_exists(identifier):
+            raise TableAlreadyExistsError(f"Table already exists: {_dotted(identifier)}")
+        args = (identifier, schema, location, partition_spec, sort_order, properties)
+        try:
+            return self.create_table_transaction(*args).commit_transaction()
+        except CommitFailedException as error:
+            raise TableAlreadyExistsError(f"Table already exists: {_dotted(identifier)}") from error
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """Return a table as it stands. Raises NoSuchTableError."""
+        found = self._metadata(identifier).current()
+        if found is None:
+            raise NoSuchTableError(f"Table does not exist: {_dotted(identifier)}")
+        _, file = found
+        metadata = _read(file)
+        location = f"{self._location(identifier)}/metadata/{file.name}"
+        return Table(
+            identifier=self.identifier_to_tuple(identifier),
+            metadata=metadata,
+            metadata_location=location,
+            io=self._load_file_io(metadata.properties, location),
+            catalog=self,
+        )
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """Commit ``updates`` on top of the table as it stands; create it if it does not exist.
+
+        Raises CommitFailedException if a requirement is not met, or another writer committed in between.
+        """
+        identifier = table.name()
+        folder = self._metadata(identifier)
+        try:
+            current: Table | None = self.load_table(identifier)
+        except NoSuchTableError:
+            current = None
+        # The base's version is that of the file that was read: a newer one may have come since.
+        version = folder.version_of(current.metadata_location) if current else 0
+        metadata = self._update_and_stage_table(current, identifier, requirements, updates).metadata
+        if current and metadata == current.metadata:
+            return _response(current.metadata, current.metadata_location)
+        self._refuse_locations(identifier, current, metadata)
+        # The codec of the base: were it that of the new metadata, two writers could create files of two names.
+        compressed = (current or table).metadata.properties.get(_CODEC, "none").lower() == "gzip"
+        text = metadata.model_dump_json(exclude_none=True).encode()
+        try:
+            name = folder.create(version + 1, gzip.compress(text) if compressed else text, compressed)
+        except VersionExistsError as error:
+            message = f"Version {version + 1} of table {_dotted(identifier)} was committed by another writer"
+            raise CommitFailedException(message) from error
+        return _response(metadata, f"{self._location(identifier)}/metadata/{name}")
+
+    def drop_table(self, identifier: str | Identifier) -> None:
+        """Remove a table's folder. Raises NoSuchTableError."""
+        if self._metadata(identifier).current() is None:
+            raise NoSuchTableError(f"Table does not exist: {_dotted(identifier)}")
+        shutil.rmtree(self._folder(identifier))
+
+    def purge_table(self, identifier: str | Identifier) -> None:
+        """Remove a table's folder, and its data files that lie elsewhere unless ``gc.enabled`` is false.
+
+        Raises NoSuchTableError.
+        """
+        table = self.load_table(identifier)
+        is_allowed = table.metadata.properties.get("gc.enabled", "true").lower() != "false"
+        elsewhere = _files_elsewhere(table) if is_allowed else set()
+        self.drop_table(identifier)
+        for path in sorted(elsewhere):
+            _delete(table.io, path)
+
+    def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
+        """Return the tables of a namespace. Raises NoSuchNamespaceError."""
+        parent = self.identifier_to_tuple(namespace)
+        return [(*parent, name) for name in self._children(parent) if self._metadata((*parent, name)).is_of_table()]
+
+    def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
+        """Return the namespaces directly below ``namespace``. Raises NoSuchNamespaceError."""
+        parent = self.identifier_to_tuple(namespace)
+        return [(*parent, name) for name in self._children(parent) if not self._metadata((*parent, name)).is_of_table()]
+
+    def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
+        """Create the folder of a namespace, which has no properties. Raises NamespaceAlreadyExistsError."""
+        if properties:
+            raise NotImplementedError("a namespace of a hadoop catalog is a folder and has no properties")
+        if self._is_namespace(namespace):
+            raise NamespaceAlreadyExistsError(f"Namespace already exists: {_dotted(namespace)}")
+        self._folder(namespace).mkdir(parents=True, exist_ok=True)
+
+    def drop_namespace(self, namespace: str | Identifier) -> None:
+        """Remove the folder of an empty namespace. Raises NoSuchNamespaceError, NamespaceNotEmptyError."""
+        if any(self._children(self.identifier_to_tuple(namespace))):
+            raise NamespaceNotEmptyError(f"Namespace is not empty: {_dotted(namespace)}")
+        try:
+            self._folder(namespace).rmdir()
+        except OSError as error:
+            raise NamespaceNotEmptyError(f"Namespace is not empty: {_dotted(namespace)}") from error
+
+    def load_namespace_properties(self, namespace: str | Identifier) -> Properties:
+        """Return the location of a namespace. Raises NoSuchNamespaceError."""
+        if not self._is_namespace(namespace):
+            raise NoSuchNamespaceError(f"Namespace does not exist: {_dotted(namespace)}")
+        return {"location": self._location(namespace)}
+
+    def update_namespace_properties(
+        self, namespace: str | Identifier, removals: set[str] | None = None, updates: Properties = EMPTY_DICT
+    ) -> PropertiesUpdateSummary:
+        """Raise NotImplementedError."""
+        raise NotImplementedError("a namespace of a hadoop catalog is a folder and has no properties")
+
+    def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:
+        """Raise NotImplementedError."""
+        raise NotImplementedError("a hadoop catalog cannot register a table: tables are the folders below it")
+
+    def rename_table(self, from_identifier: str | Identifier, to_identifier: str | Identifier) -> Table:
+        """Raise NotImplementedError."""
+        raise NotImplementedError("a hadoop catalog cannot rename a table, whose metadata names its folder")
+
+    def view_exists(self, identifier: str | Identifier) -> bool:
+        """Raise NotImplementedError."""
+        _no_views()
+
+    def list_views(self, namespace: str | Identifier) -> list[Identifier]:
+        """Raise NotImplementedError."""
+        _no_views()
+
+    def load_view(self, identifier: str | Identifier) -> View:
+        """Raise NotImplementedError."""
+        _no_views()
+
+    def register_view(self, identifier: str | Identifier, metadata_location: str) -> View:
+        """Raise NotImplementedError."""
+        _no_views()
+
+    def drop_view(self, identifier: str | Identifier) -> None:
+        """Raise NotImplementedError."""
+        _no_views()
+
+    def create_view(
+        self,
+        identifier: str | Identifier,
+        schema: Schema | pa.Schema,
+        view_version: ViewVersion,
+        location: str | None = None,
+        properties: Properties = EMPTY_DICT,
+    ) -> View:
+        """Raise NotImplementedError."""
+        _no_views()
+
+    def _create_staged_table(
+        self,
+        identifier: str | Identifier,
+        schema: Schema | pa.Schema,
+        location: str | None = None,
+        partition_spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
+        sort_order: SortOrder = UNSORTED_SORT_ORDER,
+        properties: Properties = EMPTY_DICT,
+    ) -> StagedTable:
+        own = self._location(identifier)
+        if location is not None and location.rstrip("/") != own:
+            raise ValueError(f"a table of a hadoop catalog lies in the folder of its name, {own}, not in {location}")
+        metadata = new_table_metadata(
+            location=own,
+            schema=self._convert_schema_if_needed(schema),
+            partition_spec=partition_spec,
+            sort_order=sort_order,
+            properties=properties,
+        )
+        return StagedTable(
+            identifier=self.identifier_to_tuple(identifier),
+            metadata=metadata,
+            metadata_location=f"{own}/metadata/v1.metadata.json",
+            io=self._load_file_io(properties, own),
+            catalog=self,
+        )
+
+    def _refuse_locations(self, identifier: Identifier, current: Table | None, metadata: TableMetadata) -> None:
+        own = current.metadata.location if current else self._location(identifier)
+        if metadata.location.rstrip("/") != own:
+            raise ValueError(f"a table of a hadoop catalog cannot be relocated from {own} to {metadata.location}")
+        if _METADATA_PATH in metadata.properties:
+            raise ValueError(f"a table of a hadoop catalog cannot have its metadata elsewhere: {_METADATA_PATH}")
+
+    def _location(self, identifier: str | Identifier) -> str:
+        parts = self.identifier_to_tuple(identifier)
+        if any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
+            raise ValueError(f"no folder is called {_dotted(identifier)}")
+        return "/".join([self._warehouse, *parts])
+
+    def _folder(self, identifier: str | Identifier) -> Path:
+        return _local(self._location(identifier))
+
+    def _metadata(self, identifier: str | Identifier) -> MetadataFolder:
+        return MetadataFolder(self._folder(identifier) / "metadata")
+
+    def _is_namespace(self, namespace: str | Identifier) -> bool:
+        return self._folder(namespace).is_dir() and not self._metadata(namespace).is_of_table()
+
+    def _children(self, namespace: Identifier) -> Iterator[str]:
+        if namespace and not self._is_namespace(namespace):
+            raise NoSuchNamespaceError(f"Namespace does not exist: {_dotted(namespace)}")
+        if not self._root.is_dir():
+            return iter(())
+        with os.scandir(self._folder(namespace)) as entries:
+            return iter(sorted(entry.name for entry in entries if entry.is_dir()))
+
+
+def _local(location: str) -> Path:
+    """Return the path of a location, which Hadoop does not decode. Raises ValueError."""
+    path = location.removeprefix("file:")
+    if path.startswith("//"):
+        path = "/" + path.lstrip("/")
+    if not path.startswith("/"):
+        raise ValueError(f"the warehouse of a hadoop catalog is an absolute path of this machine, not {location!r}")
+    return Path(path)
+
+
+def _read(file: Path) -> TableMetadata:
+    content = file.read_bytes()
+    text = gzip.decompress(content) if ".gz" in file.suffixes else content
+    return TableMetadataUtil.parse_raw(text.decode())
+
+
+def _response(metadata: TableMetadata, location: str) -> CommitTableResponse:
+    return CommitTableResponse(metadata=metadata, **{"metadata-location": location})
+
+
+def _files_elsewhere(table: Table) -> set[str]:
+    """Return the paths of the data and delete files of all snapshots that do not lie in the table's folder."""
+    manifests = {manifest for snapshot in table.metadata.snapshots for manifest in snapshot.manifests(table.io)}
+    entries = (entry for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io))
+    own = f"{_local(table.metadata.location)}/"
+    paths = {entry.data_file.file_path for entry in entries}
+    return {path for path in paths if not path.removeprefix("file:").startswith(own)}
+
+
+def _delete(io: FileIO, path: str) -> None:
+    with suppress(FileNotFoundError):  # a file that only an older snapshot has may be gone
+        io.delete(path)
+
+
+def _dotted(identifier: Any) -> str:
+    return identifier if isinstance(identifier, str) else ".".join(identifier)
+
+
+def _no_views() -> NoReturn:
+    raise NotImplementedError("a hadoop catalog has no views")
