@@ -8,6 +8,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 from support.folders import Files, ProjectFolder
+from support.iceberg import iceberg_settings
+from support.servers import database, iceberg_rest, postgres, s3  # noqa: F401, these are fixtures
 from support.spark import MASTER, SqlExecutions, settings
 
 from rivet_dagster import redaction
@@ -58,8 +60,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> PySparkEngine:
-    """Return an engine on the one Spark; it starts with its first session."""
-    options = {"master": MASTER, "config": settings(tmp_path_factory.mktemp("spark"))}
+    """Return an engine on the one Spark, which knows Iceberg; it starts with its first session."""
+    options = {"master": MASTER, "config": settings(tmp_path_factory.mktemp("spark")) | iceberg_settings()}
     return PySparkEngine(EngineSpec("spark", "pyspark", options=options))
 
 

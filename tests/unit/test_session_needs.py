@@ -11,8 +11,10 @@ from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import engine_resources, rivet_executor
 from rivet_dagster.engines.contract import Engine, EngineSession
+from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.session_needs import SessionNeeds
 from rivet_dagster.redaction import redacted
 
@@ -119,6 +121,15 @@ def test_the_dagster_resource_has_them_too(project, monkeypatch):
     ((module, arguments),) = made_of
     assert module == "dagster_pyspark"
     assert arguments["spark_config"]["spark.jars.packages"] == "org.lake:runtime:2"
+
+
+def test_no_secret_of_a_catalog_is_given_to_the_command_line_of_spark():
+    settings = {"uri": "jdbc:postgresql://db/x?user=ann&password=hunter22", "jdbc.password": "hunter22", "type": "jdbc"}
+    needs = [SessionNeeds(config={f"spark.sql.catalog.lake.{key}": value for key, value in settings.items()})]
+    engine = PySparkEngine(EngineSpec("spark", "pyspark"), needs=needs)
+    assert engine.session_config().items() >= needs[0].config.items()
+    assert "hunter22" not in str(engine.resource_arguments())
+    assert engine.resource_arguments()["spark_config"]["spark.sql.catalog.lake.type"] == "jdbc"
 
 
 def test_an_engine_that_connects_by_itself_has_no_resource(project, monkeypatch, tmp_path: Path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 _EXTRA = "pip install 'rivet_dagster[iceberg]'"
-_HADOOP_CATALOG = "rivet_dagster.catalogs.iceberg.hadoop_catalog"
 
 
 def connected(name: str, options: Mapping[str, Any], root: Path) -> Catalog:
@@ -35,8 +33,9 @@ def connected(name: str, options: Mapping[str, Any], root: Path) -> Catalog:
     logging.getLogger("pyiceberg.catalog.sql").addFilter(_tells_more_than_old_tables)
     try:
         if kind == HADOOP:
-            catalog: Catalog = import_module(_HADOOP_CATALOG).HadoopCatalog(name, **properties)
-            return catalog
+            from rivet_dagster.catalogs.iceberg.hadoop_catalog import HadoopCatalog
+
+            return HadoopCatalog(name, **properties)
         return AVAILABLE_CATALOGS[CatalogType(properties["type"])](name, properties)
     except (ImportError, NotInstalledError) as error:
         raise _missing(name, kind, error) from error

@@ -10,6 +10,8 @@ from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model import convert
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.session_needs import SessionNeeds, merged
+from rivet_dagster.redaction import secrets_in
+from rivet_dagster.secret_names import names_secret
 
 OPTIONS = frozenset({"master", "remote", "config", "packages", "jars", "app_name", "max_fusion_depth"})
 PATHS = frozenset({"jars"})
@@ -83,6 +85,22 @@ def listed(config: Mapping[str, str], key: str) -> tuple[str, ...]:
     (('a.jar', 'b.jar'), ())
     """
     return tuple(value for part in config.get(key, "").split(",") if (value := part.strip()))
+
+
+def without_catalog_secrets(config: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings with which Spark starts here: its JVM's command line would show the secrets of catalogs.
+
+    Every session gets all settings of catalogs later.
+
+    >>> lake = {"spark.sql.catalog.lake.uri": "https://lake", "spark.sql.catalog.lake.token": "hunter2"}
+    >>> without_catalog_secrets(lake)
+    {'spark.sql.catalog.lake.uri': 'https://lake'}
+    """
+    return {
+        key: value
+        for key, value in config.items()
+        if not (key.startswith("spark.sql.catalog.") and (names_secret(key) or secrets_in(value)))
+    }
 
 
 def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rivet_dagster.engines.contract import DagsterResource, Engine
-from rivet_dagster.engines.pyspark.config import OPTIONS, PATHS, session_config, wrong_options
+from rivet_dagster.engines.pyspark.config import OPTIONS, PATHS, session_config, without_catalog_secrets, wrong_options
 from rivet_dagster.engines.pyspark.examining import examine
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.model.finding import Finding
@@ -71,8 +71,8 @@ class PySparkEngine(Engine):
         return dict(self._config)
 
     def resource_arguments(self) -> Mapping[str, Any]:
-        """Return Spark's settings."""
-        return {"spark_config": self.session_config()}
+        """Return Spark's settings, but for secrets that sessions get later."""
+        return {"spark_config": without_catalog_secrets(self._config)}
 
     def examine(self) -> Iterable[Finding]:
         """Return findings about Java and the driver's memory, or about whether a server accepts connections."""

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
 from rivet_dagster.engines.pyspark.adapters import adapter_of
+from rivet_dagster.engines.pyspark.config import without_catalog_secrets
 from rivet_dagster.engines.pyspark.iceberg_runtime import refuse_unfit_runtime
 from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars, unfetched
 from rivet_dagster.engines.pyspark.java import find_java, prepare_java
@@ -113,7 +114,7 @@ def _build(config: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
-    for key, value in config.items():
+    for key, value in (config if "spark.remote" in config else without_catalog_secrets(config)).items():
         builder = builder.config(key, value)
     # For Connect, getOrCreate would return the process's first session, whatever its server is.
     session = builder.create() if "spark.remote" in config else builder.getOrCreate()

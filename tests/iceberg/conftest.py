@@ -1,0 +1,41 @@
+"""Fixtures: Iceberg catalogs of several kinds, and sessions of the one Spark that reach them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.iceberg import KINDS, PACKAGES, declared, session_with
+from support.maven import jars
+
+from rivet_dagster.engines.pyspark import PySparkEngine
+from rivet_dagster.engines.pyspark.session import PySparkSession
+
+Declared = Mapping[str, Any]
+
+
+@pytest.fixture
+def iceberg_options(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], dict[str, Any]]:
+    """Return a function that declares a catalog without tables, of one of ``KINDS``; its server starts when needed."""
+
+    def options(kind: str) -> dict[str, Any]:
+        servers = {"rest": "iceberg_rest", "postgres": "postgres"}
+        needed = {kind: request.getfixturevalue(servers[kind])} if kind in servers else {}
+        return declared(kind, tmp_path / kind, **needed)
+
+    return options
+
+
+@pytest.fixture(params=KINDS)
+def each_kind(request: pytest.FixtureRequest, iceberg_options: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    """Return the options of a catalog without tables, of each kind in turn."""
+    return iceberg_options(request.param)
+
+
+@pytest.fixture
+def iceberg_session(application: PySparkEngine, tmp_path: Path) -> Iterator[Callable[..., PySparkSession]]:
+    """Return a function that begins a session with Iceberg catalogs, ``iceberg_session(lake=options)``."""
+    jars(*PACKAGES)
+    with ExitStack() as sessions:
+        yield lambda **catalogs: sessions.enter_context(session_with(catalogs, tmp_path))

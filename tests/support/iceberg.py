@@ -1,0 +1,61 @@
+"""Iceberg in the one Spark of a test process, and catalogs of it that need no cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.catalogs.iceberg.spark_settings import EXTENSIONS, packages, spark_needs
+from rivet_dagster.engines.pyspark import PySparkEngine
+from rivet_dagster.engines.pyspark.session import PySparkSession
+from rivet_dagster.engines.pyspark.spark_version import spark_version
+from rivet_dagster.model.profile import EngineSpec
+from support.iceberg_rest import IcebergRest
+from support.maven import are_there, jar
+from support.postgres import Postgres
+from support.spark import MASTER
+
+KINDS = ("hadoop", "rest", "postgres", "sqlite")
+"""The kinds of catalog that ``declared`` makes."""
+
+PACKAGES = tuple(
+    dict.fromkeys(
+        package
+        for uri in ("jdbc:postgresql:x", "jdbc:sqlite:x")
+        for package in packages({"catalog": "jdbc", "uri": uri}, spark_version())
+    )
+)
+"""Iceberg's runtime, and the drivers of both databases."""
+
+
+def declared(
+    kind: str, folder: Path, rest: IcebergRest | None = None, postgres: Postgres | None = None
+) -> dict[str, Any]:
+    """Return the options of a catalog without tables, whose files are in ``folder``."""
+    folder.mkdir(parents=True)
+    warehouse = {"warehouse": str(folder / "warehouse")}
+    if kind == "hadoop":
+        return {"catalog": "hadoop", **warehouse}
+    if kind == "sqlite":
+        return {"catalog": "jdbc", "uri": f"jdbc:sqlite:{folder}/catalog.db", **warehouse}
+    if kind == "rest":
+        assert rest is not None
+        return {"catalog": "rest", "uri": rest.catalog(folder)}
+    assert postgres is not None
+    database = postgres.database()
+    login = {"jdbc.user": database.user, "jdbc.password": database.password}
+    return {"catalog": "jdbc", "uri": database.jdbc, **login, **warehouse}
+
+
+def session_with(catalogs: Mapping[str, Mapping[str, Any]], root: Path) -> PySparkSession:
+    """Begin a session of the one Spark that has these Iceberg catalogs, by their names."""
+    needs = [spark_needs(name, options, root) for name, options in catalogs.items()]
+    return PySparkEngine(EngineSpec("spark", "pyspark", options={"master": MASTER}), needs=needs).session()
+
+
+def iceberg_settings() -> dict[str, str]:
+    """Return the settings with which Spark has Iceberg; none where its jars cannot be had."""
+    if not are_there(PACKAGES):
+        return {}
+    return {"spark.jars": ",".join(str(jar(package)) for package in PACKAGES), "spark.sql.extensions": EXTENSIONS}
