@@ -7,17 +7,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
-from support.spark import MASTER, settings
+from support.iceberg import PACKAGES, session_with
+from support.maven import jars
 
 from rivet_dagster.catalogs.iceberg.hadoop_catalog import HadoopCatalog
 from rivet_dagster.catalogs.iceberg.layout import layout_updates, order_of, parse_layout, spec_of
 from rivet_dagster.catalogs.iceberg.statistics import added_statistics_of, statistics_of
 from rivet_dagster.catalogs.iceberg.types import iceberg_schema, same_columns, sql_columns
+from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
-
-JAR = Path.home().joinpath(
-    ".m2/repository/org/apache/iceberg/iceberg-spark-runtime-4.1_2.13/1.12.0/iceberg-spark-runtime-4.1_2.13-1.12.0.jar"
-)
 
 
 @pytest.fixture(scope="module")
@@ -26,24 +24,10 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def spark(warehouse: Path) -> Iterator[Any]:
-    from pyspark.sql import SparkSession
-
-    own = {
-        "spark.jars": str(JAR),
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "hadoop",
-        "spark.sql.catalog.lake.warehouse": str(warehouse),
-        "spark.sql.catalog.lake.cache-enabled": "false",
-    }
-    builder = SparkSession.builder.master(MASTER)
-    for key, value in (settings(warehouse / ".spark") | own).items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+def spark(application: PySparkEngine, warehouse: Path) -> Iterator[Any]:
+    jars(*PACKAGES)
+    with session_with({"lake": {"catalog": "hadoop", "warehouse": str(warehouse)}}, warehouse) as session:
+        yield session.spark
 
 
 @pytest.fixture(scope="module")
