@@ -13,9 +13,9 @@ from rivet_dagster.catalogs.capabilities.sweeping import Sweeps
 from rivet_dagster.catalogs.capabilities.targets import PlanType
 from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
-from rivet_dagster.catalogs.iceberg.layout import wrong_layout
+from rivet_dagster.catalogs.iceberg.metadata.layout import wrong_layout
 from rivet_dagster.catalogs.iceberg.names import wrong_name
-from rivet_dagster.catalogs.iceberg.options import OPTIONS, uri, warehouse, wrong_options
+from rivet_dagster.catalogs.iceberg.settings.options import OPTIONS, uri, warehouse, wrong_options
 from rivet_dagster.catalogs.iceberg.sources import wrong_source
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model.location import Location
