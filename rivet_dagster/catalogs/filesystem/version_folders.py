@@ -119,7 +119,7 @@ class VersionFolders(HasVersions, HasWatermarks):
     ) -> FilesystemTransaction:
         """Make an empty folder beside the published ones; ``options`` are the engine's Parquet writer options."""
         if chosen_format(options) not in (None, "parquet"):
-            raise RivetError("RVT-204", f"a table of the catalog '{self.name}' is always Parquet when it is written")
+            raise RivetError("RVT-204", "a table that is published here is always Parquet: `format` cannot be another")
         writer_options = as_texts(options)
         layout = self.layout(table)
         base = layout.published()

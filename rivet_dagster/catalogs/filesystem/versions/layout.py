@@ -63,6 +63,15 @@ def is_table_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def is_version_name(name: str) -> bool:
+    """Return whether a name is that of a version.
+
+    >>> is_version_name("00000001-5be2f7c3"), is_version_name("day=1")
+    (True, False)
+    """
+    return _VERSION.fullmatch(name) is not None
+
+
 @dataclass(frozen=True)
 class TableLayout:
     """The paths of one table in a catalog's folder."""
