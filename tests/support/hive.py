@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.spark import SparkCatalog
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
+from rivet_dagster.model.storage import Published
+from rivet_dagster.model.write_plan import ReplaceAll
+from rivet_dagster.testing.tables import TABLE
 from support.joint_by_joint import QUICK
 from support.spark import MASTER, settings
 
@@ -54,12 +63,17 @@ class HiveSpark:
 
     def catalog(self, folder: Path) -> SparkCatalog:
         """A catalog whose tables are in a database of ``folder``, which is made if there is none."""
-        database = f"db_{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
+        database = database_of(folder)
         location = f"{folder}/a b%20c/{database}"
         self.one_session.spark.sql(f"CREATE DATABASE IF NOT EXISTS {database} LOCATION '{location}'")
         catalog = SparkCatalog(CatalogSpec("hive", "spark", {"database": database}), folder)
         catalog.attach(lambda: self.one_session)
         return catalog
+
+
+def database_of(folder: Path) -> str:
+    """Return the database whose tables are in ``folder``."""
+    return f"db_{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
 
 
 def stopped() -> bool:
@@ -77,3 +91,46 @@ def stopped() -> bool:
 def java(place: Path) -> dict[str, str]:
     """The options of a JVM that this module may be the first to start."""
     return {"spark.driver.extraJavaOptions": settings(place)["spark.driver.extraJavaOptions"]}
+
+
+def publish(catalog: SparkCatalog, session: PySparkSession, sql: str, identity: str) -> Published:
+    """Publish the rows of a query as the table ``orders``."""
+    with catalog.begin(TABLE, session) as transaction:
+        transaction.write(ReplaceAll(), session.query(sql))
+        return transaction.commit(identity)
+
+
+def publish_in_a_killed_process(hive: HiveSpark, folder: Path, sql: str, moment: str) -> None:
+    """Publish from another process that uses the same Spark, and is killed ``before`` or ``after`` the switch."""
+    gateway = hive.one_session.spark.sparkContext._gateway.gateway_parameters
+    environ = {"PYSPARK_GATEWAY_PORT": str(gateway.port), "PYSPARK_GATEWAY_SECRET": gateway.auth_token}
+    code = f"from support.hive import die_publishing; die_publishing(*{(str(folder), sql, moment)!r})"
+    paths = os.pathsep.join(map(str, Path(__file__).parents[1:3]))
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environ, "PYTHONPATH": paths}, timeout=300, check=False
+    )
+    assert ended.returncode == -signal.SIGKILL
+
+
+def die_publishing(folder: str, sql: str, moment: str) -> None:
+    """Publish as the run ``killed`` to the catalog of a folder, and die."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    gateway = launch_gateway()
+    SparkContext._ensure_initialized(gateway=gateway)
+    running = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
+    context = gateway.jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(running)
+    spark = SparkSession(SparkContext(gateway=gateway, jsc=context, conf=SparkConf(_jconf=context.getConf())))
+    switch = lifecycle.switch
+
+    def killed(*arguments: Any) -> None:
+        if moment == "after":
+            switch(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    lifecycle.switch = killed
+    hive = HiveSpark(PySparkEngine(EngineSpec("spark", "pyspark"), connect=lambda: spark), Path(folder))
+    with hive.session() as session:
+        publish(hive.catalog(Path(folder)), session, sql, "killed")
