@@ -54,6 +54,7 @@ class TestHive(CatalogConformance):
 
 @pytest.fixture
 def catalog(hive, tmp_path) -> SparkCatalog:
+    hive.with_database(tmp_path)
     return hive.catalog(tmp_path)
 
 

@@ -62,13 +62,18 @@ class HiveSpark:
             yield session
 
     def catalog(self, folder: Path) -> SparkCatalog:
-        """A catalog whose tables are in a database of ``folder``, which is made if there is none."""
+        """A catalog whose tables are in a database of ``folder``, which is made with its first look."""
         database = database_of(folder)
-        location = f"{folder}/a b%20c/{database}"
-        self.one_session.spark.sql(f"CREATE DATABASE IF NOT EXISTS {database} LOCATION '{location}'")
         catalog = SparkCatalog(CatalogSpec("hive", "spark", {"database": database}), folder)
-        catalog.attach(lambda: self.one_session)
+        catalog.attach(lambda: self.with_database(folder))
         return catalog
+
+    def with_database(self, folder: Path) -> PySparkSession:
+        """Return the one session, after the database of ``folder`` was made, if there was none."""
+        database = database_of(folder)
+        create = f"CREATE DATABASE IF NOT EXISTS {database} LOCATION '{folder}/a b%20c/{database}'"
+        self.one_session.spark.sql(create)
+        return self.one_session
 
 
 def database_of(folder: Path) -> str:

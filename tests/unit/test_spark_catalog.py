@@ -1,6 +1,9 @@
 """The catalog ``spark`` where no Spark runs: its declarations, what compiles, and what only an engine knows."""
 
+import os
+import signal
 from pathlib import Path
+from time import sleep
 from types import SimpleNamespace
 
 import pytest
@@ -9,10 +12,13 @@ from support.folders import PROFILES, ProjectFolder, sink, source
 from rivet_dagster.catalogs.registry import catalog_class, catalog_traits
 from rivet_dagster.catalogs.spark import SparkCatalog
 from rivet_dagster.catalogs.spark.names import TableName
+from rivet_dagster.catalogs.spark.uninterrupted import uninterrupted
+from rivet_dagster.engines.pyspark.config import session_config
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.loading import compile_directory
-from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.profile import CatalogSpec, EngineSpec
+from rivet_dagster.model.session_needs import SessionNeeds
 
 
 def project(tmp_path, files, **options) -> ProjectFolder:
@@ -104,6 +110,12 @@ def test_a_session_gets_the_settings_of_the_metastore():
     config = catalog(metastore="meta", warehouse="/data/wh").session_needs("pyspark").config
     assert config["spark.sql.catalogImplementation"] == "hive"
     assert config["spark.sql.warehouse.dir"] == "/data/wh"
+    remote = EngineSpec("spark", "pyspark", options={"remote": "sc://spark"})
+    assert set(config) - set(session_config(remote, [SessionNeeds(config=config)])) == {
+        "spark.sql.catalogImplementation",
+        "spark.sql.warehouse.dir",
+        "spark.driver.extraJavaOptions",
+    }
     assert config["spark.hadoop.javax.jdo.option.ConnectionURL"] == "jdbc:derby:;databaseName=/project/meta;create=true"
 
 
@@ -161,3 +173,18 @@ def test_names_are_those_of_hive():
     for name in ("a.b.c", "a b", "", "a.", ".a", "o`r", "ä"):
         with pytest.raises(RivetError, match="RVT-204"):
             TableName.of(name, "default")
+
+
+def test_an_interrupt_waits_for_the_end_of_a_change():
+    done = []
+
+    def change() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        sleep(0.3)
+        done.append("switched")
+
+    with pytest.raises(KeyboardInterrupt):
+        uninterrupted(change)
+    assert done == ["switched"]
+    with pytest.raises(ZeroDivisionError):
+        uninterrupted(lambda: 1 / 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Thread
+from threading import Event, Lock, Thread
 
 from rivet_dagster.engines.pyspark.waiting import THREAD_PREFIX
 
@@ -19,19 +19,27 @@ def uninterrupted(work: Callable[[], object]) -> None:
     ['switched']
     """
     errors: list[BaseException] = []
+    begun, ended = Lock(), Event()
 
     def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
+        if begun.acquire(blocking=False):
+            try:
+                work()
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                ended.set()
 
-    thread = Thread(target=run, name=f"{THREAD_PREFIX}metastore", daemon=True)
-    thread.start()
     interrupt: BaseException | None = None
-    while thread.is_alive():
+    try:
+        Thread(target=run, name=f"{THREAD_PREFIX}metastore", daemon=True).start()
+    except BaseException as error:
+        if begun.acquire(blocking=False):
+            raise  # now it never begins
+        interrupt = error
+    while not ended.is_set():
         try:
-            thread.join(_POLL_SECONDS)
+            ended.wait(_POLL_SECONDS)
         except BaseException as error:  # KeyboardInterrupt, or what Dagster raises for a cancel
             interrupt = error
     if errors:

@@ -22,6 +22,8 @@ _DEFAULTS = {
     # takes any rows. A single joint seldom triggers it, a fused query more often.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset",
 }
+_OF_THE_SERVER = ("spark.driver.", "spark.sql.catalogImplementation", "spark.sql.warehouse.dir")
+"""Beginnings of settings that a server has from its start, and refuses from a client."""
 _CLASSIC_DEFAULTS = {"spark.ui.showConsoleProgress": "false"}
 
 _CONVERTERS = {
@@ -39,7 +41,7 @@ _COMPILED = frozenset({"max_fusion_depth"})
 def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict[str, str]:
     """Return Spark's settings for ``spec`` and the ``needs`` of catalogs; its ``config`` overrides everything else.
 
-    Packages and jars are left out for a server, which has those that it was started with. Raises RVT-126.
+    Needs that only a start can meet, such as packages and jars, are left out for a server. Raises RVT-126.
 
     >>> spec = EngineSpec("spark", "pyspark", options={"master": "local[2]", "config": {"spark.ui.enabled": False}})
     >>> for setting in session_config(spec).items():
@@ -63,7 +65,8 @@ def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict
     wanted = merged(needs, decided={*config, *map(package_name, packages)})
     if not remote:
         defaults |= _joined("spark.jars.packages", (*packages, *wanted.packages)) | _joined("spark.jars", wanted.jars)
-    return {**defaults, **wanted.config, **config}
+    of_session = {k: v for k, v in wanted.config.items() if not (remote and k.startswith(_OF_THE_SERVER))}
+    return {**defaults, **of_session, **config}
 
 
 def _joined(key: str, values: Sequence[str]) -> dict[str, str]:
