@@ -62,7 +62,7 @@ def wrong_sink(catalog: Mapping[str, Any], table: str, options: Mapping[str, Any
     else:
         if len(table.encode()) > _LONGEST:
             yield Wrong("RVT-204", "table", f"no table has a name of more than {_LONGEST} bytes, like {show(table)}")
-    yield from _wrong_writer_options(options)
+    yield from wrong_writer_options(options)
 
 
 def wrong_source(table: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
@@ -74,7 +74,8 @@ def wrong_source(table: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
     yield from _refused("options", lambda: as_texts(options))
 
 
-def _wrong_writer_options(options: Mapping[str, Any]) -> Iterator[Wrong]:
+def wrong_writer_options(options: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Yield the options of a table to be published that are none of Spark's Parquet writer."""
     own = {name.lower() for name in (*WRITER_OPTIONS, "format")}
     for key in options:
         if key.lower() not in own and key.partition("#")[0] not in PARQUET_OPTIONS:
@@ -82,7 +83,7 @@ def _wrong_writer_options(options: Mapping[str, Any]) -> Iterator[Wrong]:
             hint = nearest(key, known, listed=False) or f"; known: {', '.join(WRITER_OPTIONS)}, parquet.*"
             yield Wrong("RVT-203", f"options.{key}", f"unknown option '{key}'{hint}")
     if options.get("format", "parquet") != "parquet":
-        message = "the table of a filesystem sink is always Parquet: `format` cannot be another"
+        message = "a table that is published here is always Parquet: `format` cannot be another"
         yield Wrong("RVT-204", "options.format", message, "Remove the option.")
     yield from _refused("options", lambda: as_texts(options))
     codec = next((value for key, value in options.items() if key.lower() == "compression"), "none")
