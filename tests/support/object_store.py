@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
@@ -21,20 +21,20 @@ from moto.core.responses import ActionAuthenticatorMixin
 from moto.server import ThreadedMotoServer
 
 REGION = "eu-central-1"
-KEYS = {"access_key": "the-access-key", "secret_key": "the-secret-key"}
 
 
 @dataclass
 class Bucket:
-    """An empty bucket of the server at ``url``."""
+    """A bucket of the server at ``url``, and the keys of its owner."""
 
     url: str
     name: str
+    owner: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def options(self) -> dict[str, str]:
         """What a catalog's ``options`` have."""
-        return {"endpoint": self.url, "region": REGION, **KEYS}
+        return {"endpoint": self.url, "region": REGION, **self.owner}
 
     def catalog(self, path: str = "raw", **options: Any) -> dict[str, Any]:
         """Return the declaration of a catalog in a folder of the bucket."""
@@ -53,7 +53,7 @@ class Bucket:
         """Delete an object."""
         self.client.delete_object(Bucket=self.name, Key=key)
 
-    def keys(self) -> list[str]:
+    def objects(self) -> list[str]:
         """Return the keys of all objects but those that stand for folders."""
         listed = self.client.list_objects_v2(Bucket=self.name).get("Contents", [])
         return [entry["Key"] for entry in listed if not entry["Key"].endswith("/")]
@@ -66,11 +66,11 @@ class Bucket:
     @property
     def client(self) -> Any:
         """The client of boto3."""
-        return _boto3("s3", self.url)
+        return _boto3("s3", self.url, self.owner)
 
     def keys_of_user(self, *actions: str) -> dict[str, str]:
         """Return the keys of a new user who may do these things with the bucket."""
-        iam, name = _boto3("iam", self.url), f"user-{uuid4().hex}"
+        iam, name = _boto3("iam", self.url, {}), f"user-{uuid4().hex}"
         iam.create_user(UserName=name)
         if actions:
             resource = [f"arn:aws:s3:::{self.name}", f"arn:aws:s3:::{self.name}/*"]
@@ -97,6 +97,7 @@ def s3_server() -> Iterator[str]:
 def new_bucket(url: str) -> Bucket:
     """Return a new bucket of the server."""
     bucket = Bucket(url, f"lake-{uuid4().hex}")
+    bucket.owner = bucket.keys_of_user("*")
     bucket.client.create_bucket(Bucket=bucket.name, CreateBucketConfiguration={"LocationConstraint": REGION})
     return bucket
 
@@ -127,6 +128,9 @@ def bucket(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> Bucket:
     return new_bucket(s3_url)
 
 
-def _boto3(service: str, url: str) -> Any:
-    keys: Mapping[str, str] = {"aws_access_key_id": "any", "aws_secret_access_key": "any"}
-    return boto3.client(service, endpoint_url=url, region_name=REGION, **keys)
+def _boto3(service: str, url: str, keys: Mapping[str, str]) -> Any:
+    given = {f"aws_{name}": keys.get(key, "any") for name, key in _KEYS.items()}
+    return boto3.client(service, endpoint_url=url, region_name=REGION, **given)
+
+
+_KEYS = {"access_key_id": "access_key", "secret_access_key": "secret_key"}

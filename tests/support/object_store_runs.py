@@ -17,10 +17,10 @@ import pytest
 
 from rivet_dagster.execution.reading.inputs import data_version, reference
 from support.folders import ProjectFolder, sink
-from support.object_store import Bucket, bucket, new_bucket, rights_enforced, s3_url
+from support.object_store import Bucket, new_bucket, rights_enforced, s3_url
 from support.spark import MASTER, settings
 
-__all__ = ["bucket", "s3_url"]
+__all__ = ["s3_url"]
 
 READS = ("GetObject", "ListBucket")
 ARCHIVES = (*READS, "PutObject", "DeleteObject")
@@ -110,12 +110,12 @@ def test_a_landing_zone_is_read_once_and_archived(project: ProjectFolder, bucket
     first = project.run("out")
     assert project.rows("out") == [{"id": 1, "n": 10, "name": "one"}, {"id": 2, "n": 20, "name": None}]
     archive = f"_archive/{first.published.version}"
-    assert drop.keys() == [f"orders/{archive}/a.csv", f"orders/sub/{archive}/b c.csv"]
+    assert drop.objects() == [f"orders/{archive}/a.csv", f"orders/sub/{archive}/b c.csv"]
     assert data_version(project.runtime, joint) != before
     drop.put("orders/a.csv", content="id,n\n3,30\n")
     second = project.run("out")
     assert [row["id"] for row in project.rows("out")] == [1, 2, 3]
-    assert f"orders/_archive/{second.published.version}/a.csv" in drop.keys()
+    assert f"orders/_archive/{second.published.version}/a.csv" in drop.objects()
     project.run("out")
     assert len(project.rows("out")) == 3
 

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import io
+import re
 import socket
 from pathlib import Path
 from unittest.mock import patch
@@ -12,7 +13,8 @@ import pyarrow.fs
 import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
-from support.object_store import KEYS, Bucket, bucket, rights_enforced, s3_url
+import yaml
+from support.object_store import Bucket, bucket, rights_enforced, s3_url
 from support.tables import refused
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
@@ -186,7 +188,7 @@ def questions(lake: FilesystemCatalog) -> list[str]:
 
 
 def test_a_bucket_that_does_not_exist(bucket):
-    gone = Bucket(bucket.url, "gone")
+    gone = Bucket(bucket.url, "gone", bucket.owner)
     for text in questions(catalog(gone)):
         assert "there is no bucket 'gone'" in text
         assert "Create it" in text
@@ -302,14 +304,14 @@ def test_only_the_given_files_are_archived(landed):
     moved = {"2026/01/d.csv", "[x]*.csv", "b c.csv"}
     expected = {name for name in (*LANDED, *NOT_LANDED) if name not in moved}
     expected |= {"2026/01/_archive/v2/d.csv", "_archive/v2/[x]*.csv", "_archive/v2/b c.csv"}
-    assert set(landed.keys()) == {f"zone/{name}" for name in expected}
+    assert set(landed.objects()) == {f"zone/{name}" for name in expected}
     assert {file.path for file in one.files()} == {f"zone/{name}" for name in set(LANDED) - moved}
 
 
 def test_a_landing_zone_of_which_all_is_archived_is_empty(bucket):
     bucket.put("zone/a.csv")
     zone(bucket).archive(zone(bucket).files(), "v1")
-    assert bucket.keys() == ["zone/_archive/v1/a.csv"]
+    assert bucket.objects() == ["zone/_archive/v1/a.csv"]
     assert zone(bucket).files() == ()
 
 
@@ -320,7 +322,7 @@ def test_changed_or_removed_files_are_not_archived(bucket):
     bucket.make_older("zone/b.csv")
     bucket.delete("zone/c.csv")
     zone(bucket).archive(files, "v1")
-    assert bucket.keys() == ["zone/_archive/v1/d.csv", "zone/a.csv", "zone/b.csv"]
+    assert bucket.objects() == ["zone/_archive/v1/d.csv", "zone/a.csv", "zone/b.csv"]
 
 
 def archived_while(bucket: Bucket, happens) -> None:
@@ -338,16 +340,16 @@ def archived_while(bucket: Bucket, happens) -> None:
 def test_a_file_that_is_replaced_while_it_is_archived_stays(bucket):
     bucket.put("zone/a.csv")
     archived_while(bucket, lambda: bucket.put("zone/a.csv", content="another"))
-    assert (bucket.keys(), bucket.get("zone/a.csv")) == (["zone/a.csv"], b"another")
+    assert (bucket.objects(), bucket.get("zone/a.csv")) == (["zone/a.csv"], b"another")
 
 
 def test_two_processes_may_archive_the_same_file(bucket):
     bucket.put("zone/a.csv")
     files = zone(bucket).files()
     archived_while(bucket, lambda: store_tree.StoreTree(catalog(bucket, ".")._store)._delete(Path("/zone/a.csv")))
-    assert bucket.keys() == []  # the other one has it
+    assert bucket.objects() == []  # the other one has it
     zone(bucket).archive(files, "v2")
-    assert bucket.keys() == []
+    assert bucket.objects() == []
 
 
 def test_archived_files_are_not_overwritten_and_other_files_are_moved(bucket):
@@ -357,7 +359,7 @@ def test_archived_files_are_not_overwritten_and_other_files_are_moved(bucket):
     assert error.code == "RVT-410"
     assert f"zone/a.csv: s3a://{bucket.name}/zone/_archive/v1/a.csv exists already" in str(error)
     assert bucket.get("zone/_archive/v1/a.csv") == b"older"
-    assert bucket.keys() == ["zone/_archive/v1/a.csv", "zone/_archive/v1/b.csv", "zone/a.csv"]
+    assert bucket.objects() == ["zone/_archive/v1/a.csv", "zone/_archive/v1/b.csv", "zone/a.csv"]
 
 
 def test_a_move_that_was_interrupted_after_the_copy_is_completed(bucket):
@@ -368,9 +370,9 @@ def test_a_move_that_was_interrupted_after_the_copy_is_completed(bucket):
 
     with pytest.raises(KeyboardInterrupt):
         archived_while(bucket, die)
-    assert bucket.keys() == ["zone/_archive/v1/a.csv", "zone/a.csv"]
+    assert bucket.objects() == ["zone/_archive/v1/a.csv", "zone/a.csv"]
     zone(bucket).archive(zone(bucket).files(), "v1")
-    assert bucket.keys() == ["zone/_archive/v1/a.csv"]
+    assert bucket.objects() == ["zone/_archive/v1/a.csv"]
     bucket.put("zone/a.csv", content="id\n2\n")  # as long as the one in the archive
     assert refused(zone(bucket).archive, zone(bucket).files(), "v1").code == "RVT-410"
 
@@ -458,13 +460,24 @@ def test_values_that_are_not_known_yet_are_not_judged():
 def test_secrets_of_the_environment_are_redacted(raw):
     options = {**raw.options, "access_key": "${KEY}", "secret_key": "${SECRET}"}
     spec = CatalogSpec("raw", "filesystem", {"path": f"s3a://{raw.name}/raw", "options": options})
-    environ = {"KEY": KEYS["access_key"], "SECRET": KEYS["secret_key"]}
+    environ = {"KEY": raw.owner["access_key"], "SECRET": raw.owner["secret_key"]}
     lake = open_catalog(spec, Path("/"), environ)
     assert len(lake.files("days", {})) == 2
     needs = lake.session_needs("pyspark")
-    assert KEYS["secret_key"] not in repr(needs)
+    assert environ["SECRET"] not in repr(needs)
     assert redacted(str(needs.config)).count("${SECRET}") == 1
-    assert KEYS["access_key"] not in redacted(str(needs.config))
+    assert environ["KEY"] not in redacted(str(needs.config))
+
+
+def test_the_catalog_of_the_documentation():
+    page = (Path(__file__).parents[2] / "docs/object-stores.md").read_text()
+    profile, source = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
+    declared = profile["default"]["catalogs"][source["catalog"]]
+    assert FilesystemCatalog.check({key: value for key, value in declared.items() if key != "type"}) == {}
+    own = {key: value for key, value in source["options"].items() if key not in ("landing", "archive")}
+    assert list(FilesystemCatalog.check_table(declared, source["table"], own, False)) == []
+    (refusal,) = FilesystemCatalog.check_table(declared, "out", {}, True)
+    assert (refusal.code, "iceberg" in refusal.remediation) == ("RVT-402", True)
 
 
 # what Spark needs
@@ -480,8 +493,8 @@ def test_each_bucket_has_settings_of_its_own(bucket, monkeypatch):
             "endpoint": bucket.url,
             "path.style.access": "true",
             "endpoint.region": bucket.options["region"],
-            "access.key": KEYS["access_key"],
-            "secret.key": KEYS["secret_key"],
+            "access.key": bucket.owner["access_key"],
+            "secret.key": bucket.owner["secret_key"],
             "aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
         }.items()
     }
