@@ -44,7 +44,7 @@ def project(buckets: tuple[Bucket, Bucket], tmp_path_factory: pytest.TempPathFac
             environment.setenv(f"{name}_KEY", pair["access_key"])
             environment.setenv(f"{name}_SECRET", pair["secret_key"])
         catalogs = {
-            "drop": declared(drop, "DROP", f"s3://{drop.name}"),
+            "drop": declared(drop, "DROP", f"s3://{drop.name}", region=None),
             "store": declared(store, "STORE", f"s3a://{store.name}/raw"),
             "lake": {"type": "filesystem", "path": "lake"},
         }
@@ -53,10 +53,11 @@ def project(buckets: tuple[Bucket, Bucket], tmp_path_factory: pytest.TempPathFac
         yield ProjectFolder(place / "project", {"profiles.yaml": {"default": profile}})
 
 
-def declared(bucket: Bucket, name: str, path: str) -> dict[str, Any]:
-    """Return the declaration of a catalog with keys from the environment."""
+def declared(bucket: Bucket, name: str, path: str, **other: str | None) -> dict[str, Any]:
+    """Return the declaration of a catalog with keys from the environment; ``other`` options, None for a missing one."""
     keys = {"access_key": f"${{{name}_KEY}}", "secret_key": f"${{{name}_SECRET}}"}
-    return {"type": "filesystem", "path": path, "format": "csv", "options": {**bucket.options, **keys}}
+    options = {key: value for key, value in {**bucket.options, **keys, **other}.items() if value is not None}
+    return {"type": "filesystem", "path": path, "format": "csv", "options": options}
 
 
 def source(table: str, catalog: str = "store", **options: Any) -> dict[str, Any]:

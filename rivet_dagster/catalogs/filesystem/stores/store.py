@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri
 
 CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 10.0
+ANSWER_SECONDS = 5.0
 """How long a client waits for a connection, and for the next byte of an answer, in each of its attempts."""
 
 ATTEMPTS = 3

@@ -49,8 +49,8 @@ class StoreUri:
             raise ValueError(f"is in a kind of store that is not known, {written}://{nearest(written, known)}")
         rest = uri[len(written) + 1 :]
         authority, _, path = rest.removeprefix("//").partition("/")
-        wrong = not rest.startswith("//") or (not authority and kind != "hdfs")
-        if wrong or ("@" in authority) != (kind == "abfss" or (kind == "hdfs" and "@" in authority)):
+        is_named = "@" in authority if kind == "abfss" else kind == "hdfs" or "@" not in authority
+        if not rest.startswith("//") or not is_named or not (authority or kind == "hdfs"):
             secrets = " (keys stand in `options`)" if kind == "s3a" and "@" in authority else ""
             raise ValueError(f"must be a URI like {_EXAMPLES[kind]}{secrets}, not {redacted(uri)}")
         return cls(kind, authority, PurePosixPath(f"/{path}"))
