@@ -10,16 +10,22 @@ from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.filesystem import examining
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, is_remote
+from rivet_dagster.catalogs.filesystem.declared import OWN_CATALOG, PUBLISH_WITH_ICEBERG
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking, names_in
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
 from rivet_dagster.catalogs.filesystem.mount_guard import MountGuard
 from rivet_dagster.catalogs.filesystem.sources import table_files
 from rivet_dagster.catalogs.filesystem.sources.columns import source_columns
-from rivet_dagster.catalogs.filesystem.sources.formats import chosen_format, format_of, reader_options
+from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree
 from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone
 from rivet_dagster.catalogs.filesystem.sources.listing import source_files
-from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
+from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
+from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in, with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
+from rivet_dagster.catalogs.filesystem.stores.spark_needs import spark_needs
+from rivet_dagster.catalogs.filesystem.stores.store import Store
+from rivet_dagster.catalogs.filesystem.stores.store_tree import StoreTree
+from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri, elsewhere
 from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
@@ -35,7 +41,9 @@ from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.schema import Schema
+from rivet_dagster.model.session_needs import SessionNeeds
 from rivet_dagster.model.storage import Published, Version
+from rivet_dagster.redaction import redacted
 
 if TYPE_CHECKING:
     from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
@@ -46,50 +54,49 @@ class FilesystemCatalog(VersionFolders, FilesystemTraits, HasErrorTables):
 
     Options: ``path``, relative to the project's directory; ``format`` of sources whose file extension does not say it
     (default parquet); ``versions``, the number of published versions of a table that are retained (default 2). Sinks
-    are always Parquet. A ``path`` on a remote store (``s3://``, ``hdfs://``, ...) can only be read.
+    are always Parquet. A ``path`` in a store (``s3a://``, ``gs://``, ``abfss://``, ``hdfs://``) is for sources alone;
+    ``options`` are the store's ``endpoint``, ``access_key``, ``secret_key`` and ``region``.
     """
 
     def __init__(self, spec: CatalogSpec, root: Path) -> None:
         refuse_wrong_options(FilesystemCatalog, f"catalog '{spec.name}'", spec.options)
         self.name = spec.name
-        self._location = CatalogLocation.of(spec.options["path"], root)
+        self._path: str = spec.options["path"]
+        self._store: Store | None = None
+        if is_remote(self._path):
+            self._store = Store(StoreUri.of(self._path), spec.options.get("options", {}))
+        self._location = CatalogLocation.of("." if self._store else self._path, root)
         self._format: str = spec.options.get("format", "parquet")
         self.keep = int(spec.options.get("versions", 2))
         self._mount_guard = MountGuard(self._location)
 
+    def session_needs(self, engine_type: str) -> SessionNeeds:
+        """Return what Spark needs to read from a store."""
+        if self._store is None or engine_type != "pyspark":
+            return SessionNeeds()
+        return spark_needs(self._store.uri, self._store.options)
+
     def relation(self, table: str, options: Mapping[str, Any]) -> Files:
         """Return the files of ``table``; of a table that this catalog published, those of its current version."""
-        path = self._location.join(table)
-        if is_remote(path):
-            format = chosen_format(options) or format_of(table) or self._format
-            return Files(format, (path,), reader_options(format, table, options))
-        files = table_files.find(self._location, table, self._format, options)
+        files = self._find(table, options)
         return with_schema(table_files.relation(files, options), files)
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
         """Return a hash of the names, sizes and modification times of the table's files."""
-        path = self._location.join(table)
-        if is_remote(path):
-            shown = self._location.shown(path)
-            raise RivetError(
-                "RVT-403",
-                f"only the engine can look into {shown}: whether its data changed is not known here",
-                remediation="Observe sources on a local or mounted file system.",
-            )
-        return table_files.fingerprint(table_files.find(self._location, table, self._format, options), self._location)
+        return table_files.fingerprint(self._find(table, options))
 
     def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
         """Return the columns by the first file's footer or header; None for JSON and folders that may be partitions."""
-        files = table_files.find(self._location, table, self._format, options)
+        files = self._find(table, options)
         return source_columns(files, table_files.relation(files, options).options)
 
     def files(self, table: str, options: Mapping[str, Any]) -> tuple[LandedFile, ...]:
         """Return a file, or all files below a directory or a glob's matches, whose parent folder must exist."""
-        return source_files(self._location, table, self._format)
+        return source_files(self._tree(table), table, self._format)
 
     def landing_zone(self, table: str, options: Mapping[str, Any]) -> FilesystemLandingZone:
         """Return a directory or the matches of a glob as a landing zone."""
-        return FilesystemLandingZone(self._location, table, self._format, options)
+        return FilesystemLandingZone(lambda: self._tree(table), table, self._format, options)
 
     def layout(self, table: str) -> TableLayout:
         """Return the layout of a table below the catalog's folder."""
@@ -109,7 +116,7 @@ class FilesystemCatalog(VersionFolders, FilesystemTraits, HasErrorTables):
 
         Raises RVT-403 if it cannot be looked up.
         """
-        if self._location.remote:
+        if self._store is not None:
             return None
         published = super().current(table)
         if published is None:
@@ -118,7 +125,7 @@ class FilesystemCatalog(VersionFolders, FilesystemTraits, HasErrorTables):
 
     def versions(self, table: str) -> tuple[Version, ...]:
         """Return all versions in the table's folder but those that are being built; none of a remote store."""
-        return () if self._location.remote else super().versions(table)
+        return () if self._store is not None else super().versions(table)
 
     def tables(self, prefix: str) -> tuple[str, ...]:
         """Return the tables that have versions and whose links exist."""
@@ -134,15 +141,15 @@ class FilesystemCatalog(VersionFolders, FilesystemTraits, HasErrorTables):
         if folder is None:
             lifecycle.folder(layout, published.version)  # it may have expired
             return None
-        return with_schema(Files("parquet", (str(folder),)), TableFiles("parquet", (folder,), folder.name))
+        return parquet_in(folder, folder.name)
 
     def begin(
         self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
     ) -> FilesystemTransaction:
         """Make an empty folder beside the published ones; ``options`` are the engine's Parquet writer options."""
-        if self._location.remote:
+        if self._store is not None:
             message = f"{self.uri(table)} has no atomic switch from one version of a table to the next"
-            raise RivetError("RVT-402", message)
+            raise RivetError("RVT-402", message, remediation=PUBLISH_WITH_ICEBERG)
         self._mount_guard.check()
         return super().begin(table, session, options)
 
@@ -167,15 +174,31 @@ class FilesystemCatalog(VersionFolders, FilesystemTraits, HasErrorTables):
 
     def uri(self, table: str) -> str:
         """Return the table's location as a URI, without a password."""
-        path = self._location.join(table)
-        return self._location.shown(path) if is_remote(path) else Path(path).as_uri()
+        tree = self._tree(table)
+        path = tree.join(table)
+        return Path(path).as_uri() if self._store is None else tree.shown(path)
 
     def examine(self, publishes: bool) -> Iterable[Finding]:
         """Return findings of trying the steps of a run in a hidden folder."""
-        return examining.examine(f"catalog {self.name}", self._location, self._layouts, publishes)
+        subject = f"catalog {self.name}"
+        if self._store is not None:
+            return examining.examine_store(subject, StoreTree(self._store), publishes)
+        return examining.examine(subject, self._location, self._layouts, publishes)
+
+    def _find(self, table: str, options: Mapping[str, Any]) -> TableFiles:
+        return table_files.find(self._tree(table), table, self._format, options)
+
+    def _tree(self, table: str) -> FileTree:
+        """Return a new look at the files that ``table`` may consist of. Raises RVT-204 if they are elsewhere."""
+        wrong = elsewhere(self._path, table)
+        if wrong is not None:
+            raise RivetError("RVT-204", f"{wrong}: {redacted(table)}", remediation=OWN_CATALOG)
+        if self._store is not None:
+            return StoreTree(self._store)
+        return LocalTree(self._location.folder, self._location.root)
 
     def _layouts(self) -> list[TableLayout]:
-        if self._location.remote:
+        if self._store is not None:
             return []
         self._mount_guard.check()
         homes = self._location.folder / HOMES

@@ -9,11 +9,13 @@ from typing import Any
 from rivet_dagster.catalogs.filesystem.catalog_location import is_remote, local_path
 from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_format
 from rivet_dagster.catalogs.filesystem.sources.table_files import without_braces
+from rivet_dagster.catalogs.filesystem.stores.store_uri import elsewhere
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.step_options import STEP_OPTIONS
+from rivet_dagster.redaction import redacted
 
 WRITER_OPTIONS = ("compression", "maxRecordsPerFile")
 """Writer options of Spark itself, in any letter case."""
@@ -40,6 +42,12 @@ _CODECS = ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz
 _LONGEST = 255
 _CATALOG_PATH = "Give the catalog another `path`."
 
+PUBLISH_WITH_ICEBERG = "Publish there with a catalog of type iceberg, whose `warehouse` may be in that store."
+"""What to do about a sink in a store."""
+
+OWN_CATALOG = "Declare a catalog whose `path` is there."
+"""What to do about a table that is not where the catalog is."""
+
 
 def wrong_sink(catalog: Mapping[str, Any], table: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
     """Yield the problems of a table that is to be published.
@@ -49,8 +57,8 @@ def wrong_sink(catalog: Mapping[str, Any], table: str, options: Mapping[str, Any
     """
     path = str(catalog.get("path"))
     if is_remote(path):
-        message = "the catalog is on a remote store, which has no atomic switch from one version of a table to the next"
-        yield Wrong("RVT-402", "catalog", message)
+        message = "the catalog is in a store that has no atomic switch from one version of a table to the next"
+        yield Wrong("RVT-402", "catalog", message, PUBLISH_WITH_ICEBERG)
     elif local_path(path).name == ".rivet":
         message = "the catalog is a folder called .rivet, where catalogs keep the versions of their tables"
         yield Wrong("RVT-204", "catalog", message, _CATALOG_PATH)
@@ -65,8 +73,11 @@ def wrong_sink(catalog: Mapping[str, Any], table: str, options: Mapping[str, Any
     yield from wrong_writer_options(options)
 
 
-def wrong_source(table: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
+def wrong_source(catalog: Mapping[str, Any], table: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
     """Yield the problems of a table that is to be read."""
+    wrong = elsewhere(str(catalog.get("path")), table)
+    if wrong is not None:
+        yield Wrong("RVT-204", "table", f"{wrong}: {redacted(table)}", OWN_CATALOG)
     if "\0" in table:
         yield Wrong("RVT-204", "table", f"no file is called {show(table)}")
     yield from _refused("table", lambda: without_braces(table))

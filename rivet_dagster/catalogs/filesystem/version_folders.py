@@ -15,8 +15,7 @@ from rivet_dagster.catalogs.filesystem.files.file_status import looking
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
 from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_format
-from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
-from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
+from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, withheld
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
@@ -86,7 +85,7 @@ class VersionFolders(HasVersions, HasWatermarks):
     def read(self, published: Published) -> Files:
         """Return the version's own folder: a query planned on it finishes even when another version is published."""
         folder = lifecycle.folder(self.layout(published.table), published.version)
-        return with_schema(Files("parquet", (str(folder),)), TableFiles("parquet", (folder,), published.table))
+        return parquet_in(folder, published.table)
 
     def statistics(self, published: Published) -> Statistics:
         """Return the statistics in the footers of its files."""

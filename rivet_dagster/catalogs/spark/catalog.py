@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from rivet_dagster.catalogs.capabilities.engines import NeedsEngine
 from rivet_dagster.catalogs.capabilities.locations import TellsLocations
 from rivet_dagster.catalogs.capabilities.targets import PlanType
-from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation
 from rivet_dagster.catalogs.filesystem.declared import wrong_writer_options
 from rivet_dagster.catalogs.filesystem.sources import table_files
+from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions.layout import is_version_name
@@ -133,8 +133,7 @@ class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
             raise RivetError("RVT-403", message, remediation="Observe tables whose files are on this machine.")
         if is_version_name(folder.name):
             return folder.name
-        location = CatalogLocation(self._root, folder)
-        return table_files.fingerprint(TableFiles("parquet", (folder,), table), location)
+        return table_files.fingerprint(TableFiles(LocalTree(folder, self._root), "parquet", (folder,), table))
 
     def uri(self, table: str) -> str:
         """Return the table's name in Spark."""

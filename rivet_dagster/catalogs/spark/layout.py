@@ -19,13 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
-from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
+from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout, is_version_name
 from rivet_dagster.catalogs.spark.metastore import Metastore
 from rivet_dagster.catalogs.spark.names import TableName
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.relations import Files
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class HiveLayout(TableLayout):
     def switch(self, version: str) -> None:
         """Make the version the table's location, in one change of the metastore."""
         folder = self.data(version)
-        files = with_schema(Files("parquet", (str(folder),)), TableFiles("parquet", (folder,), self.name))
+        files = parquet_in(folder, self.name)
         self.metastore.switch(self.hive_name, folder, files)
 
     def unpublish(self) -> None:
