@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS, ERRORS_OF, IDENTITY
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.versions.sweep import remove_leftovers
 from rivet_dagster.catalogs.iceberg.versions.withheld import withhold
 from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
@@ -110,6 +111,7 @@ class StagedErrors:
         place = place_of(opened)
         self._refuse_another(opened, place)
         self.name, self._place, self._key = name, place, heartbeat.key
+        remove_leftovers(opened, place.io, place.location)
         if place.existing is None:
             staged = StagedTable(opened.staged(heartbeat.key), place, heartbeat, session)
             staged.make(_SCHEMA)
@@ -136,7 +138,7 @@ class StagedErrors:
             case StagedBranch() as branch:
                 release.of_branch(branch.key, branch.head())
             case StagedTable() as staged:
-                release.of_table(staged.table, self._place)
+                release.of_table(staged.table, self._place, staged.heartbeat)
             case None:
                 assert self.older is not None
                 release.of_snapshot(self.older)

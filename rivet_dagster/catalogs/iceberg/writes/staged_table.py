@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+from rivet_dagster.catalogs.iceberg.empty_folders import remove_empty_folders
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.layout import Layout, order_of, spec_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
@@ -207,6 +208,8 @@ def creation(
 
 def remove_staging_table(table: OpenedTable, of: OpenedTable) -> None:
     """Remove a staging table with its metadata, and its data files unless they are in a snapshot of ``of``."""
+    from pyiceberg.exceptions import NoSuchTableError
+
     found = table.load_if_any()
     if found is None or STAGED_FOR not in found.metadata.properties:
         return
@@ -214,11 +217,15 @@ def remove_staging_table(table: OpenedTable, of: OpenedTable) -> None:
     published = of.load_if_any() if files else None
     if published is not None:
         files -= _all_paths(published)
-    table.catalog.drop_table(table.name.identifier)
+    # Files first: as long as the table exists, a removal that was interrupted is repeated by the next one.
     for path in files:
         with suppress(FileNotFoundError):
             found.io.delete(path)
+    with suppress(NoSuchTableError):
+        table.catalog.drop_table(table.name.identifier)
     _remove_folder(found)
+    if _DATA_PATH in found.metadata.properties:
+        remove_empty_folders(found.metadata.properties[_DATA_PATH].removesuffix("/data"))
 
 
 def _without(schema: str, column: str | None) -> str:

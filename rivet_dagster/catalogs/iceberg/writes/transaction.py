@@ -205,7 +205,7 @@ class IcebergTransaction(VersionTransaction, ErrorTransaction):
             case StagedBranch() as branch:
                 release.of_branch(branch.key, self._head(branch))
             case StagedTable() as staged:
-                release.of_table(staged.table, begin.place)
+                release.of_table(staged.table, begin.place, staged.heartbeat)
             case None:
                 assert self.origin is not None and self.origin.snapshot is not None
                 release.of_snapshot(self.origin.snapshot)
