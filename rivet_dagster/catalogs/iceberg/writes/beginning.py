@@ -13,7 +13,7 @@ from rivet_dagster.catalogs.iceberg.types import sql_columns
 from rivet_dagster.catalogs.iceberg.versions.history import publication_for, published
 from rivet_dagster.catalogs.iceberg.versions.withheld import Withheld
 from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors, errors_snapshot
-from rivet_dagster.catalogs.iceberg.writes.snapshots import new_snapshot_id
+from rivet_dagster.catalogs.iceberg.writes.snapshots import new_snapshot_id, refuse_later_format
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable, place_of
 from rivet_dagster.catalogs.iceberg.writes.stored import Stored
@@ -33,6 +33,7 @@ def beginning(table: OpenedTable, declared: str, layout: Layout, catalog: str, o
     base, upon, rows = None, None, 0
     if place.existing is not None:
         existing = place.existing
+        refuse_later_format(existing.metadata)
         upon = existing.metadata.current_snapshot_id
         relation = CatalogTable(table.name.parts, snapshot=upon)
         base = Base(relation, sql_columns(existing.schema()))

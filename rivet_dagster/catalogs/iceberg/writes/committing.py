@@ -71,11 +71,12 @@ def create(catalog: Catalog, table: Table, updates: tuple[TableUpdate, ...]) -> 
 def _commit_once(found: Table, wanted: Changes, load: Callable[[], Table]) -> None:
     from pyiceberg.exceptions import CommitStateUnknownException
     from pyiceberg.table.update import AssertTableUUID
+    from requests import RequestException
 
     uuid = AssertTableUUID(uuid=found.metadata.table_uuid)
     try:
         found.catalog.commit_table(found, (uuid, *wanted.requirements), wanted.updates)
-    except CommitStateUnknownException:
+    except (CommitStateUnknownException, RequestException):
         # The server may have carried it out and its answer been lost.
         if not _is_there(load(), wanted.updates):
             raise

@@ -143,8 +143,9 @@ class IcebergTransaction(VersionTransaction, ErrorTransaction):
         if self._heartbeat is None:
             begin = self.beginning
             self.branch = free_key_of(begin.table, identity)
-            self._heartbeat = Heartbeat(begin.place.io, begin.place.location, self.branch)
-            self._heartbeat.begin()
+            heartbeat = Heartbeat(begin.place.io, begin.place.location, self.branch)
+            heartbeat.begin()
+            self._heartbeat = heartbeat
         return self._heartbeat
 
     def put(self, rows: Any) -> bool:
