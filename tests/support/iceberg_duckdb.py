@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import sqlglot
 from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import Table
 from sqlglot import exp
@@ -26,6 +27,7 @@ from support.duckdb_engine import DuckDBSession, _bound, _projected
 
 _SPARK_JSON = {"int": "integer", "bigint": "long"}
 _BRANCH = "branch_"
+_TRIES = 20
 
 
 class IcebergDuckDB(DuckDBSession):
@@ -55,10 +57,17 @@ class IcebergDuckDB(DuckDBSession):
     ) -> None:
         """Write the rows by one commit."""
         assert isinstance(target, CatalogTable)
-        table = self._table(target)
-        rows = self.to_arrow(frame).select(table.schema().column_names).cast(schema_to_pyarrow(table.schema()))
-        with warnings.catch_warnings(action="ignore"):  # that an overwrite finds nothing to delete
-            (table.append if mode == "append" else table.overwrite)(rows, branch=target.branch or "main")
+        rows = self.to_arrow(frame)
+        for _ in range(_TRIES):
+            table = self._table(target)
+            fitted = rows.select(table.schema().column_names).cast(schema_to_pyarrow(table.schema()))
+            try:
+                with warnings.catch_warnings(action="ignore"):  # that an overwrite finds nothing to delete
+                    (table.append if mode == "append" else table.overwrite)(fitted, branch=target.branch or "main")
+                return
+            except (CommitFailedException, ValueError) as error:  # others committed; Iceberg's Java retries by itself
+                last = error
+        raise last
 
     def execute(self, sql: str, parameters: Mapping[str, Any] | None = None, progress: Any = None) -> None:
         """Carry out a MERGE or DELETE in DuckDB, and replace the rows of the branch by its result, in one commit."""

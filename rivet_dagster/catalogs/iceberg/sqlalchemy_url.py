@@ -40,5 +40,4 @@ def sqlalchemy_url(jdbc: str, properties: Mapping[str, str]) -> str:
     }
     if "currentSchema" in given:
         query["options"] = f"-csearch_path={given['currentSchema']}"
-    parameters = f"?{urlencode(query)}" if query else ""
-    return f"postgresql+psycopg2://{login}{'@' if login else ''}{host}/{database}{parameters}"
+    return f"postgresql+psycopg2://{login}{'@' if login else ''}{host}/{database}?{urlencode(query)}"
