@@ -145,16 +145,14 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
         """Look up the version to build upon; the branch is made by the first write."""
         from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
         from rivet_dagster.catalogs.iceberg.metadata.layout import parse_layout
-        from rivet_dagster.catalogs.iceberg.sweeping import staged_by_runs
         from rivet_dagster.catalogs.iceberg.writes.beginning import beginning
+        from rivet_dagster.catalogs.iceberg.writes.sweeping import remove_leftovers
         from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
         opened = self._opened(table)
         with self._reaching(table, "RVT-404"):
-            for leftover in staged_by_runs(opened):
-                if not leftover.heartbeat.is_alive():
-                    leftover.remove()
             begin = beginning(opened, table, parse_layout(options), self.name, self._opened)
+            remove_leftovers(opened, begin.place.io, begin.place.location)
         return IcebergTransaction(begin, new_snapshot_id(), session)
 
     def versions(self, table: str) -> tuple[Version, ...]:
@@ -240,14 +238,14 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
 
     def building(self) -> tuple[str, ...]:
         """Return the branches and staging tables of runs, each as ``table/branch``."""
-        from rivet_dagster.catalogs.iceberg.sweeping import all_staged
+        from rivet_dagster.catalogs.iceberg.writes.sweeping import all_staged
 
         with self._reaching(""):
             return tuple(dict.fromkeys(leftover.name for leftover in all_staged(self._all_tables())))
 
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
         """Remove the branches and staging tables of dead runs in all tables of the catalog."""
-        from rivet_dagster.catalogs.iceberg.sweeping import all_staged
+        from rivet_dagster.catalogs.iceberg.writes.sweeping import all_staged, finish_drops, remove_heartbeats
 
         swept: list[str] = []
         errors: list[RivetError] = []
@@ -262,8 +260,12 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
                         if not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive()):
                             leftover.remove()
                             swept.append(leftover.name)
+                    remove_heartbeats(table)
             except RivetError as error:
                 (failed or errors.append)(error)
+        with self._reaching("", "RVT-404"):
+            for namespace in self._namespaces(()):
+                finish_drops(self._catalog, namespace)
         if errors:
             raise RivetError.of(diagnostic for error in errors for diagnostic in error.diagnostics)
         return tuple(dict.fromkeys(swept))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
+from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id, refuse_later_format
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.history import publication_for, published
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
@@ -34,6 +34,7 @@ def beginning(table: OpenedTable, declared: str, layout: Layout, catalog: str, o
     base, upon, rows = None, None, 0
     if place.existing is not None:
         existing = place.existing
+        refuse_later_format(existing.metadata)
         upon = existing.metadata.current_snapshot_id
         relation = CatalogTable(table.name.parts, snapshot=upon)
         base = Base(relation, sql_columns(existing.schema()))
