@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from rivet_dagster.execution.runtime import Runtime
 ENGINE = "spark"
 
 FOLDERS = {name: name for name in ("sources", "joints", "sinks")}
-PROFILES = {
+PROFILES: dict[str, dict[str, Any]] = {
     "default": {
         "catalogs": {
             "raw": {"type": "filesystem", "path": "data"},
@@ -39,12 +40,20 @@ PROFILES = {
 }
 
 
-def open_runtime(folder: Path, joints: Sequence[Joint]) -> Runtime:
-    """The compiled project of these joints, whose engine connects to the process's one Spark session."""
+def open_runtime(
+    folder: Path, joints: Sequence[Joint], catalogs: Mapping[str, Mapping[str, Any]] | None = None
+) -> Runtime:
+    """The compiled project of these joints, whose engine connects to the process's one Spark session.
+
+    ``catalogs`` are further ones of its profile, by name.
+    """
     for name in FOLDERS:
         (folder / name).mkdir()
     (folder / "rivet.yaml").write_text(yaml.safe_dump({"profiles": "profiles.yaml", **FOLDERS}))
-    (folder / "profiles.yaml").write_text(yaml.safe_dump(PROFILES))
+    profile = copy.deepcopy(PROFILES["default"])
+    profile["catalogs"] |= catalogs or {}
+    profile["engines"][0]["catalogs"] = sorted(profile["catalogs"])
+    (folder / "profiles.yaml").write_text(yaml.safe_dump({"default": profile}))
     assembly = compile_directory(folder, joints=joints).raise_errors()
     runtime = Runtime(assembly, folder, {ENGINE: lambda: shared_session(runtime)})
     return runtime

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from rivet_dagster.catalogs.iceberg.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.connection import connected
 from rivet_dagster.errors import RivetError
 
 

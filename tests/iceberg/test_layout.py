@@ -11,7 +11,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import DateType, ListType, LongType, NestedField, StringType, StructType, TimestamptzType
 
-from rivet_dagster.catalogs.iceberg.layout import (
+from rivet_dagster.catalogs.iceberg.metadata.layout import (
     Layout,
     layout_updates,
     order_of,
@@ -20,7 +20,7 @@ from rivet_dagster.catalogs.iceberg.layout import (
     table_properties,
     wrong_layout,
 )
-from rivet_dagster.catalogs.iceberg.layout_texts import PartitionText, SortText, partition_text, sort_text
+from rivet_dagster.catalogs.iceberg.metadata.layout_texts import PartitionText, SortText, partition_text, sort_text
 from rivet_dagster.errors import RivetError
 
 SCHEMA = Schema(

@@ -10,10 +10,10 @@ from pyiceberg.table import Table
 from support.iceberg import PACKAGES, session_with
 from support.maven import jars
 
-from rivet_dagster.catalogs.iceberg.hadoop_catalog import HadoopCatalog
-from rivet_dagster.catalogs.iceberg.layout import layout_updates, order_of, parse_layout, spec_of
-from rivet_dagster.catalogs.iceberg.statistics import added_statistics_of, statistics_of
-from rivet_dagster.catalogs.iceberg.types import iceberg_schema, same_columns, sql_columns
+from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
+from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates, order_of, parse_layout, spec_of
+from rivet_dagster.catalogs.iceberg.metadata.statistics import added_statistics_of, statistics_of
+from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema, same_columns, sql_columns
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 

@@ -14,7 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 from pyiceberg.types import DecimalType, LongType, StringType
 
-from rivet_dagster.catalogs.iceberg.statistics import added_statistics_of, statistics_of
+from rivet_dagster.catalogs.iceberg.metadata.statistics import added_statistics_of, statistics_of
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 
 PLACE = pa.struct([("City", pa.string()), ("at", pa.timestamp("us"))])

@@ -19,7 +19,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from rivet_dagster.catalogs.iceberg.types import iceberg_schema, same_columns, sql_columns
+from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema, same_columns, sql_columns
 from rivet_dagster.errors import RivetError
 
 

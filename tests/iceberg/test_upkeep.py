@@ -17,9 +17,9 @@ from support.joint_by_joint import QUICK
 from support.spark import MASTER
 
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
+from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import only_rewrites
 from rivet_dagster.catalogs.iceberg.upkeep import table_upkeep
-from rivet_dagster.catalogs.iceberg.versions.history import EXPIRED
 from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile, SnapshotPosition

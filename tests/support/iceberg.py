@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.iceberg.spark_settings import EXTENSIONS, packages, spark_needs
+from rivet_dagster.catalogs.iceberg.settings.spark_settings import EXTENSIONS, packages, spark_needs
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.engines.pyspark.spark_version import spark_version

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from rivet_dagster.engines.pyspark.java import find_java
@@ -67,7 +67,10 @@ class IcebergRest:
 @contextmanager
 def iceberg_rest_server(folder: Path) -> Iterator[IcebergRest]:
     """Yield a JVM without catalogs, which writes its log to ``folder``."""
-    spark = Path(pyspark.__file__).parent / "jars"
+    installed = find_spec("pyspark")
+    assert installed is not None
+    assert installed.origin is not None
+    spark = Path(installed.origin).parent / "jars"
     (py4j,) = spark.glob("py4j-*.jar")
     with (folder / "server.log").open("w") as log:
         port, token, process = launch_gateway(

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-import boto3
-from moto.server import ThreadedMotoServer
-
 KEY, SECRET, REGION = "test-access-key", "test-secret-key", "eu-central-1"
 
 
@@ -43,6 +40,9 @@ class S3:
 @contextmanager
 def s3_server() -> Iterator[S3]:
     """Yield a server without buckets, on this machine alone."""
+    import boto3  # these two take a second
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     try:

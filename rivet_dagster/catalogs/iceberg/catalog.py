@@ -12,14 +12,14 @@ from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.capabilities.upkeep import UpkeepReport
 from rivet_dagster.catalogs.iceberg import examining
-from rivet_dagster.catalogs.iceberg.connection import connected
 from rivet_dagster.catalogs.iceberg.names import TableName, staging_of, table_name
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.settings.spark_settings import spark_needs
+from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
 from rivet_dagster.catalogs.iceberg.sources import snapshot_read
-from rivet_dagster.catalogs.iceberg.spark_settings import spark_needs
 from rivet_dagster.catalogs.iceberg.traits import IcebergTraits
-from rivet_dagster.catalogs.iceberg.upkeep_options import parse_upkeep
 from rivet_dagster.catalogs.iceberg.watermark import max_of, override_of, set_override
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
@@ -64,8 +64,7 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
 
     def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
         """Return the columns of that snapshot."""
-        from rivet_dagster.catalogs.iceberg.types import sql_columns
-        from rivet_dagster.catalogs.iceberg.writes.stored import schema_of
+        from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
 
         found = self._required(table)
         return tuple(Field(*column) for column in sql_columns(schema_of(found, self._snapshot(table, found, options))))
@@ -84,7 +83,7 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
 
     def current(self, table: str) -> Published | None:
         """Return the current snapshot; None for a table without snapshots, and for an error table."""
-        from rivet_dagster.catalogs.iceberg.versions.history import published
+        from rivet_dagster.catalogs.iceberg.metadata.history import published
 
         found = self._opened(table).load_if_any()
         snapshot = found.current_snapshot() if found is not None and not _is_error_table(found) else None
@@ -95,7 +94,7 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return the snapshot with that identity, or what is remembered of it after it has expired."""
-        from rivet_dagster.catalogs.iceberg.versions import history
+        from rivet_dagster.catalogs.iceberg.metadata import history
 
         found = self._opened(table).load_if_any()
         current = self.current(table)
@@ -125,8 +124,8 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
 
     def statistics(self, published: Published) -> Statistics:
         """Return the statistics in the manifests of the snapshot."""
-        from rivet_dagster.catalogs.iceberg.statistics import statistics_of
-        from rivet_dagster.catalogs.iceberg.writes.stored import schema_of
+        from rivet_dagster.catalogs.iceberg.metadata.statistics import statistics_of
+        from rivet_dagster.catalogs.iceberg.metadata.types import schema_of
 
         snapshot = self._existing(published)
         found = self._required(published.table)
@@ -150,10 +149,10 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
         self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
     ) -> IcebergTransaction:
         """Look up the version to build upon; the branch is made by the first write."""
-        from rivet_dagster.catalogs.iceberg.layout import parse_layout
-        from rivet_dagster.catalogs.iceberg.versions.sweep import staged_by_runs
+        from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
+        from rivet_dagster.catalogs.iceberg.metadata.layout import parse_layout
+        from rivet_dagster.catalogs.iceberg.sweeping import staged_by_runs
         from rivet_dagster.catalogs.iceberg.writes.beginning import beginning
-        from rivet_dagster.catalogs.iceberg.writes.snapshots import new_snapshot_id
         from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
         opened = self._opened(table)
@@ -166,8 +165,8 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
 
     def versions(self, table: str) -> tuple[Version, ...]:
         """Return the snapshots that have been current, then the withheld branches and staging tables."""
-        from rivet_dagster.catalogs.iceberg.versions.history import listed
-        from rivet_dagster.catalogs.iceberg.versions.withheld import withheld_versions
+        from rivet_dagster.catalogs.iceberg.metadata.history import listed
+        from rivet_dagster.catalogs.iceberg.writes.withheld import withheld_versions
 
         opened = self._opened(table)
         found = opened.load_if_any()
@@ -180,8 +179,8 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
 
     def take_up(self, table: str, version: str) -> IcebergTransaction:
         """Reopen a withheld version, by the id of its snapshot or the name of its branch."""
-        from rivet_dagster.catalogs.iceberg.versions.withheld import withheld_versions
         from rivet_dagster.catalogs.iceberg.writes.beginning import taken_up
+        from rivet_dagster.catalogs.iceberg.writes.withheld import withheld_versions
 
         opened = self._opened(table)
         with self._reaching(table, "RVT-404"):
@@ -257,14 +256,14 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
 
     def building(self) -> tuple[str, ...]:
         """Return the branches and staging tables of runs, each as ``table/branch``."""
-        from rivet_dagster.catalogs.iceberg.versions.sweep import all_staged
+        from rivet_dagster.catalogs.iceberg.sweeping import all_staged
 
         with self._reaching(""):
             return tuple(dict.fromkeys(leftover.name for leftover in all_staged(self._all_tables())))
 
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
         """Remove the branches and staging tables of dead runs in all tables of the catalog."""
-        from rivet_dagster.catalogs.iceberg.versions.sweep import all_staged
+        from rivet_dagster.catalogs.iceberg.sweeping import all_staged
 
         swept: list[str] = []
         errors: list[RivetError] = []
@@ -287,12 +286,13 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
 
     def examine(self, publishes: bool) -> Iterable[Finding]:
         """Return findings about whether the catalog can be reached, and what dead runs have left in it."""
-        return examining.examine(self, publishes)
+        return examining.examine(f"catalog {self.name}", self.building if publishes else self._reached)
 
-    def namespaces(self) -> tuple[str, ...]:
-        """Return the names of the top namespaces, for which the catalog is asked. Raises RVT-403."""
+    def _reached(self) -> tuple[str, ...]:
+        """Ask the catalog for its namespaces, and return nothing. Raises RVT-403."""
         with self._reaching(""):
-            return tuple(".".join(namespace) for namespace in self._catalog.list_namespaces())
+            self._catalog.list_namespaces()
+        return ()
 
     @cached_property
     def _catalog(self) -> pyiceberg.catalog.Catalog:

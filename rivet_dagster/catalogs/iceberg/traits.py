@@ -14,11 +14,11 @@ from rivet_dagster.catalogs.capabilities.targets import PlanType
 from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep
 from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
-from rivet_dagster.catalogs.iceberg.layout import wrong_layout
+from rivet_dagster.catalogs.iceberg.metadata.layout import wrong_layout
 from rivet_dagster.catalogs.iceberg.names import wrong_name
-from rivet_dagster.catalogs.iceberg.options import OPTIONS, uri, warehouse, wrong_options
+from rivet_dagster.catalogs.iceberg.settings.options import OPTIONS, uri, warehouse, wrong_options
+from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
 from rivet_dagster.catalogs.iceberg.sources import wrong_source
-from rivet_dagster.catalogs.iceberg.upkeep_options import parse_upkeep
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model.location import Location
 from rivet_dagster.model.plugins import Wrong

@@ -7,18 +7,16 @@ import math
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_properties
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
+from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
-from rivet_dagster.catalogs.iceberg.writes.updates import MAIN, branch_is_at, set_properties
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.watermark import Override
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
-
-OVERRIDE = "rivet.watermark-override"
-"""The table property with the override, and the version for which it was set."""
 
 
 def max_of(table: Table, snapshot: int, column: str) -> Any:

@@ -16,6 +16,9 @@ INPUTS, LANDED = "rivet.inputs", "rivet.landed"
 DATA_SNAPSHOT, ERRORS_OF, ERRORS = "rivet.data-snapshot-id", "rivet.errors-of", "rivet.errors-table"
 """Of an error table: the snapshot of the rows beside it, and their table; of the rows: the name of the error table."""
 
+OVERRIDE = "rivet.watermark-override"
+"""The table property with the watermark that a person set, and the version for which it was set."""
+
 _ROWS, _BEFORE = "rivet.rows", "rivet.rows-before"
 _INSERTED, _UPDATED, _DELETED = "rivet.rows-inserted", "rivet.rows-updated", "rivet.rows-deleted"
 _BYTES = "rivet.bytes-written"

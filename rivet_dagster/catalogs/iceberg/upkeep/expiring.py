@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.commits.updates import remove_properties, set_properties
+from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, only_rewrites, snapshot_of, version_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import LANDED, publication_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.settings.upkeep_options import ExpireSnapshots
 from rivet_dagster.catalogs.iceberg.upkeep.procedures import expire_snapshots
-from rivet_dagster.catalogs.iceberg.upkeep_options import ExpireSnapshots
-from rivet_dagster.catalogs.iceberg.versions.history import EXPIRED
-from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
-from rivet_dagster.catalogs.iceberg.writes.updates import remove_properties, set_properties
 from rivet_dagster.engines.contract import EngineSession
 
 if TYPE_CHECKING:

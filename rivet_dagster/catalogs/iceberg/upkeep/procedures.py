@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from rivet_dagster.catalogs.iceberg.names import TableName
-from rivet_dagster.catalogs.iceberg.upkeep_options import EXPIRE, MANIFESTS, ORPHANS, REWRITE
+from rivet_dagster.catalogs.iceberg.settings.upkeep_options import EXPIRE, MANIFESTS, ORPHANS, REWRITE
 from rivet_dagster.engines.contract import EngineSession
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, new_snapshot_id
+from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_branch
+from rivet_dagster.catalogs.iceberg.metadata.history import published_at
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
     PUBLISHED_AT,
     ROWS_OF,
@@ -13,10 +17,6 @@ from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
     with_facts,
 )
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.versions.history import published_at
-from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
-from rivet_dagster.catalogs.iceberg.writes.snapshots import SnapshotWriter, new_snapshot_id
-from rivet_dagster.catalogs.iceberg.writes.updates import MAIN, branch_is_at, set_branch
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

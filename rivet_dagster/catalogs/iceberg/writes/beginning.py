@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
-from rivet_dagster.catalogs.iceberg.layout import Layout
+from rivet_dagster.catalogs.iceberg.metadata.history import publication_for, published
+from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, snapshot_of, with_facts
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
+from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.types import sql_columns
-from rivet_dagster.catalogs.iceberg.versions.history import publication_for, published
-from rivet_dagster.catalogs.iceberg.versions.withheld import Withheld
+from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, Origin
 from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors, errors_snapshot
-from rivet_dagster.catalogs.iceberg.writes.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable, place_of
-from rivet_dagster.catalogs.iceberg.writes.stored import Stored
-from rivet_dagster.catalogs.iceberg.writes.transaction import Beginning, IcebergTransaction, Origin
+from rivet_dagster.catalogs.iceberg.writes.stored import stored_rows
+from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
+from rivet_dagster.catalogs.iceberg.writes.withheld import Withheld
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.storage import Base, Published
 
@@ -53,7 +54,7 @@ def beginning(table: OpenedTable, declared: str, layout: Layout, catalog: str, o
 def taken_up(table: OpenedTable, declared: str, catalog: str, open: Opener, version: Withheld) -> IcebergTransaction:
     """Return a transaction that publishes or removes a withheld version."""
     begin = beginning(table, declared, Layout(), catalog, open)
-    stored = Stored(version.staged if version.staged is not None else table)
+    where = version.staged if version.staged is not None else table
     head = version.head
     assert head is not None, "it was judged before it was withheld"
     heartbeat = Heartbeat(begin.place.io, begin.place.location, version.key)
@@ -64,7 +65,7 @@ def taken_up(table: OpenedTable, declared: str, catalog: str, open: Opener, vers
     else:
         staged = StagedTable(version.staged, begin.place, heartbeat, None, exists=True)
     _take_up_errors(begin, open, version, heartbeat)
-    origin = Origin(version.publication, lambda: stored.whole(head), staged, key=version.key)
+    origin = Origin(version.publication, lambda: stored_rows(where, head), staged, key=version.key)
     return IcebergTransaction(begin, int(version.name), None, origin, _heartbeat=heartbeat)
 
 
@@ -80,7 +81,7 @@ def restaged(table: OpenedTable, declared: str, catalog: str, open: Opener, vers
         older = errors_snapshot(place.existing, version) if place.existing is not None else None
         if older is not None:
             begin.errors.adopt(name, place, None, older)
-    origin = Origin(publication_for(existing, found), lambda: Stored(table).whole(snapshot), snapshot=snapshot)
+    origin = Origin(publication_for(existing, found), lambda: stored_rows(table, snapshot), snapshot=snapshot)
     return IcebergTransaction(begin, new_snapshot_id(), None, origin)
 
 

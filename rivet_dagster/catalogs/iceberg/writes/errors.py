@@ -7,17 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
+from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_branch
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS, ERRORS_OF, IDENTITY
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.versions.withheld import withhold
-from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
-from rivet_dagster.catalogs.iceberg.writes.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable, place_of
-from rivet_dagster.catalogs.iceberg.writes.stored import Stored
-from rivet_dagster.catalogs.iceberg.writes.updates import MAIN, branch_is_at, set_branch
+from rivet_dagster.catalogs.iceberg.writes.withheld import withhold
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
@@ -63,7 +62,7 @@ class StagedErrors:
     def stored(self) -> StoredRows:
         """Return all errors that have been added."""
         if isinstance(self.staged, StagedBranch):
-            return Stored(self.staged.table).whole(self.staged.head())
+            return self.staged.look().whole()
         assert self.staged is not None
         return self.staged.audit()
 

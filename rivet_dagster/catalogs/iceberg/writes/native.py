@@ -10,7 +10,7 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
-from rivet_dagster.catalogs.iceberg.writes.stored import Stored
+from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot
 from rivet_dagster.catalogs.rewriting.columns import fitted
 from rivet_dagster.catalogs.rewriting.incoming import distinct_by_key, incoming, register_batch
 from rivet_dagster.catalogs.rewriting.plans import identity, replaces_everything
@@ -38,16 +38,14 @@ from rivet_dagster.sql.write_strategies.statements import count_query, delete, d
 class NativeWrite:
     """The write of ``plan`` to ``branch``, which builds upon ``base``, a version of ``rows_before`` rows.
 
-    ``stored`` reads what a snapshot of the table holds; ``batch_table`` is where a batch is stored that the statement
-    reads several times. ``partitioned_by`` are the columns whose values are the table's partitions, none where
-    transforms of columns are.
+    ``batch_table`` is where a batch is stored that the statement reads several times. ``partitioned_by`` are the
+    columns whose values are the table's partitions, none where transforms of columns are.
     """
 
     branch: StagedBranch
     session: EngineSession
     base: Base
     rows_before: int
-    stored: Stored
     batch_table: StagedTable
     partitioned_by: tuple[str, ...]
     plan: WritePlan
@@ -57,9 +55,7 @@ class NativeWrite:
     def carried_out(self, frame: Frame) -> Iterator[Rewritten]:
         """Carry out the plan with the rows of ``frame``; the batch can be read until the block ends."""
         if replaces_everything(self.plan) and self.context.window is None:
-            query_plan = self._computed(frame, "overwrite")
-            whole = self.stored.whole(self.branch.head())
-            yield Rewritten(whole, whole, query_plan=query_plan)
+            yield self._overwritten(frame)
         elif isinstance(self.plan, ReplaceAll | Append):
             yield self._as_given(self.plan, frame)
         else:
@@ -73,50 +69,51 @@ class NativeWrite:
         with self.session.views():
             frame = fitted(plan, self.session, frame, self.base)
             if isinstance(plan, ReplaceAll) and self.context.window is None:
-                query_plan = self._computed(frame, "overwrite")
-                whole = self.stored.whole(self.branch.head())
-                return Rewritten(whole, whole, query_plan=query_plan)
+                return self._overwritten(frame)
             if isinstance(plan, ReplaceAll):
                 inside, values = self._window()
                 self.session.execute(delete(self.branch.written_to, inside), values)
             emptied = self.branch.head()
             query_plan = self._computed(frame, "append")
-        head = self.branch.head()
+        stored = self.branch.look()
         with self.session.views():
-            batch = counted(self.session, self.stored.appended(emptied, head), self.context)
-        whole = self.stored.whole(head)
-        if isinstance(plan, ReplaceAll):
-            whole = replace(whole, partition_rows=batch.partition_rows)
-        return self._rewritten(batch, whole, query_plan)
+            batch = counted(self.session, stored.appended(emptied), self.context)
+        result = self._rewritten(stored, batch, query_plan)
+        if not isinstance(plan, ReplaceAll):
+            return result
+        return replace(result, whole=replace(result.whole, partition_rows=batch.partition_rows))
+
+    def _overwritten(self, frame: Frame) -> Rewritten:
+        query_plan = self._computed(frame, "overwrite")
+        whole = self.branch.look().whole()
+        return Rewritten(whole, whole, query_plan=query_plan)
 
     def _from_stored_batch(self, frame: Frame) -> Rewritten:
         """Store the batch, so that the joint's query runs once, and have a statement read it from there."""
         query_plan = computed(self.session, frame, self.context, lambda: self.batch_table.add(frame, self.context))
         with self.session.views():
             batch = counted(self.session, self.batch_table.audit(), self.context)
-            record: Record | None = None
             match self.plan:
                 case Upsert():
-                    record = self._upserted(self.plan, batch)
+                    return self._upserted(self.plan, batch, query_plan)
                 case History():
-                    record = self._history(self.plan, batch)
+                    return self._history(self.plan, batch, query_plan)
                 case AppendNewer():
                     self._newer(self.plan, batch)
                 case DeleteInsert() | ReplacePartitions():
                     self._replaced(self.plan, batch)
-        whole = self.stored.whole(self.branch.head())
-        return self._rewritten(batch, whole, query_plan, record)
+        return self._rewritten(self.branch.look(), batch, query_plan)
 
-    def _upserted(self, plan: Upsert, batch: StoredRows) -> Record:
+    def _upserted(self, plan: Upsert, batch: StoredRows, query_plan: QueryPlan) -> Rewritten:
         columns = self.base.columns
         register_batch(self.session, self.session.load(batch.relation), columns)
         source = distinct_by_key(plan, self.session, columns, self.context.shows_values)
         inside, values = self._window() if self.context.window is not None else (None, {})
         sql = update_or_insert(self.branch.written_to, columns, plan.keys, source, inside, equal_stay=True)
         self.session.execute(sql, values, self.context.progress)
-        return self._merged(lambda: self._differing(source, plan))
+        return self._merged(batch, query_plan, lambda: self._differing(source, plan))
 
-    def _history(self, plan: History, batch: StoredRows) -> Record:
+    def _history(self, plan: History, batch: StoredRows, query_plan: QueryPlan) -> Rewritten:
         frame = incoming(plan, self.session, batch.relation, self.base, self.context, self._within)
         with self.batch_table.scratch() as changes:
             changes.add(frame, self.context)
@@ -124,18 +121,20 @@ class NativeWrite:
             self.session.register(INCOMING, self.session.load(stored.relation))
             sql = update_or_insert(self.branch.written_to, self.base.columns, identity(plan), INCOMING)
             self.session.execute(sql, None, self.context.progress)
-            return self._merged(lambda: stored.statistics.rows)
+            return self._merged(batch, query_plan, lambda: stored.statistics.rows)
 
-    def _merged(self, changed: Callable[[], int]) -> Record:
-        """Return what the MERGE did; ``changed`` counts the rows of its source that are new or differ.
+    def _merged(self, batch: StoredRows, query_plan: QueryPlan, changed: Callable[[], int]) -> Rewritten:
+        """Return the result of a MERGE; ``changed`` counts the rows of its source that are new or differ.
 
-        Iceberg's summary says it, but not that of every version of Spark.
+        Iceberg's summary says what it did, but not that of every version of Spark.
         """
-        known = self.stored.merged(self.branch.head())
-        if known is not None:
-            return known
-        inserted = self.stored.whole(self.branch.head()).statistics.rows - self.rows_before
-        return Record(inserted=inserted, updated=changed() - inserted)
+        stored = self.branch.look()
+        result = self._rewritten(stored, batch, query_plan)
+        record = stored.merged()
+        if record is None:
+            inserted = result.whole.statistics.rows - self.rows_before
+            record = Record(inserted=inserted, updated=changed() - inserted)
+        return replace(result, record=replace(record, bytes=stored.bytes_since(self.branch.start)))
 
     def _differing(self, source: str, plan: Upsert) -> int:
         """Return how many rows of ``source`` the table lacked, or had other values of."""
@@ -169,16 +168,14 @@ class NativeWrite:
 
         return computed(self.session, frame, self.context, write)
 
-    def _rewritten(
-        self, batch: StoredRows, whole: StoredRows, query_plan: QueryPlan, record: Record | None = None
-    ) -> Rewritten:
-        """Return all rows with a record of the write; without one, all rows of the batch have been inserted."""
+    def _rewritten(self, stored: StoredSnapshot, batch: StoredRows, query_plan: QueryPlan) -> Rewritten:
+        """Return all rows, with the record of a write that has inserted all rows of the batch, or the newer ones."""
+        whole = stored.whole()
         rows, before = whole.statistics.rows, self.rows_before
-        if record is None:
-            inserted = rows - before if isinstance(self.plan, AppendNewer) else batch.statistics.rows
-            record = Record(inserted=inserted, deleted=before + inserted - rows)
-        written = self.stored.bytes_since(self.branch.start, self.branch.head())
-        return Rewritten(batch, whole, replace(record, bytes=written), query_plan)
+        inserted = rows - before if isinstance(self.plan, AppendNewer) else batch.statistics.rows
+        written = stored.bytes_since(self.branch.start)
+        record = Record(inserted=inserted, deleted=before + inserted - rows, bytes=written)
+        return Rewritten(batch, whole, record, query_plan)
 
     def _window(self) -> tuple[Any, Mapping[str, Any]]:
         assert self.context.window is not None

@@ -6,14 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.layout import Layout, layout_updates, table_properties
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.watermark import OVERRIDE
-from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit, create
-from rivet_dagster.catalogs.iceberg.writes.snapshots import SnapshotWriter, live_files
-from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
-from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, creation
-from rivet_dagster.catalogs.iceberg.writes.updates import (
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit, create
+from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, live_files
+from rivet_dagster.catalogs.iceberg.commits.updates import (
     MAIN,
     branch_is_at,
     new_schema,
@@ -22,6 +17,11 @@ from rivet_dagster.catalogs.iceberg.writes.updates import (
     set_branch,
     set_properties,
 )
+from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, layout_updates, table_properties
+from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
+from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, creation
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:

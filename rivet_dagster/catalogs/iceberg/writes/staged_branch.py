@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, new_snapshot_id
+from rivet_dagster.catalogs.iceberg.commits.updates import branch_is_at, remove_properties, remove_ref, set_branch
 from rivet_dagster.catalogs.iceberg.names import TableName
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
-from rivet_dagster.catalogs.iceberg.writes.snapshots import SnapshotWriter, new_snapshot_id
-from rivet_dagster.catalogs.iceberg.writes.updates import branch_is_at, remove_properties, remove_ref, set_branch
+from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 
@@ -43,6 +44,11 @@ class StagedBranch:
     def head(self) -> int:
         """Return the snapshot at the head of the branch. Raises RVT-406 if the branch has been removed."""
         return head_of(self.table.load(), self.key)
+
+    def look(self) -> StoredSnapshot:
+        """Return what the branch holds now. Raises RVT-406 if it has been removed."""
+        found = self.table.load()
+        return StoredSnapshot(self.name, found, head_of(found, self.key))
 
     def remove(self) -> None:
         """Remove the branch; do nothing if it does not exist any more."""

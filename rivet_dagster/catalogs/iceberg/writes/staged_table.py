@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+from rivet_dagster.catalogs.iceberg.commits.committing import create
+from rivet_dagster.catalogs.iceberg.commits.snapshots import FORMAT
+from rivet_dagster.catalogs.iceberg.commits.updates import new_schema, set_properties
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
-from rivet_dagster.catalogs.iceberg.layout import Layout, order_of, spec_of
+from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, order_of, spec_of
+from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
-from rivet_dagster.catalogs.iceberg.types import iceberg_schema
-from rivet_dagster.catalogs.iceberg.writes.committing import create
-from rivet_dagster.catalogs.iceberg.writes.snapshots import FORMAT
-from rivet_dagster.catalogs.iceberg.writes.stored import Stored
-from rivet_dagster.catalogs.iceberg.writes.updates import new_schema, set_properties
+from rivet_dagster.catalogs.iceberg.writes.stored import stored_rows
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
 from rivet_dagster.engines.contract import EngineSession, Frame
@@ -132,7 +132,7 @@ class StagedTable(RewritableVersion):
         """Return all rows."""
         if not self.exists:
             raise RivetError("RVT-402", f"nothing has been written to {self.table.name}")
-        return Stored(self.table).now()
+        return stored_rows(self.table)
 
     @contextmanager
     def scratch(self) -> Iterator[StagedTable]:

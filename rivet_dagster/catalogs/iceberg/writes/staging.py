@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.iceberg.layout import layout_updates
+from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
+from rivet_dagster.catalogs.iceberg.metadata.types import same_columns
 from rivet_dagster.catalogs.iceberg.names import free_key, key_of, staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.types import same_columns
+from rivet_dagster.catalogs.iceberg.writes.begun import Beginning
 from rivet_dagster.catalogs.iceberg.writes.staged_table import Place
 from rivet_dagster.catalogs.rewriting import history
 from rivet_dagster.catalogs.rewriting.columns import table_columns
 from rivet_dagster.catalogs.rewriting.plans import replaces_everything
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.write_plan import History, WritePlan
-
-if TYPE_CHECKING:
-    from rivet_dagster.catalogs.iceberg.writes.transaction import Beginning
 
 
 def fits(begin: Beginning, plan: WritePlan, session: EngineSession, frame: Frame, context: WriteContext) -> bool:

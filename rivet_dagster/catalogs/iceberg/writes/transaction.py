@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,58 +10,21 @@ from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
-from rivet_dagster.catalogs.iceberg.layout import Layout
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
-from rivet_dagster.catalogs.iceberg.versions.withheld import withhold
-from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors
+from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, Origin
 from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
-from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable
+from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
 from rivet_dagster.catalogs.iceberg.writes.staging import fits, free_key_of, identity_columns
-from rivet_dagster.catalogs.iceberg.writes.stored import Stored
+from rivet_dagster.catalogs.iceberg.writes.withheld import withhold
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.storage import Base, Published, Record, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
-
-
-@dataclass(frozen=True)
-class Beginning:
-    """What a transaction begins with.
-
-    ``declared`` is the table's name as the joint has it; ``upon`` is the current snapshot of the table, ``rows_before``
-    the number of its rows. ``base`` is None only if the table does not exist. ``described`` returns the published
-    version of a snapshot.
-    """
-
-    declared: str
-    table: OpenedTable
-    place: Place
-    upon: int | None
-    base: Base | None
-    rows_before: int
-    layout: Layout
-    described: Callable[[int], Published]
-    errors: StagedErrors
-
-
-@dataclass(frozen=True)
-class Origin:
-    """A version that exists already: on the branch or in the staging table ``staged``, or as the older ``snapshot``.
-
-    ``key`` is that of a withheld version.
-    """
-
-    publication: Publication
-    stored: Callable[[], StoredRows]
-    staged: StagedBranch | StagedTable | None = None
-    snapshot: int | None = None
-    key: str | None = None
 
 
 @dataclass
@@ -120,7 +82,6 @@ class IcebergTransaction(VersionTransaction, ErrorTransaction):
                     session,
                     begin.base,
                     begin.rows_before,
-                    Stored(begin.table),
                     staged.batch_table("_batch"),
                     identity_columns(begin.place),
                     plan,

@@ -29,7 +29,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, new_table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
-from rivet_dagster.catalogs.iceberg.metadata_folder import MetadataFolder, VersionExistsError
+from rivet_dagster.catalogs.iceberg.hadoop.metadata_folder import MetadataFolder, VersionExistsError
 
 if TYPE_CHECKING:
     import pyarrow as pa

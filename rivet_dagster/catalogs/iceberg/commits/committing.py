@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
-    from rivet_dagster.catalogs.iceberg.writes.snapshots import SnapshotWriter
+    from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter
 
 _TRIES, _PAUSE = 12, 0.1
 

@@ -14,6 +14,7 @@ from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
     version_of,
     with_facts,
 )
+from rivet_dagster.catalogs.iceberg.metadata.statistics import statistics_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import (
     IDENTITY,
     MADE_BY,
@@ -21,9 +22,7 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import (
     foreign_publication,
     publication_of,
 )
-from rivet_dagster.catalogs.iceberg.statistics import statistics_of
-from rivet_dagster.catalogs.iceberg.types import sql_columns
-from rivet_dagster.catalogs.iceberg.writes.stored import schema_of
+from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
 from rivet_dagster.model.storage import CURRENT, OLDER, Published, Statistics, Version
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
-from rivet_dagster.catalogs.iceberg.options import SQLITE
+from rivet_dagster.catalogs.iceberg.settings.options import SQLITE
 
 _PARAMETERS = {
     "sslmode": "sslmode",

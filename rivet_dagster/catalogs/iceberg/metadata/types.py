@@ -12,6 +12,7 @@ from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
     from pyiceberg.types import IcebergType, NestedField
 
 _ICEBERG = {
@@ -63,6 +64,14 @@ def iceberg_schema(spark_json: str, base: Schema | None = None, first_id: int = 
     known = {field.name.lower(): field for field in reversed(base.fields if base else ())}
     columns = json.loads(spark_json)["fields"]
     return Schema(*(_column(column, known.pop(column["name"].lower(), None), ids) for column in columns))
+
+
+def schema_of(table: Table, snapshot: int | None) -> Schema:
+    """Return the columns of a snapshot; without one, or where it does not say, those of the table."""
+    found = table.snapshot_by_id(snapshot) if snapshot is not None else None
+    if found is None or found.schema_id is None:
+        return table.schema()
+    return table.schemas()[found.schema_id]
 
 
 def sql_columns(schema: Schema) -> tuple[tuple[str, str], ...]:

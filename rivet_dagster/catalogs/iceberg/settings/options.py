@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.catalog_location import local_path, scheme
-from rivet_dagster.catalogs.iceberg.upkeep_options import wrong_upkeep
+from rivet_dagster.catalogs.iceberg.settings.upkeep_options import wrong_upkeep
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import nearest
 from rivet_dagster.model import convert

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.iceberg.options import GLUE, HADOOP, HIVE
-from rivet_dagster.catalogs.iceberg.pyiceberg_settings import pyiceberg_properties
+from rivet_dagster.catalogs.iceberg.settings.options import GLUE, HADOOP, HIVE
+from rivet_dagster.catalogs.iceberg.settings.pyiceberg_settings import pyiceberg_properties
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def connected(name: str, options: Mapping[str, Any], root: Path) -> Catalog:
     logging.getLogger("pyiceberg.catalog.sql").addFilter(_tells_more_than_old_tables)
     try:
         if kind == HADOOP:
-            from rivet_dagster.catalogs.iceberg.hadoop_catalog import HadoopCatalog
+            from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
 
             return HadoopCatalog(name, **properties)
         return AVAILABLE_CATALOGS[CatalogType(properties["type"])](name, properties)

@@ -10,9 +10,9 @@ from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
 from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.versions.withheld import is_withheld
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import HEARTBEAT, STAGED_FOR, remove_staging_table
+from rivet_dagster.catalogs.iceberg.writes.withheld import is_withheld
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.catalogs.iceberg.options import (
+from rivet_dagster.catalogs.iceberg.settings.options import (
     HIVE,
     JDBC,
     NESSIE,

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.commits.updates import set_properties
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, Publication, publication_of
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.writes.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
-from rivet_dagster.catalogs.iceberg.writes.updates import set_properties
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from rivet_dagster.catalogs.iceberg.options import HADOOP, JDBC, NESSIE, OWN_OPTIONS, uri, warehouse
-from rivet_dagster.catalogs.iceberg.sqlalchemy_url import sqlalchemy_url
+from rivet_dagster.catalogs.iceberg.settings.options import HADOOP, JDBC, NESSIE, OWN_OPTIONS, uri, warehouse
+from rivet_dagster.catalogs.iceberg.settings.sqlalchemy_url import sqlalchemy_url
 from rivet_dagster.model import convert
 
 _TYPES = {JDBC: "sql", NESSIE: "rest"}

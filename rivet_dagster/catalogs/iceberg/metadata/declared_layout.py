@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rivet_dagster.catalogs.iceberg.layout_texts import PartitionText, partition_text, sort_text
+from rivet_dagster.catalogs.iceberg.metadata.layout_texts import PartitionText, partition_text, sort_text
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong

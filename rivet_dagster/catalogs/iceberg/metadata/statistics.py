@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from rivet_dagster.catalogs.iceberg.types import sql_columns
+from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import ColumnStatistics, Statistics
 

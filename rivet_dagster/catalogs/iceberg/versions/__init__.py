@@ -1,1 +1,0 @@
-"""The versions of a table: published snapshots, and those that are withheld or being built."""

@@ -1,0 +1,48 @@
+"""What a transaction begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
+from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable
+from rivet_dagster.model.storage import Base, Published, StoredRows
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What a transaction begins with.
+
+    ``declared`` is the table's name as the joint has it; ``upon`` is the current snapshot of the table, ``rows_before``
+    the number of its rows. ``base`` is None only if the table does not exist. ``described`` returns the published
+    version of a snapshot.
+    """
+
+    declared: str
+    table: OpenedTable
+    place: Place
+    upon: int | None
+    base: Base | None
+    rows_before: int
+    layout: Layout
+    described: Callable[[int], Published]
+    errors: StagedErrors
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A version that exists already: on the branch or in the staging table ``staged``, or as the older ``snapshot``.
+
+    ``key`` is that of a withheld version.
+    """
+
+    publication: Publication
+    stored: Callable[[], StoredRows]
+    staged: StagedBranch | StagedTable | None = None
+    snapshot: int | None = None
+    key: str | None = None
