@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.execution.clean_up.upkeep import Kept, Upkept, own_tables, upkeep, upkeep_catalogs
+from rivet_dagster.execution.clean_up.upkeep import errors_of, own_tables, upkeep, upkeep_catalogs
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.loading import compile_directory
 
@@ -30,17 +30,23 @@ def upkeep_of(options: argparse.Namespace, catalogs: Sequence[str] = (), as_json
     root = Path(options.project).resolve()
     assembly = compile_directory(root, options.profile).raise_errors()
     _refuse_unknown(catalogs, assembly)
-    tables = own_tables(assembly, catalogs)
-    upkept = upkeep(Runtime(assembly, root), tables, None if as_json else _print_table)
+    done = []
+    for kept in upkeep(Runtime(assembly, root), own_tables(assembly, catalogs)):
+        done.append(kept)
+        if not as_json:
+            print(kept.text(), flush=True)
+    errors, kept_in_order = errors_of(done), [kept for kept in done if not kept.errors]
     if as_json:
-        print(json.dumps(_document(upkept), indent=2))
+        tables = [kept.to_dict() for kept in kept_in_order]
+        print(json.dumps({"success": not errors, "tables": tables, "errors": [e.to_dict() for e in errors]}, indent=2))
     else:
-        print(f"{len(upkept.tables)} table{'' if len(upkept.tables) == 1 else 's'} kept in order")
-        if upkept.errors:
-            print(RivetError.of(upkept.errors), file=sys.stderr)
-    if not upkept.errors:
+        print(f"{len(kept_in_order)} table{'' if len(kept_in_order) == 1 else 's'} kept in order")
+    if not errors:
         return _OK
-    return _PARTIAL if upkept.tables else RivetError.of(upkept.errors).exit_code
+    error = RivetError.of(errors)
+    if not as_json:
+        print(error, file=sys.stderr)
+    return _PARTIAL if kept_in_order else error.exit_code
 
 
 def _refuse_unknown(names: Sequence[str], assembly: CompiledAssembly) -> None:
@@ -49,16 +55,3 @@ def _refuse_unknown(names: Sequence[str], assembly: CompiledAssembly) -> None:
         if name not in known:
             message = f"this project has no table in a catalog '{name}' that wants upkeep{nearest(name, known)}"
             raise RivetError("RVT-110", message)
-
-
-def _print_table(kept: Kept) -> None:
-    done = "not published yet" if kept.report is None else kept.report.text()
-    print(f"{kept.of.catalog}: {kept.of.table}: {done}", flush=True)
-
-
-def _document(upkept: Upkept) -> dict[str, object]:
-    return {
-        "success": not upkept.errors,
-        "tables": [kept.to_dict() for kept in upkept.tables],
-        "errors": [error.to_dict() for error in upkept.errors],
-    }

@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
@@ -12,10 +12,11 @@ import dagster as dg
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_pool, open_runtime
 from rivet_dagster.definitions.runs.failure import rivet_failures
-from rivet_dagster.execution.clean_up.upkeep import Kept, own_tables, upkeep
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.clean_up.upkeep import Kept, errors_of, own_tables, upkeep
 
 JOB, STEP = "upkeep", "upkeep_of_tables"
-UPKEEP, TABLES = "rivet/upkeep", "rivet/upkept"
+UPKEEP = "rivet/upkeep"
 _CATALOGS = "catalogs"
 _COLUMNS = {
     "table": "string",
@@ -45,15 +46,19 @@ def upkeep_job(project: RivetProject) -> dg.JobDefinition:
         tags={ENGINE_TAG: engines[0]} if len(engines) == 1 else {},
         pool=engine_pool(engines[0]) if len(engines) == 1 else None,
     )
-    def upkeep_of_tables(context: dg.OpExecutionContext) -> None:
+    def upkeep_of_tables(context: dg.OpExecutionContext) -> Iterator[dg.AssetObservation | dg.Output[None]]:
         runtime = open_runtime(project, context.resources)
         tables = own_tables(project.assembly, context.op_config.get(_CATALOGS, ()))
+        done: list[Kept] = []
         with rivet_failures():
-            upkept = upkeep(runtime, tables, lambda kept: _tell(context, project, kept))
-            context.add_output_metadata(
-                {UPKEEP: sum(kept.report is not None for kept in upkept.tables), TABLES: _table(upkept.tables)}
-            )
-            upkept.raise_errors()
+            for kept in upkeep(runtime, tables):
+                done.append(kept)
+                context.log.info(kept.text())
+                yield from _observation(project, kept)
+            errors = errors_of(done)
+            if errors:
+                raise RivetError.of(errors)
+        yield dg.Output(None, metadata={UPKEEP: _table(done)})
 
     @dg.job(name=JOB, description="Keeps the files of the project's tables in order.")
     def upkeep_() -> None:
@@ -67,17 +72,13 @@ def upkeep_config(catalogs: Sequence[str]) -> dict[str, Any]:
     return {"ops": {STEP: {"config": {_CATALOGS: list(catalogs)}}}} if catalogs else {}
 
 
-def _tell(context: dg.OpExecutionContext, project: RivetProject, kept: Kept) -> None:
-    """Log what was done to a table, and record it as an observation of its asset, if that is here."""
-    of, report = kept.of, kept.report
-    if report is None:
-        context.log.info(f"{of.catalog}: {of.table} has not been published yet")
+def _observation(project: RivetProject, kept: Kept) -> Iterator[dg.AssetObservation]:
+    """Yield what was done to a table as an observation of its asset, if that is here."""
+    if kept.report is None or kept.of.joint not in project.selected:
         return
-    context.log.info(f"{of.catalog}: {of.table}: {report.text()}")
-    if of.joint in project.selected:
-        key = project.errors_key(of.joint) if of.is_errors else project.key(of.joint)
-        if key is not None:
-            context.log_event(dg.AssetObservation(key, metadata={UPKEEP: dg.MetadataValue.json(asdict(report))}))
+    key = project.errors_key(kept.of.joint) if kept.of.is_errors else project.key(kept.of.joint)
+    if key is not None:
+        yield dg.AssetObservation(key, metadata={UPKEEP: dg.MetadataValue.json(asdict(kept.report))})
 
 
 def _table(tables: Sequence[Kept]) -> dg.TableMetadataValue:

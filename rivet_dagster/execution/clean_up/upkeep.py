@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import groupby
@@ -12,6 +12,7 @@ from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep, UpkeepReport
 from rivet_dagster.catalogs.registry import catalog_class
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.reading.inputs import at_joint
 from rivet_dagster.execution.runtime import Runtime
@@ -30,28 +31,23 @@ class OwnTable:
 
 @dataclass(frozen=True)
 class Kept:
-    """A table and what was done to it; ``report`` is None if it has not been published yet."""
+    """A table and what was done to it; ``report`` is None if it has not been published yet, or if it failed."""
 
     of: OwnTable
     report: UpkeepReport | None
+    errors: tuple[Diagnostic, ...] = ()
+
+    def text(self) -> str:
+        """Return it as a line."""
+        if self.errors:
+            return f"{self.of.catalog}: {self.of.table}: failed"
+        done = "not published yet" if self.report is None else self.report.text()
+        return f"{self.of.catalog}: {self.of.table}: {done}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as the command line prints it."""
         done = {"published": False} if self.report is None else {"published": True, **asdict(self.report)}
         return {"catalog": self.of.catalog, "table": self.of.table, "joint": self.of.joint, **done}
-
-
-@dataclass(frozen=True)
-class Upkept:
-    """What an upkeep did, table by table, and the errors of tables that it failed for."""
-
-    tables: tuple[Kept, ...]
-    errors: tuple[Diagnostic, ...]
-
-    def raise_errors(self) -> None:
-        """Raise all errors as one RivetError, if there are any."""
-        if self.errors:
-            raise RivetError.of(self.errors)
 
 
 def upkeep_catalogs(assembly: CompiledAssembly) -> tuple[str, ...]:
@@ -71,29 +67,30 @@ def own_tables(assembly: CompiledAssembly, catalogs: Sequence[str] = ()) -> tupl
     return tuple(sorted(tables, key=lambda table: (table.engine, table.catalog, table.table)))
 
 
-def upkeep(runtime: Runtime, tables: Sequence[OwnTable], done: Callable[[Kept], None] | None = None) -> Upkept:
-    """Do the upkeep of tables, which are grouped by engine; ``done`` is called after each.
-
-    An error of one table does not stop the others.
-    """
-    kept: list[Kept] = []
-    errors: list[Diagnostic] = []
+def upkeep(runtime: Runtime, tables: Iterable[OwnTable]) -> Iterator[Kept]:
+    """Do the upkeep of tables, which are grouped by engine, and yield each; errors of one do not stop the others."""
     for engine, of_engine in groupby(tables, key=lambda table: table.engine):
         try:
-            with closing(runtime.engine(engine).session()) as session:
-                for table in of_engine:
-                    runtime.check_interrupt()
-                    try:
-                        catalog = capable(runtime.catalog(table.catalog), HasUpkeep)
-                        kept.append(Kept(table, catalog.upkeep(table.table, session)))
-                    except RivetError as error:
-                        errors += at_joint(error, runtime.assembly.joint(table.joint)).diagnostics
-                        continue
-                    if done is not None:
-                        done(kept[-1])
-        except RivetError as error:  # no session: none of the engine's tables can be treated
-            errors += error.diagnostics
-    return Upkept(tuple(kept), tuple(errors))
+            session = runtime.engine(engine).session()
+        except RivetError as error:
+            yield from (Kept(table, None, error.diagnostics) for table in of_engine)
+            continue
+        with closing(session):
+            yield from (_kept(runtime, table, session) for table in of_engine)
+
+
+def _kept(runtime: Runtime, table: OwnTable, session: EngineSession) -> Kept:
+    runtime.check_interrupt()
+    try:
+        catalog = capable(runtime.catalog(table.catalog), HasUpkeep)
+        return Kept(table, catalog.upkeep(table.table, session))
+    except RivetError as error:
+        return Kept(table, None, at_joint(error, runtime.assembly.joint(table.joint)).diagnostics)
+
+
+def errors_of(tables: Iterable[Kept]) -> tuple[Diagnostic, ...]:
+    """Return the errors of tables; one that several have, such as an engine's, is there once."""
+    return tuple(dict.fromkeys(error for kept in tables for error in kept.errors))
 
 
 def _wants_upkeep(catalog: type, options: Any) -> bool:
