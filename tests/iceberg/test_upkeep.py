@@ -218,8 +218,9 @@ def test_files_of_runs_and_of_withheld_versions_are_no_orphans(lake, monkeypatch
     dead = catalog.begin("orders", lake.session)
     dead.write(Append(), lake.session.query("SELECT 4 AS id, 'x' AS text, 5 AS more"))
     dead._heartbeat.end()
-    for path in Path(data).rglob("*.parquet"):
-        os.utime(path, (1e9, 1e9)) if path != young else None
+    for path in Path(data).parent.rglob("*"):
+        if path.is_file() and path != young:
+            os.utime(path, (1e9, 1e9))
     only_orphans = lake.catalog(rewrite_data_files=False, expire_snapshots=False, rewrite_manifests=False)
     report = only_orphans.upkeep("orders", lake.session)
     assert report.skipped == {}
