@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
-from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.storage import CURRENT, OLDER, Published, Version
@@ -24,9 +23,8 @@ def versions_command(options: argparse.Namespace) -> int:
     root = Path(options.project).resolve()
     assembly = compile_directory(root, options.profile).raise_errors()
     joint = _stored(options.joint, assembly)
-    spec = next(spec for spec in assembly.catalogs if spec.name == joint.catalog)
-    catalog = capable(open_catalog(spec, root, os.environ), HasVersions)
-    assert joint.table is not None
+    assert joint.catalog is not None and joint.table is not None
+    catalog = capable(Runtime(assembly, root).catalog_within_reach(joint.catalog), HasVersions)
     if options.action == "list":
         _list(catalog.versions(joint.table), joint)
     elif options.action == "rollback":

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class IcebergCatalog(IcebergTraits, HasErrorTables):
-    """Tables of Apache Iceberg in a Hadoop, REST, JDBC, Hive, Glue or Nessie catalog.
+    """Tables of Apache Iceberg, in a catalog of its own kinds: hadoop, rest, jdbc, hive, glue, nessie.
 
     PyIceberg reads the metadata and makes the commits that publish; Spark, with Iceberg's runtime, reads and writes the
     rows. A version is a snapshot, named by its id, and is staged on a branch of the run.
