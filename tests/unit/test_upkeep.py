@@ -52,6 +52,7 @@ def test_each_step_and_all_of_them_can_be_off():
     assert parse_upkeep(False) is None
     assert not IcebergCatalog.wants_upkeep({**HADOOP, "upkeep": False})
     assert IcebergCatalog.wants_upkeep(HADOOP)
+    assert IcebergCatalog.wants_upkeep({**HADOOP, "upkeep": {"expire_snapshots": {"older_than": "${AGE}"}}})
 
 
 def test_values_are_iceberg_s():

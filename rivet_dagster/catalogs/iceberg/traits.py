@@ -17,7 +17,6 @@ from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.iceberg.metadata.layout import wrong_layout
 from rivet_dagster.catalogs.iceberg.names import wrong_name
 from rivet_dagster.catalogs.iceberg.settings.options import OPTIONS, uri, warehouse, wrong_options
-from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
 from rivet_dagster.catalogs.iceberg.sources import wrong_source
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model.location import Location
@@ -49,8 +48,8 @@ class IcebergTraits(HasVersions, HasWatermarks, HasUpkeep, ListsTables, Sweeps, 
 
     @classmethod
     def wants_upkeep(cls, options: Mapping[str, Any]) -> bool:
-        """Return whether the option ``upkeep`` leaves any step on."""
-        return parse_upkeep(options.get("upkeep")) is not None
+        """Return whether the option ``upkeep`` is not off."""
+        return options.get("upkeep") is not False
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
