@@ -341,7 +341,7 @@ JOINT_FILES = {
             The table of a filesystem sink is a plain name: ...
         RVT-203 sinks/report.yaml:5: joint report: unknown option 'retires'; did you mean 'retries'?
             Remove the key or correct its name.
-        RVT-204 sinks/report.yaml:5: joint report: the table of a filesystem sink is always Parquet: `format` cannot be
+        RVT-204 sinks/report.yaml:5: joint report: a table that is published here is always Parquet: `format` cannot be
         another
             Remove the option.
     """),
