@@ -137,8 +137,9 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, with_facts
         from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 
+        snapshot = self._existing(published)
         found = self._required(published.table)
-        rows = found.snapshot_by_id(self._existing(published))
+        rows = found.snapshot_by_id(snapshot)
         name = facts_of(with_facts(found, rows)).get(ERRORS) if rows is not None else None
         if name is None:
             return None
