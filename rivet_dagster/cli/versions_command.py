@@ -15,6 +15,8 @@ from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.storage import CURRENT, OLDER, Published, Version
 
+_KEEP_MORE = "Let the catalog keep more: `versions: 5`, or, of Iceberg, `upkeep: {expire_snapshots: {retain_last: 5}}`."
+
 
 def versions_command(options: argparse.Namespace) -> int:
     """List the versions of a joint's table, or change which one is published."""
@@ -80,7 +82,7 @@ def _previous(catalog: HasVersions, joint: CompiledJoint) -> str:
     states = {version.state: version.name for version in reversed(catalog.versions(joint.table))}
     if OLDER not in states:
         reason = "no version before this one is kept" if CURRENT in states else "nothing is published"
-        raise RivetError("RVT-408", f"{joint.name}: {reason}", remediation="Let the catalog keep more: `versions: 5`.")
+        raise RivetError("RVT-408", f"{joint.name}: {reason}", remediation=_KEEP_MORE)
     return states[OLDER]
 
 
