@@ -12,10 +12,10 @@ from rivet_dagster.catalogs.capabilities.upkeep import UpkeepReport
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import EXPIRE, MANIFESTS, ORPHANS, REWRITE, UpkeepOptions
-from rivet_dagster.catalogs.iceberg.sweeping import staged_by_runs
 from rivet_dagster.catalogs.iceberg.upkeep.expiring import expire
 from rivet_dagster.catalogs.iceberg.upkeep.procedures import remove_orphan_files, rewrite_data_files, rewrite_manifests
 from rivet_dagster.catalogs.iceberg.upkeep.restoring import restore_facts
+from rivet_dagster.catalogs.iceberg.writes.sweeping import staged_by_runs
 from rivet_dagster.catalogs.iceberg.writes.withheld import withheld_versions
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
