@@ -211,7 +211,7 @@ def test_a_rest_catalog_has_its_login():
                 "username": "a@b",
                 "password": "x+y",
                 "host": "db",
-                "query": {"sslmode": "require", "options": "-csearch_path=ice"},
+                "query": {"sslmode": "require", "options": "-csearch_path=ice", "connect_timeout": "10"},
             },
         ),
         ("jdbc:postgresql:sales", {}, {"host": "localhost", "database": "sales", "username": None}),
