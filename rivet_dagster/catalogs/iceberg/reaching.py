@@ -18,11 +18,9 @@ def reaching(catalog: str, what: str = "", code: str = "RVT-403") -> Iterator[No
     ``what`` names what was to be reached, as in ``the table shop.orders``. Conflicts of commits, and RivetErrors, pass
     through.
     """
-    from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
-
     try:
         yield
-    except (RivetError, CommitFailedException, CommitStateUnknownException):
+    except RivetError:  # also the one that says that PyIceberg is not installed
         raise
     except Exception as error:
         translated = _translated(catalog, what, code, error)
@@ -35,8 +33,10 @@ def _translated(catalog: str, what: str, code: str, error: Exception) -> RivetEr
     from pyiceberg import exceptions as iceberg
 
     about = f"catalog '{catalog}': {what}" if what else f"catalog '{catalog}'"
-    text = _first_line(error)
+    text = first_line(error)
     match error:
+        case iceberg.CommitFailedException() | iceberg.CommitStateUnknownException():
+            return None
         case iceberg.NoSuchTableError() | iceberg.NoSuchNamespaceError():
             return RivetError("RVT-403", f"{about} does not exist")
         case iceberg.UnauthorizedError() | iceberg.ForbiddenError() | iceberg.OAuthError() | PermissionError():
@@ -51,6 +51,8 @@ def _translated(catalog: str, what: str, code: str, error: Exception) -> RivetEr
     return None
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's text; of a request that was tried several times, why the last one failed."""
+    reason = getattr(error.args[0], "reason", None) if error.args else None
+    text = str(reason or error).strip() or type(error).__name__
     return text.partition("\n")[0]
