@@ -30,8 +30,10 @@ _JARS = (
     "org.apache.httpcomponents.core5:httpcore5:5.4",
     "org.apache.httpcomponents.core5:httpcore5-h2:5.4",
     "com.github.ben-manes.caffeine:caffeine:2.9.3",
+    "dev.failsafe:failsafe:3.3.2",
     "org.xerial:sqlite-jdbc:3.54.1.0",
     AWS,  # the SDK; its classes of Iceberg come behind those above
+    "software.amazon.awssdk:url-connection-client:2.54.17",  # for S3, the only one that Iceberg 1.11 has in common
 )
 """What else they need, Spark has."""
 
@@ -52,12 +54,15 @@ class IcebergRest:
         name another warehouse.
         """
         java = self._gateway.jvm
-        texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in properties.items()}
+        texts = {
+            key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in properties.items()
+        }
         properties = {
             "uri": f"jdbc:sqlite:{folder}/rest.db",
             "warehouse": f"file://{folder}/warehouse",
             "clients": "1",  # SQLite has one writer at a time
             "jdbc.schema-version": "V1",
+            "http-client.type": "urlconnection",
             **texts,
         }
         catalog = java.org.apache.iceberg.jdbc.JdbcCatalog()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from rivet_dagster.errors import RivetError
 
 _REACH = "Check the catalog's options, and that its server runs and can be reached from here."
+_SERVER = "Look at the log of the catalog's server."
 _RIGHTS = "Correct the credentials in the catalog's options, or have the rights granted."
 
 
@@ -15,8 +16,7 @@ _RIGHTS = "Correct the credentials in the catalog's options, or have the rights 
 def reaching(catalog: str, what: str = "", code: str = "RVT-403") -> Iterator[None]:
     """Turn errors of PyIceberg and of the libraries below it into RivetErrors of ``code``.
 
-    ``what`` names what was to be reached, as in ``the table shop.orders``. Conflicts of commits, and RivetErrors, pass
-    through.
+    ``what`` names what was to be reached, as in ``the table shop.orders``. RivetErrors pass through.
     """
     try:
         yield
@@ -35,13 +35,13 @@ def _translated(catalog: str, what: str, code: str, error: Exception) -> RivetEr
     about = f"catalog '{catalog}': {what}" if what else f"catalog '{catalog}'"
     text = first_line(error)
     match error:
-        case iceberg.CommitFailedException() | iceberg.CommitStateUnknownException():
-            return None
         case iceberg.NoSuchTableError() | iceberg.NoSuchNamespaceError():
             return RivetError("RVT-403", f"{about} does not exist")
         case iceberg.UnauthorizedError() | iceberg.ForbiddenError() | iceberg.OAuthError() | PermissionError():
             return RivetError(code, f"{about}: access is refused: {text}", remediation=_RIGHTS)
-        case iceberg.RESTError() | iceberg.ValidationError() | iceberg.ValidationException() | FileNotFoundError():
+        case iceberg.RESTError():
+            return RivetError(code, f"{about}: the server answers: {text}", remediation=_SERVER)
+        case iceberg.ValidationError() | iceberg.ValidationException() | FileNotFoundError():
             return RivetError(code, f"{about}: {text}")
         case OSError() | TimeoutError() | ConnectionError():
             return RivetError(code, f"{about} cannot be reached: {text}", remediation=_REACH)
