@@ -122,7 +122,7 @@ def test_corrected_payments_have_no_errors_any_more(has_run, lake):
     assert errors.properties["rivet.errors-of"] == "sales.paid_orders"
     assert rows(errors) == []
     by_rows = {s.summary["rivet.data-snapshot-id"]: s.snapshot_id for s in errors.snapshots() if told(s)}
-    first = [s for s in published.snapshots() if told(s)][0]
+    first = next(s for s in published.snapshots() if told(s))
     (error,) = rows(errors, snapshot_id=by_rows[str(first.snapshot_id)])
     assert (error["joint"], error["code"], error["key"]) == ("payments", "CAST_INVALID_INPUT", '{"id":2}')
 
@@ -168,7 +168,7 @@ def test_a_snapshot_tells_who_published_it_and_from_what(has_run, lake):
 def test_a_rollback_publishes_the_rows_of_an_older_snapshot(has_run, lake, cli):
     assert VERSION_COMMANDS[0].startswith("versions rollback paid_orders VERSION")
     orders = lake.load_table("sales.paid_orders")
-    older = [snapshot.snapshot_id for snapshot in orders.snapshots() if told(snapshot)][0]
+    older = next(snapshot.snapshot_id for snapshot in orders.snapshots() if told(snapshot))
     newest = orders.current_snapshot().snapshot_id
     listed = cli("versions list paid_orders")
     assert str(older) in listed

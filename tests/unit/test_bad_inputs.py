@@ -335,7 +335,8 @@ JOINT_FILES = {
     "sink: remote store": profiles("path: lake", "path: 's3a://lake/x'", """
         RVT-402 sinks/report.yaml:3: joint report: the catalog is on a remote store, which has no atomic switch from one
         version of a table to the next
-            Give the sink's catalog a `path` on a POSIX file system that engine and Dagster both see.
+            Give the sink's catalog a `path` on a POSIX file system that engine and Dagster both see, or a catalog
+            of the type `iceberg`, which publishes to object stores, too.
     """),
     "source: format and braces that nobody reads": Case(
         {"sources/raw.yaml": SOURCE.replace("raw", "'{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}'")

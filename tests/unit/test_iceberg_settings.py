@@ -279,7 +279,8 @@ def test_a_doctor_without_pyiceberg_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyiceberg", None)
     catalog = IcebergCatalog(CatalogSpec("lake", "iceberg", declared("hadoop")), PROJECT)
     (finding,) = catalog.examine(publishes=True)
-    assert "RVT-123 the Iceberg catalog 'lake' needs a package that is not installed" in finding.text
+    assert finding.code == "RVT-123"
+    assert "the Iceberg catalog 'lake' needs a package that is not installed" in finding.text
     assert finding.remedy == "pip install 'rivet_dagster[iceberg]'"
 
 
