@@ -20,7 +20,10 @@ _ALMOST = 0.8
 
 _WORDS = {CATALOGS: "catalog", ENGINES: "engine", CHECKS: "check"}
 _BUILT_IN = {
-    CATALOGS: {"filesystem": "rivet_dagster.catalogs.filesystem:FilesystemCatalog"},
+    CATALOGS: {
+        "filesystem": "rivet_dagster.catalogs.filesystem:FilesystemCatalog",
+        "spark": "rivet_dagster.catalogs.spark:SparkCatalog",
+    },
     ENGINES: {"pyspark": "rivet_dagster.engines.pyspark:PySparkEngine"},
     CHECKS: {
         "not_null": "rivet_dagster.checks.not_null:NotNull",

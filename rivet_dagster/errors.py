@@ -111,6 +111,8 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-411": "Run these partitions of the asset again, so that all of them have columns of types that fit together.",
     "RVT-412": "Give it another IO manager; this one keeps what assets return.",
     "RVT-413": "Use a catalog of another type for it.",
+    "RVT-414": "Correct the catalog's `upkeep`, or what the engine's message names; the rows are as they were, and the "
+    "next upkeep does what this one has not.",
     # 5xx: engines and runs
     "RVT-501": "Give `concurrency_limit` a whole number of at least 1, or leave it out.",
     "RVT-502": "Read the engine's own message above; correct its `config`.",

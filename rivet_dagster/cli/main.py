@@ -40,6 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from rivet_dagster.cli.sweep_command import sweep_command
 
             return sweep_command(options)
+        if options.command == "upkeep":
+            from rivet_dagster.cli.upkeep_command import upkeep_command
+
+            return upkeep_command(options)
         if options.command == "versions":
             from rivet_dagster.cli.versions_command import versions_command
 
@@ -114,7 +118,13 @@ def _parser() -> argparse.ArgumentParser:
     _add_globals(examining)
 
     sweeping = commands.add_parser("sweep", help="remove the leftovers of dead runs from the catalogs")
+    sweeping.add_argument("--upkeep", action="store_true", help="then do the upkeep of the project's tables")
     _add_globals(sweeping)
+
+    upkeep = commands.add_parser("upkeep", help="expire snapshots, remove orphan files, rewrite small files")
+    upkeep.add_argument("--catalog", action="append", metavar="NAME", help="only its tables; may be repeated")
+    upkeep.add_argument("--format", choices=("text", "json"), default="text")
+    _add_globals(upkeep)
 
     versions = commands.add_parser("versions", help="the versions of a joint's table, and which of them readers see")
     versions.add_argument("action", choices=("list", "rollback", "publish", "drop"))

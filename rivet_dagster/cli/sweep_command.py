@@ -7,12 +7,16 @@ import os
 from pathlib import Path
 
 from rivet_dagster.catalogs.registry import open_catalog
+from rivet_dagster.cli.upkeep_command import upkeep_of
 from rivet_dagster.execution.clean_up.sweeping import sweep
 from rivet_dagster.project.load import load_project
 
 
 def sweep_command(options: argparse.Namespace) -> int:
-    """Sweep every catalog, print what was removed, then raise the errors; the joints need not compile."""
+    """Sweep every catalog, print what was removed, then raise the errors; the joints need not compile.
+
+    With ``--upkeep`` the upkeep of the project's tables comes next, for which they must.
+    """
     root = Path(options.project)
     specs = load_project(root, options.profile).profile.catalogs
     swept = sweep(open_catalog(spec, root, os.environ) for spec in specs)
@@ -20,4 +24,4 @@ def sweep_command(options: argparse.Namespace) -> int:
         print(f"removed {name}")
     print(f"{len(swept.names)} leftover{'' if len(swept.names) == 1 else 's'} of dead runs removed")
     swept.raise_errors()
-    return 0
+    return upkeep_of(options) if options.upkeep else 0

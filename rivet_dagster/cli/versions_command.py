@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
-from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.storage import CURRENT, OLDER, Published, Version
+
+_KEEP_MORE = "Let the catalog keep more: `versions: 5`, or, of Iceberg, `upkeep: {expire_snapshots: {retain_last: 5}}`."
 
 
 def versions_command(options: argparse.Namespace) -> int:
@@ -22,9 +23,8 @@ def versions_command(options: argparse.Namespace) -> int:
     root = Path(options.project).resolve()
     assembly = compile_directory(root, options.profile).raise_errors()
     joint = _stored(options.joint, assembly)
-    spec = next(spec for spec in assembly.catalogs if spec.name == joint.catalog)
-    catalog = capable(open_catalog(spec, root, os.environ), HasVersions)
-    assert joint.table is not None
+    assert joint.catalog is not None and joint.table is not None
+    catalog = capable(Runtime(assembly, root).catalog_within_reach(joint.catalog), HasVersions)
     if options.action == "list":
         _list(catalog.versions(joint.table), joint)
     elif options.action == "rollback":
@@ -82,7 +82,7 @@ def _previous(catalog: HasVersions, joint: CompiledJoint) -> str:
     states = {version.state: version.name for version in reversed(catalog.versions(joint.table))}
     if OLDER not in states:
         reason = "no version before this one is kept" if CURRENT in states else "nothing is published"
-        raise RivetError("RVT-408", f"{joint.name}: {reason}", remediation="Let the catalog keep more: `versions: 5`.")
+        raise RivetError("RVT-408", f"{joint.name}: {reason}", remediation=_KEEP_MORE)
     return states[OLDER]
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
-from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.joints import SinkJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.execution.reading.watermark import watermark_column
+from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SINK
 from rivet_dagster.model.storage import Published
@@ -30,15 +29,15 @@ class _Sink:
 
 
 def watermark_command(options: argparse.Namespace) -> int:
-    """List the watermarks, or set or reset one for the next run, without starting an engine."""
+    """List the watermarks, or set or reset one for the next run; an engine starts only for catalogs that need one."""
     _check_usage(options)
     root = Path(options.project).resolve()
     assembly = compile_directory(root, options.profile).raise_errors()
-    specs = {spec.name: spec for spec in assembly.catalogs}
+    runtime = Runtime(assembly, root)
     sinks = _sinks_with_watermarks(assembly)
     chosen = sinks if options.sink is None else {options.sink: _sink(options.sink, sinks, assembly)}
     names = {sink.joint.catalog for sink in chosen.values()}
-    catalogs = {name: capable(open_catalog(specs[name], root, os.environ), HasWatermarks) for name in names}
+    catalogs = {name: capable(runtime.catalog_within_reach(name), HasWatermarks) for name in names}
     if options.action == "list":
         _list(chosen, catalogs)
     else:

@@ -22,7 +22,7 @@ from rivet_dagster.compiler.reach import Reach
 from rivet_dagster.compiler.references import build_graph
 from rivet_dagster.compiler.resolve_joints import resolve_joints
 from rivet_dagster.compiler.schemas import infer_schemas
-from rivet_dagster.compiler.sensors import check_observations, check_sensors
+from rivet_dagster.compiler.sensors import check_observations, check_sensors, check_upkeeps
 from rivet_dagster.compiler.strategies import check_strategies
 from rivet_dagster.compiler.tables import Tables, check_stored_tables, check_tables
 from rivet_dagster.model.introspection import Introspection
@@ -61,6 +61,7 @@ def compile_project(
     check_external_assets(graph, project.dagster.key_prefix, diagnostics)
     check_parameters(graph, diagnostics)
     check_observations(project.dagster.observe, graph, diagnostics)
+    check_upkeeps(project.dagster.upkeeps, project.profile, diagnostics)
     check_sensors(project.dagster.sensors, graph, project.profile, plugins, diagnostics)
     engines = resolve_engines(graph, project.profile, plugins, diagnostics)
     if not all(map(is_of_block, diagnostics.errors)):

@@ -1,4 +1,4 @@
-"""The rules of sensors and observation schedules: they watch sources, and files that can be listed."""
+"""The rules of sensors, observations and upkeep: they name sources, files that can be listed, and catalogs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.errors import nearest
-from rivet_dagster.model.automation import ObservationSchedule
+from rivet_dagster.model.automation import ObservationSchedule, UpkeepSchedule
 from rivet_dagster.model.external_assets import Stored, is_external
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.plugins import Plugins
@@ -42,6 +42,17 @@ def check_observations(observe: Iterable[ObservationSchedule], graph: Graph, dia
         if why is not None:
             message = f"observation '{schedule.name}': {why}"
             diagnostics.errors.append(schedule.origin.diagnostic("RVT-117", message, key="sources"))
+
+
+def check_upkeeps(upkeeps: Iterable[UpkeepSchedule], profile: Profile, diagnostics: Diagnostics) -> None:
+    """Report RVT-104 for an upkeep of a catalog that the profile does not have; one without upkeep is no error."""
+    known = [spec.name for spec in profile.catalogs]
+    for schedule in upkeeps:
+        for name in schedule.catalogs:
+            if name not in known:
+                hint = nearest(name, known)
+                message = f"schedule '{schedule.name}': `catalogs`: the profile has no catalog '{name}'{hint}"
+                diagnostics.errors.append(schedule.origin.diagnostic("RVT-104", message, key="catalogs"))
 
 
 def wrong_observation(names: Sequence[str], joints: Mapping[str, Stored]) -> str | None:

@@ -12,13 +12,16 @@ import dagster as dg
 from rivet_dagster.definitions.automation.problems import Problems
 from rivet_dagster.definitions.jobs.over_everything import jobs_over_everything
 from rivet_dagster.definitions.jobs.sweeping import sweep_job
+from rivet_dagster.definitions.jobs.upkeep import upkeep_job
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.schedules.materialization import build_schedule_from_rivet_selection
 from rivet_dagster.definitions.schedules.observation import build_observation_schedule
 from rivet_dagster.definitions.schedules.sweeping import sweep_schedule
+from rivet_dagster.definitions.schedules.upkeep import upkeep_schedule
 from rivet_dagster.definitions.sensors.declared import declared_sensor
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.automation import ObservationSchedule, SweepSchedule, TargetSchedule
+from rivet_dagster.execution.clean_up.upkeep import upkeep_catalogs
+from rivet_dagster.model.automation import ObservationSchedule, SweepSchedule, TargetSchedule, UpkeepSchedule
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.sensors import TargetSensor
 
@@ -36,17 +39,21 @@ class Entry:
 
 
 def block_definitions(project: RivetProject, jobs: Sequence[Job]) -> dg.Definitions:
-    """Return the schedules and sensors of the block, and the job that sweeps; ``jobs`` are the project's other jobs.
+    """Return the schedules and sensors of the block, and the jobs that sweep and do upkeep, if there is any to do.
+
+    ``jobs`` are the project's other jobs.
 
     Raises one RivetError with all errors of the block, including those of its rules.
     """
     problems = Problems(project.problems)
     settings = project.assembly.dagster
-    own = [sweep_job(project)] if settings.sensors.sweep or settings.sweeps else []
+    sweeps = [sweep_job(project)] if settings.sensors.sweep or settings.sweeps else []
+    upkeeps = [upkeep_job(project)] if settings.upkeeps or upkeep_catalogs(project.assembly) else []
+    own = [*sweeps, *upkeeps]
     names: dict[str, object] = {}
     jobs_by_name: dict[str, object] = {job.name: job for job in (*jobs, *own)}
     made: list[Trigger] = []
-    for entry in _entries(project, own):
+    for entry in _entries(project, sweeps, upkeeps):
         with problems.of(entry.name, entry.origin):
             for trigger in entry.make():
                 if names.setdefault(trigger.name, trigger) is not trigger:
@@ -70,7 +77,9 @@ def refuse_problems(project: RivetProject) -> None:
         block_definitions(project, jobs_over_everything(project))
 
 
-def _entries(project: RivetProject, sweeps: Sequence[dg.JobDefinition]) -> list[Entry]:
+def _entries(
+    project: RivetProject, sweeps: Sequence[dg.JobDefinition], upkeeps: Sequence[dg.JobDefinition]
+) -> list[Entry]:
     """Return the entries of the block; for a part of a project, those that make or observe something of that part."""
     settings = project.assembly.dagster
     return [
@@ -88,6 +97,11 @@ def _entries(project: RivetProject, sweeps: Sequence[dg.JobDefinition]) -> list[
             Entry(f"schedule '{declared.name}'", declared.origin, partial(_sweep, declared, job))
             for job in sweeps
             for declared in settings.sweeps
+        ),
+        *(
+            Entry(f"schedule '{declared.name}'", declared.origin, partial(_upkeep, declared, job))
+            for job in upkeeps
+            for declared in settings.upkeeps
         ),
         *(
             Entry(f"sensor '{declared.name}'", declared.origin, partial(declared_sensor, project, declared))
@@ -141,6 +155,10 @@ def _observe(
 
 def _sweep(declared: SweepSchedule, job: dg.JobDefinition) -> list[dg.ScheduleDefinition]:
     return [sweep_schedule(declared, job)]
+
+
+def _upkeep(declared: UpkeepSchedule, job: dg.JobDefinition) -> list[dg.ScheduleDefinition]:
+    return [upkeep_schedule(declared, job)]
 
 
 def _jobs(trigger: Trigger) -> Sequence[Job]:

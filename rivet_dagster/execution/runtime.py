@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.engines import NeedsEngine
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.external_assets import ExternalAssets
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.compiler.materialization import ARROW_PASSTHROUGH
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.engines.contract import Engine, Progress
+from rivet_dagster.engines.contract import Engine, EngineSession, Progress
 from rivet_dagster.engines.registry import open_engine
+from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.model.profile import EngineSpec
 
@@ -52,8 +54,21 @@ class Runtime:
         """Return the catalog of that name. Raises RVT-103, RVT-104, RVT-105, RVT-107, RVT-109."""
         if name not in self._catalogs:
             specs = {spec.name: spec for spec in self.assembly.catalogs}
-            self._catalogs[name] = open_catalog(specs[name], self.root, self._environ)
+            self._catalogs[name] = catalog = open_catalog(specs[name], self.root, self._environ)
+            if isinstance(catalog, NeedsEngine):
+                catalog.attach(lambda: self._session_at_hand(name))
         return self._catalogs[name]
+
+    def catalog_within_reach(self, name: str) -> Catalog:
+        """Return the catalog of that name; if it needs an engine to look up its tables, one may start.
+
+        Raises what ``catalog`` and ``engine`` do.
+        """
+        catalog = self.catalog(name)
+        if isinstance(catalog, NeedsEngine):
+            for spec in self._reaching(name)[:1]:
+                self.engine(spec.name)
+        return catalog
 
     def target_catalog(self, name: str) -> HasTargets:
         """Return the catalog of that name, which must have targets. Raises RVT-413, and as ``catalog`` does."""
@@ -101,6 +116,20 @@ class Runtime:
     def _arrow_boundaries(self) -> frozenset[tuple[str, str]]:
         boundaries = self.assembly.engine_boundaries
         return frozenset((edge.joint, edge.consumer) for edge in boundaries if edge.method == ARROW_PASSTHROUGH)
+
+    def _session_at_hand(self, catalog: str) -> EngineSession:
+        """Begin a session of an engine that reaches the catalog and that this runtime uses already: it starts none.
+
+        Sensors and observations use no engine, so that no tick of theirs starts a JVM. Raises RVT-403.
+        """
+        for spec in self._reaching(catalog):
+            if spec.name in self._engines:
+                return self._engines[spec.name].session()
+        message = f"only an engine can look into the catalog '{catalog}', and none is at hand"
+        raise RivetError("RVT-403", message, remediation="Observe sources in catalogs that need no engine.")
+
+    def _reaching(self, catalog: str) -> list[EngineSpec]:
+        return [spec for spec in self.assembly.engines if catalog in reached(self.assembly, spec)]
 
     def _opened(self, spec: EngineSpec) -> Engine:
         needs = [self.catalog(name).session_needs(spec.type) for name in reached(self.assembly, spec)]

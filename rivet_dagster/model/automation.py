@@ -27,6 +27,18 @@ class SweepSchedule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UpkeepSchedule:
+    """Do the upkeep of the project's tables in ``catalogs``, without any in all, on a cron schedule."""
+
+    name: str
+    cron_schedule: str
+    catalogs: tuple[str, ...] = ()
+    execution_timezone: str | None = None
+    default_status: str = STOPPED
+    origin: Origin = Origin()
+
+
+@dataclass(frozen=True, kw_only=True)
 class TargetSchedule:
     """Materialize the joints that the selection ``target`` names, on a cron schedule.
 

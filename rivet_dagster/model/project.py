@@ -12,6 +12,7 @@ from rivet_dagster.model.automation import (
     ObservationSchedule,
     SweepSchedule,
     TargetSchedule,
+    UpkeepSchedule,
 )
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.profile import Profile
@@ -45,6 +46,7 @@ class DagsterSettings:
     sensors: Sensors = Sensors()
     schedules: tuple[TargetSchedule, ...] = ()
     sweeps: tuple[SweepSchedule, ...] = ()
+    upkeeps: tuple[UpkeepSchedule, ...] = ()
     observe: tuple[ObservationSchedule, ...] = ()
     automation: tuple[AutomationRule, ...] = ()
     freshness: tuple[FreshnessRule, ...] = ()

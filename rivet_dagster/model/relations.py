@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 class Files:
     """Files of one format that make up one table.
 
-    ``paths`` are absolute paths of files, folders or globs; ``options`` are the engine's reader (or writer) options.
-    The option ``schema`` is DDL, or the JSON that Spark writes into its files. With it ``paths`` may be empty: no rows.
+    ``paths`` are absolute paths of files, folders or globs, or URIs of files and folders in a store. ``options`` are
+    the engine's reader (or writer) options. The option ``schema`` is DDL, or the JSON that Spark writes into its files.
+    With it ``paths`` may be empty: no rows.
     """
 
     format: str

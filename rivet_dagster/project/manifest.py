@@ -89,13 +89,14 @@ def _dagster(manifest: Section, errors: list[Diagnostic]) -> DagsterSettings:
     if section is None:
         return DagsterSettings()
     section.only(_DAGSTER)
-    schedules, sweeps = read_schedules(section)
+    schedules = read_schedules(section)
     return DagsterSettings(
         key_prefix=section.get("key_prefix", _key_prefix) or (),
         io_manager_key=section.get("io_manager_key", _resource_key) or DagsterSettings.io_manager_key,
         sensors=read_sensors(section),
-        schedules=schedules,
-        sweeps=sweeps,
+        schedules=schedules.targets,
+        sweeps=schedules.sweeps,
+        upkeeps=schedules.upkeeps,
         observe=read_observations(section),
         automation=read_automation(section),
         freshness=read_freshness(section),

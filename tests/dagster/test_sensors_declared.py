@@ -3,6 +3,7 @@
 import dagster as dg
 import pytest
 from support.folders import MANIFEST, PROFILES, ProjectFolder, sink, source
+from support.plugins import install
 from support.sensors import sensor_of
 
 from rivet_dagster import (
@@ -31,7 +32,7 @@ FILES = {
             **PROFILES["default"],
             "catalogs": {
                 **PROFILES["default"]["catalogs"],
-                "remote": {"type": "filesystem", "path": "s3://bucket/x"},
+                "remote": {"type": "memory"},
             },
             "engines": [{**PROFILES["default"]["engines"][0], "catalogs": ["raw", "lake", "remote"]}],
         }
@@ -45,6 +46,12 @@ dagster:
     after: {type: after_success, monitored: 'key:"clean"', target: 'key:"out"'}
     clean_up: {type: sweep}
 """
+
+
+@pytest.fixture(autouse=True)
+def a_catalog_without_files(monkeypatch, tmp_path) -> None:
+    """Install the type of the catalog ``remote``."""
+    install(monkeypatch, tmp_path / "site", catalogs={"memory": "rivet_dagster.testing.memory:MemoryCatalog"})
 
 
 def declaring(folder, block: str) -> ProjectFolder:
@@ -114,7 +121,7 @@ def test_wrong_sources_are_compile_errors(folder):
     assert "'clean' is no source, it is made here" in texts[1]
     assert "there is no source 'nothing_like_it'; known: far, orders" in texts[2]
     assert texts[3] == (
-        "sensor 'c': `source`: the files of 'far' cannot be listed: only the engine can look into a remote store"
+        "sensor 'c': `source`: the files of 'far' cannot be listed: its type of catalog has no files to list"
     )
     assert "source_changed" in (errors[3].remediation or "")
 

@@ -99,7 +99,7 @@ def has_run(place, variables, application) -> None:
     for batch in (FIRST, SECOND):
         (place / "data/orders.csv").write_text(HEADER + batch)
         for command in COMMANDS:
-            if command not in VERSION_COMMANDS:
+            if command not in (*VERSION_COMMANDS, "upkeep"):
                 assert main(["-p", str(place), *shlex.split(command)]) == 0, command
 
 
@@ -202,6 +202,14 @@ def test_a_source_reads_the_state_that_its_options_name(has_run, lake, place, va
     with pytest.raises(RivetError, match=r"RVT-403 the table marts.revenue_by_customer has no snapshot of 2026-03-31"):
         catalog.data_version(source["table"], options[3])
     assert catalog.data_version(source["table"], {"as_of": "2126-03-31"}) == str(newest.snapshot_id)
+
+
+def test_upkeep_leaves_the_rows_as_they_are(has_run, lake, cli):
+    before = rows(lake.load_table("sales.paid_orders"))
+    assert "upkeep" in COMMANDS
+    printed = cli("upkeep")
+    assert "paid_orders" in printed
+    assert rows(lake.load_table("sales.paid_orders")) == before
 
 
 @pytest.mark.parametrize("name", ["profiles.yaml: a folder", "profiles.yaml: other kinds"])

@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 from support.folders import ProjectFolder, sink, source
+from support.iceberg import PACKAGES
+from support.iceberg_folders import IcebergFolder
+from support.maven import jars
 from support.tables import tree
+
+from rivet_dagster.execution.writing import publish
 
 CLEAN = "id,code,net\n1,a,1.50\n2,b,2.50\n3,c,0.00\n"
 # Each of the checks below finds at least one violation here.
@@ -36,16 +41,41 @@ def expected(text: str) -> list[tuple]:
     return sorted(found, key=lambda row: [(value is not None, str(value)) for value in row])
 
 
+FILES = {"data/rows.csv": CLEAN, "sources/rows.yaml": source("rows", "id INT, code STRING, net DECIMAL(5, 2)")}
+
+
 @pytest.mark.parametrize("phase", ["assertions", "audits"])
 @pytest.mark.parametrize("kinds", SETS.values(), ids=SETS)
 def test_the_gate_reads_the_batch_and_not_the_published_rows(project, kinds, phase):
-    folder = project({
-        "data/rows.csv": CLEAN,
-        "sources/rows.yaml": source("rows", "id INT, code STRING, net DECIMAL(5, 2)"),
-        "sinks/out.yaml": gated(kinds, phase),
-    })  # fmt: skip
+    folder = project({**FILES, "sinks/out.yaml": gated(kinds, phase)})
+    assert_the_gate_reads_the_batch(folder, kinds, phase, lambda: tree(folder.root / "lake"))
+
+
+@pytest.mark.parametrize("phase", ["assertions", "audits"])
+def test_readers_of_an_iceberg_table_do_not_see_the_branch_that_a_gate_reads(application, tmp_path, monkeypatch, phase):
+    jars(*PACKAGES)
+    folder = IcebergFolder(tmp_path / "project", {**FILES, "sinks/out.yaml": gated(list(CHECKS), phase)})
+    during = []
+    check = publish.check_staged
+
+    def watched(*arguments):
+        seen = rows(folder) if during else None  # the first time there is no table
+        result = check(*arguments)
+        during.append((seen, rows(folder) if during else None))
+        return result
+
+    monkeypatch.setattr(publish, "check_staged", watched)
+    assert_the_gate_reads_the_batch(folder, list(CHECKS), phase, lambda: folder.state("out"))
+    old = {"clean": expected(CLEAN), "dirty": expected(DIRTY)}
+    assert during == [(None, None), *[(old[name], old[name]) for name in ("clean", "clean", "dirty")]]
+    refs, properties, published, tables, heartbeats = folder.state("out")
+    assert (list(refs), properties, len(published), tables, heartbeats) == (["main"], {}, 3, [("shop", "out")], [])
+
+
+def assert_the_gate_reads_the_batch(folder, kinds, phase, state):
+    """Assert it by runs of which each batch has other faults than the published rows; ``state`` is that of storage."""
     assert all(check.passed for check in folder.run("out").checks)
-    before, files = folder.bytes_of("out"), tree(folder.root / "lake")
+    before, files = folder.bytes_of("out"), state()
 
     # Valid rows are published, the batch is invalid: it is discarded without a trace.
     folder.write({"data/rows.csv": DIRTY})
@@ -53,7 +83,7 @@ def test_the_gate_reads_the_batch_and_not_the_published_rows(project, kinds, pha
     assert {check.check.name: check.passed for check in result.checks} == dict.fromkeys(kinds, False)
     assert {check.check.phase for check in result.checks} == {phase.removesuffix("s")}
     assert (result.gate_failed, result.published, result.rows) == (True, None, None)
-    assert (folder.bytes_of("out"), tree(folder.root / "lake")) == (before, files)
+    assert (folder.bytes_of("out"), state()) == (before, files)
     assert rows(folder) == expected(CLEAN)
 
     # Invalid rows are published by a sink that only warns, the batch is valid: it is published.

@@ -9,10 +9,12 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from rivet_dagster.execution.phases import PhaseClock
 from rivet_dagster.model.external_assets import Part
@@ -24,7 +26,9 @@ from support.tables import catalog
 
 # A process forked after these imports needs no time for them.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["__main__", __name__, "pandas", "rivet_dagster.catalogs.filesystem"])
+PROCESSES.set_forkserver_preload(
+    ["__main__", __name__, "pandas", "rivet_dagster.catalogs.filesystem", "support.iceberg_runs"]
+)
 
 _CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.utime", "fcntl.flock")
 _TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -32,6 +36,9 @@ _TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 def start(work: Callable[..., None], *arguments: Any) -> BaseProcess:
     """Run ``work``, a module-level function, in a process and process group of its own."""
+    # The server that forks does not get this process's sys.path before it imports.
+    with patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):
+        forkserver.ensure_running()
     process = PROCESSES.Process(target=_in_its_own_group, args=(work, arguments), daemon=True)
     process.start()
     return process

@@ -93,6 +93,19 @@ CONFIGURATION = {
         RVT-101 there is no rivet.yaml in ROOT; did you mean 'rivet.yml'?
             Name the project's directory with --project, or create one with a rivet.yaml in it.
     """),
+    "catalog: wrong options of its store": profiles(
+        "path: attic}",
+        "path: 's3a://x', options: {endpont: x, endpoint: 'minio:9000', region: 3, access_key: '${PATH}'}}", """
+        RVT-104 profiles.yaml:4: catalog 'attic': `options` has the unknown key 'endpont'; did you mean 'endpoint'?;
+        needs a URL like https://minio.example:9000 for `endpoint`; needs a text for `region`, not 3; needs both
+        `access_key` and `secret_key`, or neither
+            Correct the value.
+    """),
+    "catalog: a store that is none": profiles("path: attic", "path: 's3b://lake/x'", """
+        RVT-104 profiles.yaml:4: catalog 'attic': `path` is in a kind of store that is not known, s3b://; did you mean
+        's3' or 's3a'?
+            Correct the value.
+    """),
     "manifest: colon in a text": manifest("sinks: sinks", "sinks: my: sinks", """
         RVT-102 rivet.yaml:4: the YAML cannot be read: mapping values are not allowed ...
             Correct the YAML; a text with ': ' or ' #' in it, or that begins with one of {[@`%&*!|>, needs quotes.
@@ -328,15 +341,14 @@ JOINT_FILES = {
             The table of a filesystem sink is a plain name: ...
         RVT-203 sinks/report.yaml:5: joint report: unknown option 'retires'; did you mean 'retries'?
             Remove the key or correct its name.
-        RVT-204 sinks/report.yaml:5: joint report: the table of a filesystem sink is always Parquet: `format` cannot be
+        RVT-204 sinks/report.yaml:5: joint report: a table that is published here is always Parquet: `format` cannot be
         another
             Remove the option.
     """),
-    "sink: remote store": profiles("path: lake", "path: 's3a://lake/x'", """
-        RVT-402 sinks/report.yaml:3: joint report: the catalog is on a remote store, which has no atomic switch from one
-        version of a table to the next
-            Give the sink's catalog a `path` on a POSIX file system that engine and Dagster both see, or a catalog
-            of the type `iceberg`, which publishes to object stores, too.
+    "sink: in a store": profiles("path: lake", "path: 's3a://lake/x'", """
+        RVT-402 sinks/report.yaml:3: joint report: the catalog is in a store that has no atomic switch from one version
+        of a table to the next
+            Publish there with a catalog of type iceberg, whose `warehouse` may be in that store.
     """),
     "source: format and braces that nobody reads": Case(
         {"sources/raw.yaml": SOURCE.replace("raw", "'{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}'")
@@ -437,14 +449,16 @@ JOINT_FILES = {
         RVT-321 sinks/report.yaml:5: joint report: the option `archive` belongs to a source
             Correct the source's `options`: ...
     """),
-    "landing zone: on a remote store": Case({
-        "sources/raw.yaml": SOURCE.replace("{schema", "{landing: true, schema"),
+    "source: in a store that is not the catalog's": Case({
+        "sources/raw.yaml": SOURCE.replace("raw", "s3a://sea/raw"),
+        "sources/other.yaml": SOURCE.replace("lake", "workspace").replace("raw", "s3://key:pass@sea/raw"),
         "profiles.yaml": PROFILES.replace("path: lake", "path: 's3://bucket/lake'"),
         "sinks/report.yaml": None,
     }, """
-        RVT-321 sources/raw.yaml:4: joint raw: lake.raw cannot be a landing zone: only the engine can look into a remote
-        store
-            Correct the source's `options`: ...
+        RVT-204 sources/other.yaml:3: joint other: the table is in a store, and the catalog is not: s3://sea/raw
+            Declare a catalog whose `path` is there.
+        RVT-204 sources/raw.yaml:3: joint raw: the table is not in the catalog's store, s3a://bucket: s3a://sea/raw
+            Declare a catalog whose `path` is there.
     """),
     "landing zone: others read what it archives": Case({
         "sources/raw.yaml": SOURCE.replace("{schema", "{landing: true, archive: true, schema"),

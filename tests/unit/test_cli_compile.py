@@ -139,7 +139,7 @@ SECRETS = """
 default:
   catalogs:
     lake: {type: filesystem, path: lake}
-    far: {type: filesystem, path: 's3a://ann:hunter2@bucket/raw'}
+    far: {type: filesystem, path: 'hdfs://ann:hunter2@bucket/raw'}
   engines:
     - name: spark
       type: pyspark
@@ -159,7 +159,7 @@ def test_a_literal_secret_is_shown_nowhere_and_still_works(project, capsys, monk
     plan = json.loads(out)
     assert (code, plan["success"]) == (0, True)
     assert "hunter" not in out + err
-    assert plan["catalogs"][1]["options"] == {"path": "s3a://bucket/raw"}
+    assert plan["catalogs"][1]["options"] == {"path": "hdfs://bucket/raw"}
     assert plan["engines"][0]["options"]["config"] == {
         "spark.hadoop.fs.s3a.secret.key": "***",
         "spark.authenticate.secret": "${GATE}",

@@ -98,9 +98,8 @@ def test_a_missing_zone_is_an_error_and_not_empty(landed, table):
     assert refused(zone(landed, table).files).code == "RVT-403"
 
 
-def test_a_zone_must_not_be_a_file_or_a_remote_store(landed):
+def test_a_zone_must_not_be_a_file(landed):
     assert "zone/a.csv is a file" in str(refused(zone(landed, "zone/a.csv").files))
-    assert refused(zone(landed, "s3://bucket/zone").files).code == "RVT-321"
 
 
 @pytest.mark.parametrize("table", ["zone", "zone/*.csv"])

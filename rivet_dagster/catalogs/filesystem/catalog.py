@@ -10,26 +10,29 @@ from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.filesystem import examining
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, is_remote
-from rivet_dagster.catalogs.filesystem.files.data_files import Footers
+from rivet_dagster.catalogs.filesystem.declared import OWN_CATALOG, PUBLISH_WITH_ICEBERG
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking, names_in
-from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
 from rivet_dagster.catalogs.filesystem.mount_guard import MountGuard
 from rivet_dagster.catalogs.filesystem.sources import table_files
 from rivet_dagster.catalogs.filesystem.sources.columns import source_columns
-from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_format, format_of, reader_options
+from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree
 from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone
 from rivet_dagster.catalogs.filesystem.sources.listing import source_files
-from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
+from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
+from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in, with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
+from rivet_dagster.catalogs.filesystem.stores.spark_needs import spark_needs
+from rivet_dagster.catalogs.filesystem.stores.store import Store
+from rivet_dagster.catalogs.filesystem.stores.store_tree import StoreTree
+from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri, elsewhere
 from rivet_dagster.catalogs.filesystem.traits import FilesystemTraits
-from rivet_dagster.catalogs.filesystem.versions import lifecycle, withheld
+from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
+from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.error_tables import errors_folder
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
 from rivet_dagster.catalogs.filesystem.versions.sweep import building, sweep
-from rivet_dagster.catalogs.filesystem.versions.watermark import max_of, read_override, write_override
-from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
@@ -38,81 +41,91 @@ from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import Published, Statistics, Version
-from rivet_dagster.model.watermark import Override
+from rivet_dagster.model.session_needs import SessionNeeds
+from rivet_dagster.model.storage import Published, Version
+from rivet_dagster.redaction import redacted
 
 if TYPE_CHECKING:
     from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 
 
-class FilesystemCatalog(FilesystemTraits, HasErrorTables):
+class FilesystemCatalog(VersionFolders, FilesystemTraits, HasErrorTables):
     """A directory of tables.
 
     Options: ``path``, relative to the project's directory; ``format`` of sources whose file extension does not say it
     (default parquet); ``versions``, the number of published versions of a table that are retained (default 2). Sinks
-    are always Parquet. A ``path`` on a remote store (``s3://``, ``hdfs://``, ...) can only be read.
+    are always Parquet. A ``path`` in a store (``s3a://``, ``gs://``, ``abfss://``, ``hdfs://``) is for sources alone;
+    ``options`` are the store's ``endpoint``, ``access_key``, ``secret_key`` and ``region``.
     """
 
     def __init__(self, spec: CatalogSpec, root: Path) -> None:
         refuse_wrong_options(FilesystemCatalog, f"catalog '{spec.name}'", spec.options)
         self.name = spec.name
-        self._location = CatalogLocation.of(spec.options["path"], root)
+        self._path: str = spec.options["path"]
+        self._store: Store | None = None
+        if is_remote(self._path):
+            self._store = Store(StoreUri.of(self._path), spec.options.get("options", {}))
+        self._location = CatalogLocation.of("." if self._store else self._path, root)
         self._format: str = spec.options.get("format", "parquet")
-        self._keep = int(spec.options.get("versions", 2))
+        self.keep = int(spec.options.get("versions", 2))
         self._mount_guard = MountGuard(self._location)
+
+    def session_needs(self, engine_type: str) -> SessionNeeds:
+        """Return what Spark needs to read from a store."""
+        if self._store is None or engine_type != "pyspark":
+            return SessionNeeds()
+        return spark_needs(self._store.uri, self._store.options)
 
     def relation(self, table: str, options: Mapping[str, Any]) -> Files:
         """Return the files of ``table``; of a table that this catalog published, those of its current version."""
-        path = self._location.join(table)
-        if is_remote(path):
-            format = chosen_format(options) or format_of(table) or self._format
-            return Files(format, (path,), reader_options(format, table, options))
-        files = table_files.find(self._location, table, self._format, options)
+        files = self._find(table, options)
         return with_schema(table_files.relation(files, options), files)
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
         """Return a hash of the names, sizes and modification times of the table's files."""
-        path = self._location.join(table)
-        if is_remote(path):
-            shown = self._location.shown(path)
-            raise RivetError(
-                "RVT-403",
-                f"only the engine can look into {shown}: whether its data changed is not known here",
-                remediation="Observe sources on a local or mounted file system.",
-            )
-        return table_files.fingerprint(table_files.find(self._location, table, self._format, options), self._location)
+        return table_files.fingerprint(self._find(table, options))
 
     def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
         """Return the columns by the first file's footer or header; None for JSON and folders that may be partitions."""
-        files = table_files.find(self._location, table, self._format, options)
+        files = self._find(table, options)
         return source_columns(files, table_files.relation(files, options).options)
 
     def files(self, table: str, options: Mapping[str, Any]) -> tuple[LandedFile, ...]:
         """Return a file, or all files below a directory or a glob's matches, whose parent folder must exist."""
-        return source_files(self._location, table, self._format)
+        return source_files(self._tree(table), table, self._format)
 
     def landing_zone(self, table: str, options: Mapping[str, Any]) -> FilesystemLandingZone:
         """Return a directory or the matches of a glob as a landing zone."""
-        return FilesystemLandingZone(self._location, table, self._format, options)
+        return FilesystemLandingZone(lambda: self._tree(table), table, self._format, options)
+
+    def layout(self, table: str) -> TableLayout:
+        """Return the layout of a table below the catalog's folder."""
+        return TableLayout(self._location.folder, table)
+
+    def shown(self, path: Path) -> str:
+        """Return a path relative to the project if it lies inside it."""
+        return self._location.shown(path)
+
+    def committed(self, layout: TableLayout, manifest: Manifest) -> Published:
+        """Return the version, after recording that tables are published here."""
+        self._mount_guard.remember()
+        return super().committed(layout, manifest)
 
     def current(self, table: str) -> Published | None:
         """Return the published version; None also if its data is gone, or if another file is at the table's path.
 
         Raises RVT-403 if it cannot be looked up.
         """
-        if self._location.remote:
+        if self._store is not None:
             return None
-        layout = self._layout(table)
-        try:
-            manifest = lifecycle.current(layout)
-        except RivetError as error:
-            if error.code != "RVT-404":
-                raise
-            return None
-        if manifest is None:
+        published = super().current(table)
+        if published is None:
             self._mount_guard.check()
-            return None
-        return self._described(layout, manifest)
+        return published
+
+    def versions(self, table: str) -> tuple[Version, ...]:
+        """Return all versions in the table's folder but those that are being built; none of a remote store."""
+        return () if self._store is not None else super().versions(table)
 
     def tables(self, prefix: str) -> tuple[str, ...]:
         """Return the tables that have versions and whose links exist."""
@@ -120,102 +133,25 @@ class FilesystemCatalog(FilesystemTraits, HasErrorTables):
         with looking(self._location.folder):
             return tuple(table.name for table in tables if exists(table.link, follow=False))
 
-    def published_by(self, table: str, identity: str) -> Published | None:
-        """Return a version that still exists, or one that has expired, for at least 30 days after its publication."""
-        if self.current(table) is None:
-            return None
-        layout = self._layout(table)
-        with looking(layout.link):
-            manifest = lifecycle.published_by(layout, identity)
-        return self._described(layout, manifest) if manifest else None
-
-    def versions(self, table: str) -> tuple[Version, ...]:
-        """Return all versions in the table's folder but those that are being built."""
-        if self._location.remote:
-            return ()
-        layout = self._layout(table)
-        with looking(layout.link):
-            return withheld.all_versions(layout)
-
-    def read(self, published: Published) -> Files:
-        """Return the version's own folder: a query planned on it finishes even when another version is published."""
-        folder = lifecycle.folder(self._layout(published.table), published.version)
-        return with_schema(Files("parquet", (str(folder),)), TableFiles("parquet", (folder,), published.table))
-
     def errors_of(self, published: Published) -> Files | None:
         """Return the folder of the errors beside that of the rows."""
-        layout = self._layout(published.table)
+        layout = self.layout(published.table)
         with looking(layout.link):
             folder = errors_folder(layout, published.version)
         if folder is None:
             lifecycle.folder(layout, published.version)  # it may have expired
             return None
-        return with_schema(Files("parquet", (str(folder),)), TableFiles("parquet", (folder,), folder.name))
-
-    def statistics(self, published: Published) -> Statistics:
-        """Return the statistics in the footers of its files."""
-        layout = self._layout(published.table)
-        folder = lifecycle.folder(layout, published.version)
-        with looking(folder):
-            return Footers(layout.files(published.version)).statistics(parquet_files(folder))
-
-    def max_of(self, published: Published, column: str) -> Any:
-        """Return the maximum by the files' footers; if they do not hold it, the column is read in this process."""
-        statistics = self.statistics(published)
-        folder = lifecycle.folder(self._layout(published.table), published.version)
-        with looking(folder):
-            return max_of(folder, statistics, column)
-
-    def watermark_override(self, published: Published) -> Override | None:
-        """Return the content of a file beside the version."""
-        layout = self._layout(published.table)
-        with looking(layout.home):
-            return read_override(layout, published.version)
-
-    def override_watermark(self, published: Published, override: Override) -> None:
-        """Write a file beside the version, which is removed together with it."""
-        layout = self._layout(published.table)
-        with writing(layout.home):
-            write_override(layout, published.version, override)
+        return parquet_in(folder, folder.name)
 
     def begin(
         self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
     ) -> FilesystemTransaction:
         """Make an empty folder beside the published ones; ``options`` are the engine's Parquet writer options."""
-        if self._location.remote:
+        if self._store is not None:
             message = f"{self.uri(table)} has no atomic switch from one version of a table to the next"
-            raise RivetError("RVT-402", message)
-        if chosen_format(options) not in (None, "parquet"):
-            raise RivetError("RVT-204", "the table of a filesystem sink is always Parquet: `format` cannot be another")
-        writer_options = as_texts(options)
-        layout = self._layout(table)
+            raise RivetError("RVT-402", message, remediation=PUBLISH_WITH_ICEBERG)
         self._mount_guard.check()
-        base = layout.published()
-        with writing(layout.home):
-            sweep(layout)  # first: leftovers of dead runs may be what fills the disk
-            version = lifecycle.begin(layout)
-        return self._transaction(layout, version, base, session, writer_options)
-
-    def take_up(self, table: str, version: str) -> FilesystemTransaction:
-        """Reopen a withheld version, based on what is published now."""
-        layout = self._layout(table)
-        with writing(layout.home):
-            mark = withheld.take_up(layout, version)
-        return self._transaction(layout, version, layout.published(), origin=mark)
-
-    def restage(self, table: str, version: str) -> FilesystemTransaction:
-        """Begin a new version that shares the older one's files on disk."""
-        layout = self._layout(table)
-        base = layout.published()
-        with writing(layout.home):
-            new, inputs = withheld.restage(layout, version)
-        return self._transaction(layout, new, base, origin=Mark(inputs), beside=(layout.files(version),))
-
-    def evict(self, published: Published) -> None:
-        """Remove the link, then the versions."""
-        layout = self._layout(published.table)
-        with writing(layout.home):
-            withheld.evict(layout, published.version)
+        return super().begin(table, session, options)
 
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
         """Remove the versions of dead runs in all tables and return them, each as ``table/version``."""
@@ -238,47 +174,33 @@ class FilesystemCatalog(FilesystemTraits, HasErrorTables):
 
     def uri(self, table: str) -> str:
         """Return the table's location as a URI, without a password."""
-        path = self._location.join(table)
-        return self._location.shown(path) if is_remote(path) else Path(path).as_uri()
+        tree = self._tree(table)
+        path = tree.join(table)
+        return Path(path).as_uri() if self._store is None else tree.shown(path)
 
     def examine(self, publishes: bool) -> Iterable[Finding]:
         """Return findings of trying the steps of a run in a hidden folder."""
-        return examining.examine(f"catalog {self.name}", self._location, self._layouts, publishes)
+        subject = f"catalog {self.name}"
+        if self._store is not None:
+            return examining.examine_store(subject, StoreTree(self._store), publishes)
+        return examining.examine(subject, self._location, self._layouts, publishes)
 
-    def _transaction(
-        self,
-        layout: TableLayout,
-        version: str,
-        base: str | None,
-        session: EngineSession | None = None,
-        options: Mapping[str, str] = NO_OPTIONS,
-        origin: Mark | None = None,
-        beside: tuple[Path, ...] = (),
-    ) -> FilesystemTransaction:
-        footers = Footers(*beside, *((layout.files(base),) if base is not None else ()))
-        shown = self._location.shown(layout.data(version))
-        # Imported here: compiling, reading and listing need no code that builds queries.
-        from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
-        from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
+    def _find(self, table: str, options: Mapping[str, Any]) -> TableFiles:
+        return table_files.find(self._tree(table), table, self._format, options)
 
-        staged = StagedVersion(layout, version, base, options, session, footers, shown)
-
-        def published(manifest: Manifest) -> Published:
-            self._mount_guard.remember()
-            return self._described(layout, manifest)
-
-        return FilesystemTransaction(staged, self._keep, published, origin)
+    def _tree(self, table: str) -> FileTree:
+        """Return a new look at the files that ``table`` may consist of. Raises RVT-204 if they are elsewhere."""
+        wrong = elsewhere(self._path, table)
+        if wrong is not None:
+            raise RivetError("RVT-204", f"{wrong}: {redacted(table)}", remediation=OWN_CATALOG)
+        if self._store is not None:
+            return StoreTree(self._store)
+        return LocalTree(self._location.folder, self._location.root)
 
     def _layouts(self) -> list[TableLayout]:
-        if self._location.remote:
+        if self._store is not None:
             return []
         self._mount_guard.check()
         homes = self._location.folder / HOMES
         with looking(homes):
-            return [self._layout(name) for name in names_in(homes) if is_table_name(name) and is_folder(homes / name)]
-
-    def _layout(self, table: str) -> TableLayout:
-        return TableLayout(self._location.folder, table)
-
-    def _described(self, layout: TableLayout, manifest: Manifest) -> Published:
-        return manifest.published(self.name, layout.name, self.uri(layout.name))
+            return [self.layout(name) for name in names_in(homes) if is_table_name(name) and is_folder(homes / name)]

@@ -1,14 +1,12 @@
-"""The location of a catalog's folder, on a local file system or a remote store, and how messages show paths in it."""
+"""The location of a catalog's folder on a file system of this machine, and how messages show paths in it."""
 
 from __future__ import annotations
 
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from urllib.parse import unquote
-
-from rivet_dagster.redaction import redacted
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+):/")
 _FILE_URI = re.compile(r"^file:(//(localhost)?(?=/))?", re.IGNORECASE)
@@ -25,44 +23,32 @@ def scheme(path: str) -> str | None:
 
 
 def is_remote(path: str) -> bool:
-    """Return whether a path is on a remote store, which only engines can access."""
+    """Return whether a path is in a store, and not on a file system of this machine."""
     return scheme(path) not in (None, "file")
 
 
 @dataclass(frozen=True)
 class CatalogLocation:
-    """The location of a catalog's folder; ``root`` is the project's directory.
-
-    ``folder`` is the path on a local file system. ``remote`` is the URI of a folder on a remote store, else None; then
-    ``folder`` has no meaning.
-    """
+    """The location of a catalog's folder; ``root`` is the project's directory."""
 
     root: Path
     folder: Path
-    remote: str | None = None
 
     @classmethod
     def of(cls, path: str, root: Path) -> CatalogLocation:
         """Return the location that the option ``path`` names, relative to ``root``."""
-        if is_remote(path):
-            return cls(root, root, path.rstrip("/"))
         # Links above the tables are resolved here, since engines may resolve `..` behind a link in another way.
         return cls(root, Path(os.path.realpath(root / local_path(path).expanduser())))
 
-    def join(self, table: str) -> str:
-        """Return the path or URI of ``table``, which may itself be absolute."""
-        if is_remote(table):
-            return table
-        if self.remote and not scheme(table) and not table.startswith("/"):
-            return f"{self.remote}/{table}"
-        return str(self.folder / local_path(table))
+    def shown(self, path: PurePath) -> str:
+        """Return ``path`` for a message: relative to the project if it lies inside it."""
+        return shown_from(self.root, path)
 
-    def shown(self, path: str | Path) -> str:
-        """Return ``path`` for a message: relative to the project if it lies inside it, and without secrets."""
-        if is_remote(str(path)):
-            return redacted(str(path))
-        relative = os.path.relpath(path, os.path.realpath(self.root))
-        return str(path) if relative.startswith("..") else relative
+
+def shown_from(root: Path, path: PurePath) -> str:
+    """Return ``path`` relative to ``root`` if it lies inside it, else as it is."""
+    relative = os.path.relpath(path, os.path.realpath(root))
+    return str(path) if relative.startswith("..") else relative
 
 
 def local_path(path: str) -> Path:

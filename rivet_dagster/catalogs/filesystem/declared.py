@@ -9,11 +9,13 @@ from typing import Any
 from rivet_dagster.catalogs.filesystem.catalog_location import is_remote, local_path
 from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_format
 from rivet_dagster.catalogs.filesystem.sources.table_files import without_braces
+from rivet_dagster.catalogs.filesystem.stores.store_uri import elsewhere
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.step_options import STEP_OPTIONS
+from rivet_dagster.redaction import redacted
 
 WRITER_OPTIONS = ("compression", "maxRecordsPerFile")
 """Writer options of Spark itself, in any letter case."""
@@ -40,6 +42,12 @@ _CODECS = ("none", "uncompressed", "snappy", "gzip", "lzo", "brotli", "lz4", "lz
 _LONGEST = 255
 _CATALOG_PATH = "Give the catalog another `path`."
 
+PUBLISH_WITH_ICEBERG = "Publish there with a catalog of type iceberg, whose `warehouse` may be in that store."
+"""What to do about a sink in a store."""
+
+OWN_CATALOG = "Declare a catalog whose `path` is there."
+"""What to do about a table that is not where the catalog is."""
+
 
 def wrong_sink(catalog: Mapping[str, Any], table: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
     """Yield the problems of a table that is to be published.
@@ -49,8 +57,8 @@ def wrong_sink(catalog: Mapping[str, Any], table: str, options: Mapping[str, Any
     """
     path = str(catalog.get("path"))
     if is_remote(path):
-        message = "the catalog is on a remote store, which has no atomic switch from one version of a table to the next"
-        yield Wrong("RVT-402", "catalog", message)
+        message = "the catalog is in a store that has no atomic switch from one version of a table to the next"
+        yield Wrong("RVT-402", "catalog", message, PUBLISH_WITH_ICEBERG)
     elif local_path(path).name == ".rivet":
         message = "the catalog is a folder called .rivet, where catalogs keep the versions of their tables"
         yield Wrong("RVT-204", "catalog", message, _CATALOG_PATH)
@@ -62,11 +70,14 @@ def wrong_sink(catalog: Mapping[str, Any], table: str, options: Mapping[str, Any
     else:
         if len(table.encode()) > _LONGEST:
             yield Wrong("RVT-204", "table", f"no table has a name of more than {_LONGEST} bytes, like {show(table)}")
-    yield from _wrong_writer_options(options)
+    yield from wrong_writer_options(options)
 
 
-def wrong_source(table: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
+def wrong_source(catalog: Mapping[str, Any], table: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
     """Yield the problems of a table that is to be read."""
+    wrong = elsewhere(str(catalog.get("path")), table)
+    if wrong is not None:
+        yield Wrong("RVT-204", "table", f"{wrong}: {redacted(table)}", OWN_CATALOG)
     if "\0" in table:
         yield Wrong("RVT-204", "table", f"no file is called {show(table)}")
     yield from _refused("table", lambda: without_braces(table))
@@ -74,7 +85,8 @@ def wrong_source(table: str, options: Mapping[str, Any]) -> Iterator[Wrong]:
     yield from _refused("options", lambda: as_texts(options))
 
 
-def _wrong_writer_options(options: Mapping[str, Any]) -> Iterator[Wrong]:
+def wrong_writer_options(options: Mapping[str, Any]) -> Iterator[Wrong]:
+    """Yield the options of a table to be published that are none of Spark's Parquet writer."""
     own = {name.lower() for name in (*WRITER_OPTIONS, "format")}
     for key in options:
         if key.lower() not in own and key.partition("#")[0] not in PARQUET_OPTIONS:
@@ -82,7 +94,7 @@ def _wrong_writer_options(options: Mapping[str, Any]) -> Iterator[Wrong]:
             hint = nearest(key, known, listed=False) or f"; known: {', '.join(WRITER_OPTIONS)}, parquet.*"
             yield Wrong("RVT-203", f"options.{key}", f"unknown option '{key}'{hint}")
     if options.get("format", "parquet") != "parquet":
-        message = "the table of a filesystem sink is always Parquet: `format` cannot be another"
+        message = "a table that is published here is always Parquet: `format` cannot be another"
         yield Wrong("RVT-204", "options.format", message, "Remove the option.")
     yield from _refused("options", lambda: as_texts(options))
     codec = next((value for key, value in options.items() if key.lower() == "compression"), "none")

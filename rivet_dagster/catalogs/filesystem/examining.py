@@ -9,8 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation
+from rivet_dagster.catalogs.filesystem.declared import PUBLISH_WITH_ICEBERG
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
+from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree
+from rivet_dagster.catalogs.filesystem.sources.listing import require_folder
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.lifecycle import UNSUPPORTED
 from rivet_dagster.catalogs.filesystem.versions.sweep import leftovers_of
@@ -26,13 +29,8 @@ def examine(
     subject: str, location: CatalogLocation, tables: Callable[[], Sequence[TableLayout]], publishes: bool
 ) -> Iterator[Finding]:
     """Return findings of trying to read at ``location`` and, if a project ``publishes`` there, to switch tables."""
-    shown = location.shown(location.remote or location.folder)
+    shown = location.shown(location.folder)
     try:
-        if location.remote:
-            if publishes:
-                raise RivetError("RVT-402", f"{shown} has no atomic switch from one version of a table to the next")
-            yield in_order(subject, f"{shown}: only an engine can look there")
-            return
         _try_to_read(location.folder, shown, publishes)
         with looking(shown):
             shares = not publishes or _try_to_publish(location.folder, shown)
@@ -51,6 +49,21 @@ def examine(
         named = ", ".join(leftovers[:_NAMES]) + (", ..." if len(leftovers) > _NAMES else "")
         text = f"{len(leftovers)} leftover{'' if len(leftovers) == 1 else 's'} of dead runs: {named}"
         yield doubtful(subject, text, "`rivet-dagster sweep` removes them, and so does the next write of each table.")
+
+
+def examine_store(subject: str, tree: FileTree, publishes: bool) -> Iterator[Finding]:
+    """Return findings of trying to list the folder of a catalog in a store."""
+    shown = tree.shown(tree.folder)
+    try:
+        if publishes:
+            message = f"{shown} has no atomic switch from one version of a table to the next"
+            raise RivetError("RVT-402", message, remediation=PUBLISH_WITH_ICEBERG)
+        with tree.looking(tree.folder, "listed"):
+            require_folder(tree, tree.folder)
+    except RivetError as error:
+        yield from broken(subject, error)
+    else:
+        yield in_order(subject, f"{shown}: can be read")
 
 
 def _leftovers(tables: Iterable[TableLayout]) -> tuple[list[str], list[RivetError]]:

@@ -9,11 +9,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from glob import escape
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.catalog_location import is_remote, local_path
 from rivet_dagster.catalogs.filesystem.sources.table_files import is_glob, without_braces
+from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.location import Location
 
@@ -34,7 +35,8 @@ def written(options: Mapping[str, Any], table: str) -> Iterator[Location]:
     >>> list(written({"path": "./lake/"}, "orders"))
     [('path', '.', 'lake', 'orders'), ('path', '.', 'lake', '.rivet', 'orders')]
     """
-    folder = _parts(str(options.get("path")))
+    path = str(options.get("path"))
+    folder = None if is_remote(path) else _parts(path)  # nothing is written in a store
     yield from _below(folder, (escape(table),))
     yield from _below(folder, (_HOMES, escape(table)))
 
@@ -51,9 +53,9 @@ def read(options: Mapping[str, Any], table: str, look: bool) -> Iterator[Locatio
     except RivetError:
         return  # reported as an error of the table itself
     for name in names:
-        if is_remote(name):
-            yield from _below(_parts(name), ())
-        elif look and not is_glob(name) and not is_remote(folder):
+        if is_remote(folder) or is_remote(name):
+            yield from _in_store(folder, name)
+        elif look and not is_glob(name):
             yield from _below(_parts(os.path.realpath(os.path.join(folder, local_path(name)))), ())
         else:
             path = str(local_path(name))
@@ -62,11 +64,22 @@ def read(options: Mapping[str, Any], table: str, look: bool) -> Iterator[Locatio
             yield from _below(("path", "/") if path.startswith("/") else _parts(folder), patterns)
 
 
+def _in_store(folder: str, name: str) -> Iterator[Location]:
+    """Yield the location of a table in the catalog's store."""
+    try:
+        home = StoreUri.of(folder)
+        path = StoreUri.of(name).path if is_remote(name) else PurePosixPath(name)
+    except ValueError:
+        return  # reported as an error of the catalog or of the table
+    parts = (home.path / path).parts[1:]
+    yield from _below(("path", "store", escape(home.root)), parts if is_glob(name) else tuple(map(escape, parts)))
+
+
 @lru_cache(maxsize=256)
 def _parts(path: str) -> Location | None:
     """Return the location of a catalog's folder; None if it cannot be determined."""
-    plain = path if is_remote(path) else str(local_path(path))
-    kind = "store" if is_remote(path) else "/" if plain.startswith("/") else "."
+    plain = str(local_path(path))
+    kind = "/" if plain.startswith("/") else "."
     return next(_below(("path", kind), tuple(map(escape, plain.split("/")))), None)
 
 

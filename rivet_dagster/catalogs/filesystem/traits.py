@@ -15,9 +15,9 @@ from rivet_dagster.catalogs.capabilities.targets import PlanType
 from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.filesystem import table_locations
-from rivet_dagster.catalogs.filesystem.catalog_location import is_remote
 from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
 from rivet_dagster.catalogs.filesystem.sources.formats import FORMATS
+from rivet_dagster.catalogs.filesystem.stores.options import wrong_store
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.convert import show
@@ -31,15 +31,17 @@ class FilesystemTraits(HasVersions, HasWatermarks, HasLandingZones, ListsFiles, 
 
     type: ClassVar[str] = "filesystem"
     write_plans: ClassVar[frozenset[PlanType]] = frozenset(get_args(WritePlan))
-    options: ClassVar[frozenset[str]] = frozenset({"path", "format", "versions"})
+    options: ClassVar[frozenset[str]] = frozenset({"path", "format", "versions", "options"})
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
         """Return what is wrong with the values of ``options``, by key."""
-        wrong = {}
+        wrong: dict[str, str] = {}
         path, format, versions = options.get("path"), options.get("format", "parquet"), options.get("versions", 2)
         if not isinstance(path, str) or not path:
             wrong["path"] = f"must be a path, not {show(path)}" if "path" in options else "is missing"
+        else:
+            wrong |= wrong_store(path, options.get("options", {}))
         if not is_unexpanded(format) and format not in FORMATS:
             wrong["format"] = f"must be one of {', '.join(FORMATS)}, not {show(format)}{nearest(str(format), FORMATS)}"
         # An expanded variable is always a text.
@@ -49,22 +51,11 @@ class FilesystemTraits(HasVersions, HasWatermarks, HasLandingZones, ListsFiles, 
         return wrong
 
     @classmethod
-    def refuses_landing(cls, options: Mapping[str, Any], table: str) -> str | None:
-        """Return why not for a remote store, which only the engine can list."""
-        remote = is_remote(str(options.get("path"))) or is_remote(table)
-        return "only the engine can look into a remote store" if remote else None
-
-    @classmethod
-    def refuses_listing(cls, options: Mapping[str, Any], table: str) -> str | None:
-        """Return why not for a remote store, which only the engine can list."""
-        return cls.refuses_landing(options, table)
-
-    @classmethod
     def check_table(
         cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
     ) -> Iterable[Wrong]:
         """Check the name of a sink and its Parquet writer options, or the name and reader options of a source."""
-        return wrong_sink(options, table, own) if is_written else wrong_source(table, own)
+        return wrong_sink(options, table, own) if is_written else wrong_source(options, table, own)
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:

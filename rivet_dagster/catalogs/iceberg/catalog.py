@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
+from rivet_dagster.catalogs.capabilities.upkeep import UpkeepReport
 from rivet_dagster.catalogs.iceberg import examining
 from rivet_dagster.catalogs.iceberg.names import TableName, staging_of, table_name
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
 from rivet_dagster.catalogs.iceberg.settings.spark_settings import spark_needs
+from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
 from rivet_dagster.catalogs.iceberg.sources import snapshot_read
 from rivet_dagster.catalogs.iceberg.traits import IcebergTraits
 from rivet_dagster.catalogs.iceberg.watermark import max_of, override_of, set_override
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class IcebergCatalog(IcebergTraits, HasErrorTables):
-    """Tables of Apache Iceberg in a Hadoop, REST, JDBC, Hive, Glue or Nessie catalog.
+    """Tables of Apache Iceberg, in a catalog of its own kinds: hadoop, rest, jdbc, hive, glue, nessie.
 
     PyIceberg reads the metadata and makes the commits that publish; Spark, with Iceberg's runtime, reads and writes the
     rows. A version is a snapshot, named by its id, and is staged on a branch of the run.
@@ -68,9 +70,12 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
         return tuple(Field(*column) for column in sql_columns(schema_of(found, self._snapshot(table, found, options))))
 
     def data_version(self, table: str, options: Mapping[str, Any]) -> str:
-        """Return the id of that snapshot; of a table without snapshots the word ``empty``."""
-        snapshot = self._snapshot(table, self._required(table), options)
-        return "empty" if snapshot is None else str(snapshot)
+        """Return the version of that snapshot, which stays when files are rewritten; without one the word ``empty``."""
+        from rivet_dagster.catalogs.iceberg.metadata.same_rows import version_of
+
+        found = self._required(table)
+        snapshot = found.snapshot_by_id(self._snapshot(table, found, options) or 0)
+        return "empty" if snapshot is None else str(version_of(found, snapshot))
 
     def uri(self, table: str) -> str:
         """Return the name of the table in the catalog, whose location only the catalog knows."""
@@ -99,12 +104,12 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
             snapshot = history.published_by(found, identity)
             if snapshot is not None:
                 return history.published(found, snapshot, self.name, table)
-        for snapshot_id, known in history.expired_publications(found):
+        for version, known in history.expired_publications(found):
             if identity and identity in (known.identity, known.made_by):
                 statistics = Statistics(known.rows, known.record.bytes or 0, current.statistics.columns)
                 return replace(
                     current,
-                    version=str(snapshot_id),
+                    version=str(version),
                     statistics=statistics,
                     rows_before=known.rows_before,
                     identity=known.identity,
@@ -114,7 +119,7 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
         return None
 
     def read(self, published: Published) -> CatalogTable:
-        """Return the snapshot by its id."""
+        """Return the newest snapshot with the rows of that version."""
         return CatalogTable(self._name(published.table).parts, snapshot=self._existing(published))
 
     def statistics(self, published: Published) -> Statistics:
@@ -129,14 +134,16 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
 
     def errors_of(self, published: Published) -> CatalogTable | None:
         """Return the snapshot of the error table that names that of the rows."""
+        from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, with_facts
         from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 
         snapshot = self._existing(published)
-        rows = self._required(published.table).snapshot_by_id(snapshot)
-        name = rows.summary.additional_properties.get(ERRORS) if rows is not None and rows.summary is not None else None
+        found = self._required(published.table)
+        rows = found.snapshot_by_id(snapshot)
+        name = facts_of(with_facts(found, rows)).get(ERRORS) if rows is not None else None
         if name is None:
             return None
-        errors = self._errors_snapshot(name, snapshot)
+        errors = self._errors_snapshot(name, int(published.version))
         return None if errors is None else CatalogTable(self._name(name).parts, snapshot=errors)
 
     def begin(
@@ -145,16 +152,14 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
         """Look up the version to build upon; the branch is made by the first write."""
         from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
         from rivet_dagster.catalogs.iceberg.metadata.layout import parse_layout
-        from rivet_dagster.catalogs.iceberg.sweeping import staged_by_runs
         from rivet_dagster.catalogs.iceberg.writes.beginning import beginning
+        from rivet_dagster.catalogs.iceberg.writes.sweeping import remove_leftovers
         from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
         opened = self._opened(table)
         with self._reaching(table, "RVT-404"):
-            for leftover in staged_by_runs(opened):
-                if not leftover.heartbeat.is_alive():
-                    leftover.remove()
             begin = beginning(opened, table, parse_layout(options), self.name, self._opened)
+            remove_leftovers(opened, begin.place.io, begin.place.location)
         return IcebergTransaction(begin, new_snapshot_id(), session)
 
     def versions(self, table: str) -> tuple[Version, ...]:
@@ -238,16 +243,26 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
         with self._reaching(published.table, "RVT-404"):
             set_override(self._opened(published.table), published.version, override)
 
+    def upkeep(self, table: str, session: EngineSession) -> UpkeepReport | None:
+        """Run Iceberg's procedures on a table, as the option ``upkeep`` says."""
+        from rivet_dagster.catalogs.iceberg.upkeep.table_upkeep import TableUpkeep
+
+        options = parse_upkeep(self._options.get("upkeep"))
+        if options is None:
+            return None
+        with self._reaching(table, "RVT-404"):
+            return TableUpkeep(self._opened(table), table, options, session).run()
+
     def building(self) -> tuple[str, ...]:
         """Return the branches and staging tables of runs, each as ``table/branch``."""
-        from rivet_dagster.catalogs.iceberg.sweeping import all_staged
+        from rivet_dagster.catalogs.iceberg.writes.sweeping import all_staged
 
         with self._reaching(""):
             return tuple(dict.fromkeys(leftover.name for leftover in all_staged(self._all_tables())))
 
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
         """Remove the branches and staging tables of dead runs in all tables of the catalog."""
-        from rivet_dagster.catalogs.iceberg.sweeping import all_staged
+        from rivet_dagster.catalogs.iceberg.writes.sweeping import all_staged, finish_drops, remove_heartbeats
 
         swept: list[str] = []
         errors: list[RivetError] = []
@@ -262,8 +277,12 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
                         if not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive()):
                             leftover.remove()
                             swept.append(leftover.name)
+                    remove_heartbeats(table)
             except RivetError as error:
                 (failed or errors.append)(error)
+        with self._reaching("", "RVT-404"):
+            for namespace in self._namespaces(()):
+                finish_drops(self._catalog, namespace)
         if errors:
             raise RivetError.of(diagnostic for error in errors for diagnostic in error.diagnostics)
         return tuple(dict.fromkeys(swept))
@@ -311,14 +330,18 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
 
     def _existing(self, published: Published) -> int:
         """Return the id of a version's snapshot. Raises RVT-401 if it has expired."""
+        from rivet_dagster.catalogs.iceberg.metadata.same_rows import snapshot_of
+
         found = self._opened(published.table).load_if_any()
-        if found is None or found.snapshot_by_id(int(published.version)) is None:
+        snapshot = snapshot_of(found, int(published.version)) if found is not None else None
+        if snapshot is None:
             message = f"the snapshot {published.version} of '{published.table}' has expired, or the table is gone"
             raise RivetError("RVT-401", message)
-        return int(published.version)
+        return int(snapshot.snapshot_id)
 
     def _snapshot(self, table: str, found: Table, options: Mapping[str, Any]) -> int | None:
         """Return the snapshot to be read. Raises RVT-403 for an error table that the current rows do not have."""
+        from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, version_of, with_facts
         from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, ERRORS_OF
 
         of = found.metadata.properties.get(ERRORS_OF)
@@ -326,8 +349,9 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
             return snapshot_read(found, options)
         rows = self._opened(of).load_if_any()
         current = rows.current_snapshot() if rows is not None else None
-        known = current.summary.additional_properties if current is not None and current.summary is not None else {}
-        errors = self._errors_snapshot(table, current.snapshot_id) if current is not None and ERRORS in known else None
+        errors = None
+        if rows is not None and current is not None and ERRORS in facts_of(with_facts(rows, current)):
+            errors = self._errors_snapshot(table, version_of(rows, current))
         if errors is None:
             raise RivetError("RVT-403", f"the current rows of {of} were published without the error table {table}")
         return errors

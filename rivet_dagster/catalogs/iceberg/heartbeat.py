@@ -5,16 +5,23 @@ The clocks of the machines that write and judge them must agree to a few seconds
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER
+from rivet_dagster.catalogs.iceberg.empty_folders import remove_empty_folders
+from rivet_dagster.catalogs.iceberg.names import BRANCH
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
+
+_ENDING = ".heartbeat"
+_PAUSE = 0.2
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,7 @@ class Heartbeat:
     @property
     def path(self) -> str:
         """The URI of the object."""
-        return f"{self.location.rstrip('/')}/metadata/{self.key}.heartbeat"
+        return f"{self.location.rstrip('/')}/metadata/{self.key}{_ENDING}"
 
     def begin(self) -> None:
         """Write the first heartbeat."""
@@ -36,21 +43,49 @@ class Heartbeat:
             stream.write(datetime.now(UTC).isoformat().encode())
 
     def beat(self) -> None:
-        """Renew the time. Raises RVT-406 if the heartbeat has been removed, since the run was taken for dead."""
+        """Renew the time. Raises RVT-406 as ``require`` does."""
+        self.require()
+        self.begin()
+
+    def require(self) -> None:
+        """Raise RVT-406 if the heartbeat has been removed, since the run was taken for dead."""
         if not self.io.new_input(self.path).exists():
             raise RivetError("RVT-406", f"the run that builds {self.key} was taken for dead, and has been swept")
-        self.begin()
 
     def is_alive(self) -> bool:
         """Return whether the last heartbeat is younger than DEAD_AFTER seconds."""
         try:
-            with self.io.new_input(self.path).open() as stream:
-                last = datetime.fromisoformat(stream.read().decode())
-        except (FileNotFoundError, ValueError):
+            last = self._last() or self._last(_PAUSE)
+        except FileNotFoundError:
             return False
-        return (datetime.now(UTC) - last).total_seconds() < DEAD_AFTER
+        return last is not None and (datetime.now(UTC) - last).total_seconds() < DEAD_AFTER
+
+    def _last(self, pause: float = 0.0) -> datetime | None:
+        """Return the time of the last heartbeat; None while a file is being written, or if that was interrupted."""
+        time.sleep(pause)
+        with self.io.new_input(self.path).open() as stream:
+            text = stream.read().decode()
+        try:
+            return datetime.fromisoformat(text)
+        except ValueError:
+            return None
 
     def end(self) -> None:
-        """Remove the object, if it exists."""
+        """Remove the object, if it exists, and the folders of a table that has not been made."""
         with suppress(FileNotFoundError):
             self.io.delete(self.path)
+        remove_empty_folders(self.location)
+
+
+def heartbeats_of(io: FileIO, location: str) -> Iterator[Heartbeat]:
+    """Yield all heartbeats beside the metadata of a table, whether anything is staged for them or not."""
+    from pyarrow.fs import FileSelector
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    if not isinstance(io, PyArrowFileIO):
+        return
+    scheme, netloc, path = io.parse_location(f"{location.rstrip('/')}/metadata", io.properties)
+    listed = io.fs_by_scheme(scheme, netloc).get_file_info(FileSelector(path, allow_not_found=True))
+    for name in sorted(file.base_name for file in listed):
+        if name.startswith(BRANCH) and name.endswith(_ENDING):
+            yield Heartbeat(io, location, name.removesuffix(_ENDING))

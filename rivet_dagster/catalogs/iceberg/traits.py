@@ -11,6 +11,7 @@ from rivet_dagster.catalogs.capabilities.locations import TellsLocations
 from rivet_dagster.catalogs.capabilities.names import ListsTables
 from rivet_dagster.catalogs.capabilities.sweeping import Sweeps
 from rivet_dagster.catalogs.capabilities.targets import PlanType
+from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep
 from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.iceberg.metadata.layout import wrong_layout
@@ -24,7 +25,7 @@ from rivet_dagster.model.relations import CatalogTable, Kinds
 from rivet_dagster.model.write_plan import WritePlan
 
 
-class IcebergTraits(HasVersions, HasWatermarks, ListsTables, Sweeps, TellsLocations):
+class IcebergTraits(HasVersions, HasWatermarks, HasUpkeep, ListsTables, Sweeps, TellsLocations):
     """Its options, its capabilities, and the methods that the compiler calls on the class."""
 
     type: ClassVar[str] = "iceberg"
@@ -44,6 +45,11 @@ class IcebergTraits(HasVersions, HasWatermarks, ListsTables, Sweeps, TellsLocati
     ) -> Iterable[Wrong]:
         """Check the name of a table, and the layout of a sink or the state that a source names."""
         return _wrong_table(options, table, own, is_written)
+
+    @classmethod
+    def wants_upkeep(cls, options: Mapping[str, Any]) -> bool:
+        """Return whether the option ``upkeep`` is not off."""
+        return options.get("upkeep") is not False
 
     @classmethod
     def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:

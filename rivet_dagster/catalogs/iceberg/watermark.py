@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_properties
+from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
 from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.errors import RivetError
@@ -45,12 +46,11 @@ def set_override(table: OpenedTable, version: str, override: Override) -> None:
     """Set the override, unless another version has been published by now. Raises RVT-405."""
 
     def changes(found: Table) -> Changes:
-        if str(found.metadata.current_snapshot_id) != version:
-            message = (
-                f"'{table.name}' is at {found.metadata.current_snapshot_id} now, and was at {version} a moment ago"
-            )
+        now = current_version(found)
+        if str(now) != version:
+            message = f"'{table.name}' is at {now} now, and was at {version} a moment ago"
             raise RivetError("RVT-405", message, remediation="Set it again, upon what is published now.")
         value = json.dumps({"version": version, "value": override.value})
-        return Changes(set_properties({OVERRIDE: value}), (branch_is_at(MAIN, int(version)),))
+        return Changes(set_properties({OVERRIDE: value}), (branch_is_at(MAIN, found.metadata.current_snapshot_id),))
 
     commit(table.load, changes, str(table.name))

@@ -65,6 +65,10 @@ class SparkAdapter(ABC):
         """Return ``frame`` as a frame of this session; user code may have made it in another one."""
 
     @abstractmethod
+    def resolved(self, frame: DataFrame) -> DataFrame:
+        """Return ``frame`` as a plan that no statement analyzes again, so that its views may be gone by then."""
+
+    @abstractmethod
     def batches(self, frame: DataFrame) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``frame``, with at most the rows of one Spark partition in memory."""
 

@@ -62,8 +62,10 @@ class ClassicAdapter(SparkAdapter):
 
     def adopted(self, frame: Any) -> DataFrame:
         """Return a frame of this session with the analyzed plan of ``frame``, in which its views are resolved."""
-        if frame.sparkSession is self.spark:
-            return frame  # type: ignore[no-any-return]
+        return frame if frame.sparkSession is self.spark else self.resolved(frame)
+
+    def resolved(self, frame: DataFrame) -> DataFrame:
+        """Return a frame of the analyzed plan: ``writeTo`` takes the one before, which names views."""
         from pyspark.sql.classic.dataframe import DataFrame
 
         dataset = getattr(getattr(self.spark._jvm, "org.apache.spark.sql.classic.Dataset$"), "MODULE$")

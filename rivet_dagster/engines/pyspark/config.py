@@ -26,6 +26,9 @@ _DEFAULTS = {
     # takes any rows. A single joint seldom triggers it, a fused query more often.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset",
 }
+_OF_THE_SERVER = ("spark.driver.", "spark.sql.catalogImplementation", "spark.sql.warehouse.dir")
+"""Beginnings of settings that a server has from its start, and refuses from a client."""
+
 _CLASSIC_DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     # Spark's web UI shows all settings; its own default knows neither of the last two.
@@ -48,8 +51,8 @@ _COMPILED = frozenset({"max_fusion_depth"})
 def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict[str, str]:
     """Return Spark's settings for ``spec`` and the ``needs`` of catalogs; its ``config`` overrides everything else.
 
-    Lists (packages, jars and extensions) are joined. Packages and jars are left out for a server, which has those that
-    it was started with. Raises RVT-126.
+    Lists (packages, jars and extensions) are joined. Needs that only a start can meet, such as packages and jars, are
+    left out for a server. Raises RVT-126.
 
     >>> spec = EngineSpec("spark", "pyspark", options={"master": "local[2]", "config": {"spark.ui.enabled": False}})
     >>> for setting in session_config(spec).items():
@@ -75,7 +78,10 @@ def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict
     wanted = merged(needs, SessionNeeds(packages, jars, config))
     lists = {} if remote else {PACKAGES: wanted.packages, JARS: wanted.jars}
     joined = {key: ",".join(dict.fromkeys(values)) for key, values in lists.items() if values}
-    return {**defaults, **wanted.config, **joined}
+    of_session = {
+        k: v for k, v in wanted.config.items() if k in config or not (remote and k.startswith(_OF_THE_SERVER))
+    }
+    return {**defaults, **of_session, **joined}
 
 
 def listed(config: Mapping[str, str], key: str) -> tuple[str, ...]:

@@ -69,6 +69,10 @@ class ConnectAdapter(SparkAdapter):
             return frame  # type: ignore[no-any-return]
         return self.spark.createDataFrame(frame.toArrow())
 
+    def resolved(self, frame: DataFrame) -> DataFrame:
+        """Return ``frame`` itself, which is over a view of its own."""
+        return frame
+
     def batches(self, frame: DataFrame) -> Iterator[pa.RecordBatch]:
         """Yield the rows as the server sends them."""
         connect_frame: Any = frame

@@ -132,7 +132,7 @@ class PySparkSession(EngineSession):
         mode: WriteMode = "append",
     ) -> None:
         """Write the rows in one Spark SQL execution. Raises RVT-316 for columns of the same name."""
-        self._run(lambda: write(frame, target, split_by, mode), progress=progress)
+        self._run(lambda: write(self._adapter, frame, target, split_by, mode), progress=progress)
 
     def execute(
         self,

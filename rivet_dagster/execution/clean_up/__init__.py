@@ -1,1 +1,1 @@
-"""Clean-up after runs: archiving files, evicting tables, sweeping the leftovers of dead runs."""
+"""Clean-up after runs: archiving files, evicting tables, sweeping the leftovers of dead runs, upkeep."""

@@ -44,6 +44,7 @@ FILES = {
             "schedules": {
                 "nightly": {"target": "kind:sink", "cron_schedule": "0 2 * * *", "execution_timezone": "Europe/Berlin"},
                 "sweeping": {"type": "sweep", "cron_schedule": "0 4 * * *", "default_status": "RUNNING"},
+                "upkeep": {"type": "upkeep", "cron_schedule": "0 5 * * *", "catalogs": ["raw"]},
             },
             "observe": {"hourly": {"sources": ["orders"], "cron_schedule": "0 * * * *"}},
             "sensors": {

@@ -19,6 +19,8 @@ dagster:
       partition_offset: 1
     plain: {target: '*', cron_schedule: '@daily'}
     tidy: {type: sweep, cron_schedule: '@weekly'}
+    order: {type: upkeep, cron_schedule: '0 3 * * *', execution_timezone: Asia/Tokyo, default_status: RUNNING}
+    lake: {type: upkeep, cron_schedule: '@daily', catalogs: [raw]}
   observe:
     hourly: {sources: [orders, customers], cron_schedule: '0 * * * *', default_status: RUNNING}
     single: {sources: orders, cron_schedule: '@daily', execution_timezone: UTC}
@@ -47,6 +49,14 @@ def test_the_complete_block(load: Load) -> None:
     assert nightly.origin.file == "rivet.yaml"
     assert (nightly.origin.line_of("target"), plain.origin.line_of("target")) == (FIRST + 3, FIRST + 8)
     assert [sweep.name for sweep in settings.sweeps] == ["tidy"]
+    order, lake = settings.upkeeps
+    assert (order.name, order.cron_schedule, order.catalogs, order.default_status) == (
+        "order",
+        "0 3 * * *",
+        (),
+        "RUNNING",
+    )
+    assert (order.execution_timezone, lake.execution_timezone, lake.catalogs) == ("Asia/Tokyo", None, ("raw",))
     hourly, single = settings.observe
     assert (hourly.sources, hourly.default_status) == (("orders", "customers"), "RUNNING")
     assert (single.sources, single.execution_timezone) == (("orders",), "UTC")
@@ -73,6 +83,13 @@ def test_the_complete_block(load: Load) -> None:
         ("schedules: {a: {target: '*', cron_schedule: '@daily', partition_offset: -1}}", "RVT-104", "at least 0"),
         ("schedules: {a: {type: sweeep, cron_schedule: '@daily'}}", "RVT-104", "did you mean 'sweep'?"),
         ("schedules: {a: {type: sweep, target: '*', cron_schedule: '@daily'}}", "RVT-103", "unknown key 'target'"),
+        ("schedules: {a: {type: sweep, catalogs: [b], cron_schedule: '@daily'}}", "RVT-103", "unknown key 'catalogs'"),
+        ("schedules: {a: {type: upkep, cron_schedule: '@daily'}}", "RVT-104", "did you mean 'upkeep'?"),
+        ("schedules: {a: {type: upkeep, catalog: b, cron_schedule: '@daily'}}", "RVT-103", "did you mean 'catalogs'?"),
+        ("schedules: {a: {type: upkeep, catalogs: [], cron_schedule: '@daily'}}", "RVT-104", "at least one catalog"),
+        ("schedules: {a: {type: upkeep, catalogs: [b, b], cron_schedule: '@daily'}}", "RVT-104", "more than once"),
+        ("schedules: {a: {type: upkeep, target: '*', cron_schedule: '@daily'}}", "RVT-103", "unknown key 'target'"),
+        ("schedules: {a: {type: upkeep}}", "RVT-105", "schedule 'a': `cron_schedule` is missing"),
         ("schedules: {a: '@daily'}", "RVT-104", "must be a mapping, not a text"),
         ("observe: {a: {cron_schedule: '@daily'}}", "RVT-105", "observation 'a': `sources` is missing"),
         ("observe: {a: {sources: [], cron_schedule: '@daily'}}", "RVT-104", "at least one source"),
@@ -125,5 +142,5 @@ def test_all_errors_are_reported_at_once_with_the_lines_of_their_keys(write: Wri
     with pytest.raises(RivetError) as caught:
         load_project(write({"rivet.yaml": MANIFEST + block}), None, {})
     assert sorted((d.code, d.line - FIRST) for d in caught.value.diagnostics if d.line is not None) == [
-        ("RVT-103", 12), ("RVT-104", 5), ("RVT-104", 6), ("RVT-104", 18), ("RVT-104", 20), ("RVT-105", 12),
+        ("RVT-103", 14), ("RVT-104", 5), ("RVT-104", 6), ("RVT-104", 20), ("RVT-104", 22), ("RVT-105", 14),
     ]  # fmt: skip

@@ -11,27 +11,28 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import PurePath
 
 from rivet_dagster.errors import RivetError
 
 MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 """Error numbers of a file system when nothing has, or can have, the name."""
 
-_REMEDY = "Give this user the right to read there, or look after that file system."
+REMEDY = "Give this user the right to read there, or look after that file system."
+"""What to do about a failed lookup."""
 
 
 @contextmanager
-def looking(shown: str | Path, verb: str = "looked up") -> Iterator[None]:
+def looking(shown: str | PurePath, verb: str = "looked up") -> Iterator[None]:
     """Turn an OSError of the block, which looks up the path ``shown`` in the message, into RVT-403."""
     try:
         yield
     except OSError as error:
         message = f"{shown} cannot be {verb}: {error.strerror or error}"
-        raise RivetError("RVT-403", message, remediation=_REMEDY) from error
+        raise RivetError("RVT-403", message, remediation=REMEDY) from error
 
 
-def status(path: Path, *, follow: bool = True) -> os.stat_result | None:
+def status(path: PurePath, *, follow: bool = True) -> os.stat_result | None:
     """Return the status of a path, of a link itself unless ``follow``; None if it does not exist. Raises OSError."""
     try:
         return os.stat(path, follow_symlinks=follow)
@@ -41,28 +42,28 @@ def status(path: Path, *, follow: bool = True) -> os.stat_result | None:
         raise
 
 
-def exists(path: Path, *, follow: bool = True) -> bool:
+def exists(path: PurePath, *, follow: bool = True) -> bool:
     """Return whether a path exists; without ``follow`` a broken link does, too. Raises OSError.
 
-    >>> exists(Path("/")), exists(Path("/nothing/here"))
+    >>> exists(PurePath("/")), exists(PurePath("/nothing/here"))
     (True, False)
     """
     return status(path, follow=follow) is not None
 
 
-def is_folder(path: Path) -> bool:
+def is_folder(path: PurePath) -> bool:
     """Return whether there is a folder, or a link to one. Raises OSError."""
     result = status(path)
     return result is not None and stat.S_ISDIR(result.st_mode)
 
 
-def is_link(path: Path) -> bool:
+def is_link(path: PurePath) -> bool:
     """Return whether there is a symbolic link. Raises OSError."""
     result = status(path, follow=False)
     return result is not None and stat.S_ISLNK(result.st_mode)
 
 
-def names_in(folder: Path) -> list[str]:
+def names_in(folder: PurePath) -> list[str]:
     """Return the names in a folder, in order; none if the folder does not exist. Raises OSError."""
     try:
         return sorted(os.listdir(folder))

@@ -8,21 +8,21 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
+import io
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import IO, Any
+from pathlib import PurePath
+from typing import Any
 
 from rivet_dagster.catalogs.filesystem.files.arrow_types import sql_type
-from rivet_dagster.catalogs.filesystem.files.file_status import looking
 from rivet_dagster.catalogs.filesystem.files.footers import spark_columns
-from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles, data_files
+from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.schema import Field, Schema
 
-_OPEN: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".bz2": bz2.open}
+_DECOMPRESSED: dict[str, Callable[[Any], Any]] = {".gz": lambda file: gzip.GzipFile(fileobj=file), ".bz2": bz2.BZ2File}
 _ORC_UNSURE = re.compile(r"\b(timestamp|bigint|int)\b")
 """ORC types that Spark also uses to store timestamps without a time zone and intervals."""
 
@@ -39,25 +39,29 @@ def source_columns(table: TableFiles, options: Mapping[str, str]) -> Schema | No
     Raises RVT-403 if it cannot be read.
     """
     read = {"parquet": _parquet, "orc": _orc, "csv": _csv}.get(table.format)
-    with looking(table.paths[0]):
-        files = list(data_files(table.paths))
+    tree = table.tree
+    with tree.looking(table.paths[0]):
+        files = list(tree.data_files(table.paths))
     spelled = {key.lower(): value for key, value in options.items()}
     if read is None or not files or "schema" in spelled or _has_folders(table, files):
         return None
     # Spark, too, takes the schema from the first file.
     first = min(files, key=str)
     try:
-        return read(first, spelled)
+        with tree.open(first) as file:
+            return read(file, first.suffix.lower(), spelled)
     except (OSError, ValueError, csv.Error) as error:  # pyarrow's errors are among these
-        raise RivetError("RVT-403", f"{first.name} cannot be read as {table.format}: {error}") from error
+        raise RivetError(
+            "RVT-403", f"{first.name} cannot be read as {table.format}: {tree.trouble(error)[0]}"
+        ) from error
 
 
-def _has_folders(table: TableFiles, files: list[Path]) -> bool:
+def _has_folders(table: TableFiles, files: list[PurePath]) -> bool:
     """Return whether there are subfolders, which may be partitions, whose columns Spark adds."""
     return any(file not in table.paths and file.parent not in table.paths for file in files)
 
 
-def _parquet(file: Path, options: Mapping[str, str]) -> Schema | None:
+def _parquet(file: Any, suffix: str, options: Mapping[str, str]) -> Schema | None:
     import pyarrow.parquet as pq
 
     if options.get("mergeschema") == "true":
@@ -67,7 +71,7 @@ def _parquet(file: Path, options: Mapping[str, str]) -> Schema | None:
     return tuple(Field(*column) for column in columns) if columns else _fields(footer.schema.to_arrow_schema())
 
 
-def _orc(file: Path, options: Mapping[str, str]) -> Schema | None:
+def _orc(file: Any, suffix: str, options: Mapping[str, str]) -> Schema | None:
     from pyarrow import orc
 
     if options.get("mergeschema") == "true":
@@ -80,11 +84,12 @@ def _fields(schema: Any) -> Schema:
     return tuple(Field(field.name, sql_type(field.type)) for field in schema)
 
 
-def _csv(file: Path, options: Mapping[str, str]) -> Schema | None:
+def _csv(file: Any, suffix: str, options: Mapping[str, str]) -> Schema | None:
     separator = options.get("sep", options.get("delimiter", ","))
     if options.get("header") != "true" or not options.keys() <= _HARMLESS or len(separator) != 1:
         return None
-    with _OPEN.get(file.suffix.lower(), open)(file, "rt", encoding="utf-8-sig", newline="") as lines:
+    plain = _DECOMPRESSED[suffix](file) if suffix in _DECOMPRESSED else file
+    with io.TextIOWrapper(plain, encoding="utf-8-sig", newline="") as lines:
         header = next((line for line in lines if line.strip()), "")
     # Spark escapes quotes with a backslash, and does not take a doubled quote for an escaped one.
     if not header or "\\" in header or '""' in header:

@@ -7,14 +7,13 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
+from pathlib import PurePath
 from typing import Any
 
-from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, local_path
-from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, is_link, looking, names_in, status
+from rivet_dagster.catalogs.filesystem.sources.file_tree import FileTree, is_ignored
 from rivet_dagster.catalogs.filesystem.sources.formats import chosen_format, format_of, reader_options
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.model.relations import Files
@@ -26,40 +25,41 @@ _MOST_PATTERNS = 1000
 
 @dataclass(frozen=True)
 class TableFiles:
-    """The files and folders that make up a table, their format, and the name of the first file as an example."""
+    """The files and folders of ``tree`` that make up a table, their format, and the name of the first as an example."""
 
+    tree: FileTree
     format: str
-    paths: tuple[Path, ...]
+    paths: tuple[PurePath, ...]
     example: str
 
 
-def find(location: CatalogLocation, table: str, default_format: str, options: Mapping[str, Any]) -> TableFiles:
+def find(tree: FileTree, table: str, default_format: str, options: Mapping[str, Any]) -> TableFiles:
     """Return the current files of ``table``. Raises RVT-403 if there are none that an engine would read."""
-    with looking(location.shown(location.join(table))):
-        return _find(location, table, default_format, options)
+    with tree.looking(tree.join(table)):
+        return _find(tree, table, default_format, options)
 
 
-def _find(location: CatalogLocation, table: str, default_format: str, options: Mapping[str, Any]) -> TableFiles:
-    path = Path(location.join(table))
-    paths = roots(location, table, default_format)
+def _find(tree: FileTree, table: str, default_format: str, options: Mapping[str, Any]) -> TableFiles:
+    path = tree.join(table)
+    paths = roots(tree, table, default_format)
     if not paths and is_glob(table):
-        raise RivetError("RVT-403", f"no file matches {location.shown(path)}")
+        raise RivetError("RVT-403", f"no file matches {tree.shown(path)}")
     if not paths:
-        raise RivetError("RVT-403", f"{location.shown(path)} does not exist{hint(location, path)}")
-    first = next(data_files(paths), None)
+        raise RivetError("RVT-403", f"{tree.shown(path)} does not exist{hint(tree, path)}")
+    first = next(tree.data_files(paths), None)
     if first is None and "schema" not in {key.lower() for key in options}:
         # Names that begin with _ or . are ignored, as they are by Spark.
-        raise RivetError("RVT-403", f"{location.shown(path)} holds no data file, and no `schema` is given")
+        raise RivetError("RVT-403", f"{tree.shown(path)} holds no data file, and no `schema` is given")
     format = chosen_format(options) or format_of(table) or (format_of(first.name) if first else None) or default_format
-    return TableFiles(format, paths, first.name if first else table)
+    return TableFiles(tree, format, paths, first.name if first else table)
 
 
-def roots(location: CatalogLocation, table: str, default_format: str) -> tuple[Path, ...]:
+def roots(tree: FileTree, table: str, default_format: str) -> tuple[PurePath, ...]:
     """Return the files and folders that ``table`` names now."""
-    path = Path(location.join(table))
-    paths = existing(path) or existing(Path(f"{path}.{default_format}"))
+    path = tree.join(table)
+    paths = tree.existing(path) or tree.existing(path.parent / f"{path.name}.{default_format}")
     if not paths and is_glob(table):
-        paths = tuple(root for match in matches(location, table) for root in existing(match))
+        paths = tuple(root for match in matches(tree, table) for root in tree.existing(match))
     return paths
 
 
@@ -67,65 +67,23 @@ def relation(table: TableFiles, options: Mapping[str, Any]) -> Files:
     """Return the relation by which an engine reads the files."""
     return Files(
         table.format,
-        tuple(str(path) for path in table.paths),
+        tuple(map(table.tree.address, table.paths)),
         reader_options(table.format, table.example, options),
     )
 
 
-def fingerprint(table: TableFiles, location: CatalogLocation) -> str:
+def fingerprint(table: TableFiles) -> str:
     """Return a short text that changes when a file is added, removed or written again.
 
     Files in folders that the engine ignores are included: a needless change is harmless, a missed one is not.
     """
-    digest = hashlib.sha256()
-    with looking(location.shown(table.paths[0])):
-        for name, file in sorted((os.path.relpath(file, location.folder), file) for file in data_files(table.paths)):
-            now = status(file)
+    tree, digest = table.tree, hashlib.sha256()
+    with tree.looking(table.paths[0]):
+        for name, file in sorted((os.path.relpath(file, tree.folder), file) for file in tree.data_files(table.paths)):
+            now = tree.status(file)
             if now is not None:  # else it was removed after it was listed, or is a broken link
-                digest.update(f"{name}\0{now.st_size}\0{now.st_mtime_ns}\0".encode())
+                digest.update(f"{name}\0{now.size}\0{now.mtime_ns}\0".encode())
     return digest.hexdigest()[:16]
-
-
-def data_files(paths: tuple[Path, ...]) -> Iterator[Path]:
-    """Yield all files at and below ``paths``, in order, but those that engines ignore: names with ``.`` or ``_``.
-
-    Raises OSError if a folder exists and cannot be listed.
-    """
-    seen = set()
-    for path in paths:
-        if not is_folder(path):
-            if not is_ignored(path.name):
-                yield path
-            continue
-        for directory, folders, files in os.walk(path, onerror=_unless_gone, followlinks=True):
-            identity = status(Path(directory))
-            folders[:] = sorted(name for name in folders if not is_ignored(name))
-            if identity is None or (identity.st_dev, identity.st_ino) in seen:  # a link to a parent folder
-                folders.clear()
-                continue
-            seen.add((identity.st_dev, identity.st_ino))
-            yield from (Path(directory, name) for name in sorted(files) if not is_ignored(name))
-
-
-def _unless_gone(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error
-
-
-def is_ignored(name: str) -> bool:
-    # A partition folder may be named after a column that begins with an underscore.
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
-
-
-def existing(path: Path) -> tuple[Path, ...]:
-    """Return ``path`` if it exists; a link to a folder, such as a published table, is resolved.
-
-    A query that is planned on the folder itself can still be read after the link is switched. A link to a file is not
-    resolved, since the extension of its own name says how the file is compressed.
-    """
-    if not exists(path):
-        return ()
-    return (path.resolve(strict=True) if is_link(path) and is_folder(path) else path,)
 
 
 def is_glob(table: str) -> bool:
@@ -137,43 +95,38 @@ def is_glob(table: str) -> bool:
     return _GLOB.search(table) is not None
 
 
-def fixed_folder(location: CatalogLocation, table: str) -> Path:
+def fixed_folder(tree: FileTree, table: str) -> PurePath:
     """Return the deepest folder that contains all matches of the glob ``table``, at any depth."""
-    parts = takewhile(lambda part: not is_glob(part), local_path(table).parts)
-    return location.folder.joinpath(*parts)
+    parts = takewhile(lambda part: not is_glob(part), tree.path_of(table).parts)
+    return tree.folder.joinpath(*parts)
 
 
-def matches(location: CatalogLocation, table: str, all_parts: bool = False) -> tuple[Path, ...]:
+def matches(tree: FileTree, table: str, all_parts: bool = False) -> tuple[PurePath, ...]:
     """Return the matches of the glob ``table``, in order, but those with names that engines ignore.
 
     With ``all_parts``, matches inside of folders with such names are left out, too.
     """
     paths = {
-        match
-        for pattern in without_braces(str(local_path(table)))
-        for match in _expanded(*_start(location.folder, Path(pattern)))
+        match for pattern in without_braces(str(tree.path_of(table))) for match in _expanded(tree, PurePath(pattern))
     }
-    fixed = len(fixed_folder(location, table).parts) if all_parts else -1
+    fixed = len(fixed_folder(tree, table).parts) if all_parts else -1
     return tuple(path for path in sorted(paths) if not any(is_ignored(part) for part in path.parts[fixed:]))
 
 
-def _start(folder: Path, pattern: Path) -> tuple[Path, tuple[str, ...]]:
-    return (Path(pattern.anchor), pattern.parts[1:]) if pattern.is_absolute() else (folder, pattern.parts)
-
-
-def _expanded(start: Path, parts: tuple[str, ...]) -> list[Path]:
+def _expanded(tree: FileTree, pattern: PurePath) -> list[PurePath]:
     """Return the matches of a glob. Unlike ``glob.glob``, raises OSError for folders that cannot be listed."""
+    start = tree.folder / pattern.anchor  # the root for an absolute pattern
     paths = [start]
-    for part in parts:
+    for part in pattern.relative_to(pattern.anchor).parts:
         if glob.has_magic(part):
             paths = [
                 folder / name
                 for folder in paths
-                for name in fnmatch.filter(names_in(folder), part)
+                for name in fnmatch.filter(tree.names_in(folder), part)
                 if part.startswith(".") or not name.startswith(".")
             ]
         else:
-            paths = [path for folder in paths if exists(path := folder / part)]
+            paths = [path for folder in paths if tree.exists(path := folder / part)]
     return paths
 
 
@@ -199,8 +152,8 @@ def without_braces(pattern: str) -> list[str]:
     return patterns
 
 
-def hint(location: CatalogLocation, path: Path) -> str:
+def hint(tree: FileTree, path: PurePath) -> str:
     """Return the end of a message about a path that does not exist: the nearest name, or the missing folder."""
-    if not is_folder(path.parent):
-        return "" if path.parent == path else f"; nor does the folder {location.shown(path.parent)}"
-    return nearest(path.name, [name for name in names_in(path.parent) if not is_ignored(name)])
+    if not tree.is_folder(path.parent):
+        return "" if path.parent == path else f"; nor does the folder {tree.shown(path.parent)}"
+    return nearest(path.name, [name for name in tree.names_in(path.parent) if not is_ignored(name)])

@@ -91,6 +91,8 @@ def remove_links(table: TableLayout, but: str | None = None) -> None:
 
 def remove_stale_links(table: TableLayout) -> None:
     """Remove the links to error tables that the published version does not have. Raises RVT-403, RVT-404, OSError."""
+    if not table.has_link:
+        return  # nor has an error table one
     version = table.published()
     remove_links(table, but=error_table(table, version) if version is not None else None)
 

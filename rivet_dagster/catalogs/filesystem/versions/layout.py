@@ -39,6 +39,7 @@ import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from rivet_dagster.catalogs.filesystem.files.file_status import MISSING, is_folder, looking, names_in
 from rivet_dagster.errors import RivetError
@@ -62,9 +63,21 @@ def is_table_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def is_version_name(name: str) -> bool:
+    """Return whether a name is that of a version.
+
+    >>> is_version_name("00000001-5be2f7c3"), is_version_name("day=1")
+    (True, False)
+    """
+    return _VERSION.fullmatch(name) is not None
+
+
 @dataclass(frozen=True)
 class TableLayout:
     """The paths of one table in a catalog's folder."""
+
+    has_link: ClassVar[bool] = True
+    """Whether readers open a link, which the file system must be able to replace."""
 
     folder: Path
     name: str
@@ -176,6 +189,20 @@ class TableLayout:
                 return version
             kind = "a link to elsewhere" if text else "a folder" if is_folder(self.link) else "a file"
         raise RivetError("RVT-404", f"{kind} that is not ours stands where the table would be: {self.link}")
+
+    def switch(self, version: str) -> None:
+        """Switch readers to a version in one atomic step. Raises OSError."""
+        link = self.home / f".link-{secrets.token_hex(4)}"
+        os.symlink(self.link_text(version), link)
+        try:
+            os.replace(link, self.link)
+        except BaseException:
+            link.unlink(missing_ok=True)
+            raise
+
+    def unpublish(self) -> None:
+        """Have readers find no table any more; its versions stay. Raises OSError."""
+        os.unlink(self.link)
 
     def new_version(self) -> str:
         """Return a name that sorts after those of all existing versions."""

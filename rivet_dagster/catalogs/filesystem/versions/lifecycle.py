@@ -37,7 +37,8 @@ def begin(table: TableLayout) -> str:
     try:
         heartbeat.begin(table, version)
         table.data(version).mkdir()
-        _try_a_link(table, version)
+        if table.has_link:
+            _try_a_link(table, version)
     except BaseException:
         remove(table, version)
         raise
@@ -108,14 +109,8 @@ def current(table: TableLayout) -> Manifest | None:
 
 
 def switch(table: TableLayout, version: str) -> None:
-    """Switch readers to ``version`` in one atomic step."""
-    link = table.home / f".link-{secrets.token_hex(4)}"
-    os.symlink(table.link_text(version), link)
-    try:
-        os.replace(link, table.link)
-    except BaseException:
-        link.unlink(missing_ok=True)
-        raise
+    """Switch readers to ``version`` in one atomic step, durably."""
+    table.switch(version)
     sync(table.folder)
 
 

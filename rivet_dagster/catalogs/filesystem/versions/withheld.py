@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_statistics
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers
@@ -79,7 +77,7 @@ def evict(table: TableLayout, version: str) -> None:
     with lifecycle.locked(table):
         if table.published() == version:
             published = lifecycle.history(table)
-            os.unlink(table.link)
+            table.unpublish()
             error_tables.remove_links(table)
             publishers.forget(table)
             for name in reversed(unlinked(table, published)):

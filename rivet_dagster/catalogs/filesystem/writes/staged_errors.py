@@ -8,6 +8,7 @@ from rivet_dagster.catalogs.filesystem.files.copy_on_write import keep_permissio
 from rivet_dagster.catalogs.filesystem.files.data_files import FileStamp, Footers, stamp_of
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import write_rows, writing
+from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.source_schema import with_schema
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
@@ -47,7 +48,7 @@ class StagedErrors:
                 keep_permissions(errors_folder(staged.table, staged.upon) or staged.base_folder, folder)
             self.audited = frozenset(map(stamp_of, files))
             relation = Files("parquet", tuple(map(str, files)))
-            relation = with_schema(relation, TableFiles("parquet", tuple(files), name))
+            relation = with_schema(relation, TableFiles(LocalTree(folder), "parquet", tuple(files), name))
             return StoredRows(relation, self._footers.statistics(files))
 
     def complete(self) -> None:

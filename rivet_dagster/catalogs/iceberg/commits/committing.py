@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter
 
 _TRIES, _PAUSE = 12, 0.1
+_OVERTAKEN = "older than last sequence number"
 
 
 @dataclass(frozen=True)
@@ -69,16 +70,22 @@ def create(catalog: Catalog, table: Table, updates: tuple[TableUpdate, ...]) -> 
 
 
 def _commit_once(found: Table, wanted: Changes, load: Callable[[], Table]) -> None:
-    from pyiceberg.exceptions import CommitStateUnknownException
+    from pyiceberg.exceptions import BadRequestError, CommitFailedException, CommitStateUnknownException
     from pyiceberg.table.update import AssertTableUUID
+    from requests import RequestException
 
     uuid = AssertTableUUID(uuid=found.metadata.table_uuid)
     try:
         found.catalog.commit_table(found, (uuid, *wanted.requirements), wanted.updates)
-    except CommitStateUnknownException:
+    except (CommitStateUnknownException, RequestException):
         # The server may have carried it out and its answer been lost.
         if not _is_there(load(), wanted.updates):
             raise
+    except (ValueError, BadRequestError) as error:
+        # The snapshot was numbered upon a state that others, who may have written to branches alone, have overtaken.
+        if _OVERTAKEN not in str(error):
+            raise
+        raise CommitFailedException(str(error)) from error
 
 
 def _is_there(table: Table, updates: tuple[Any, ...]) -> bool:

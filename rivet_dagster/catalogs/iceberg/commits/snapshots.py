@@ -34,10 +34,7 @@ class SnapshotWriter:
     """Writes one new snapshot of a table with ``metadata``, whose id is ``snapshot_id``, upon ``parent``."""
 
     def __init__(self, io: FileIO, metadata: TableMetadata, snapshot_id: int, parent: Snapshot | None) -> None:
-        if metadata.format_version > FORMAT:
-            message = f"{metadata.location} has the format version {metadata.format_version}"
-            remedy = f"Publish to a table of the format version {FORMAT}; others can be read."
-            raise RivetError("RVT-402", message, remediation=remedy)
+        refuse_later_format(metadata)
         self._io = io
         self._metadata = metadata
         self._id = snapshot_id
@@ -171,6 +168,14 @@ class SnapshotWriter:
     @property
     def _compression(self) -> Any:
         return self._metadata.properties.get("write.avro.compression-codec", "gzip")
+
+
+def refuse_later_format(metadata: TableMetadata) -> None:
+    """Raise RVT-402 for a table of a format version that PyIceberg cannot write."""
+    if metadata.format_version > FORMAT:
+        message = f"the table in {metadata.location} has the format version {metadata.format_version}"
+        remedy = f"Publish to a table of the format version {FORMAT}; others can be read."
+        raise RivetError("RVT-402", message, remediation=remedy)
 
 
 def live_files(snapshot: Snapshot | None, io: FileIO) -> list[DataFile]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+from uuid import uuid4
 
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import (
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pyiceberg.view import View
     from pyiceberg.view.metadata import ViewVersion
 
+_DROPPED = ".dropped-"
 _CODEC = "write.metadata.compression-codec"
 _METADATA_PATH = "write.metadata.path"
 
@@ -124,7 +126,16 @@ class HadoopCatalog(MetastoreCatalog):
         """Remove a table's folder. Raises NoSuchTableError."""
         if self._metadata(identifier).current() is None:
             raise NoSuchTableError(f"Table does not exist: {_dotted(identifier)}")
-        shutil.rmtree(self._folder(identifier))
+        # At once: of a table that is half removed, readers would see an older state without its files.
+        folder = self._folder(identifier)
+        dropped = folder.with_name(f"{_DROPPED}{uuid4()}")
+        folder.rename(dropped)
+        _remove_tree(dropped)
+
+    def finish_drops(self, namespace: str | Identifier) -> None:
+        """Remove the folders of tables of which a process that died in between has only removed the name."""
+        for dropped in self._folder(namespace).glob(f"{_DROPPED}*"):
+            _remove_tree(dropped)
 
     def purge_table(self, identifier: str | Identifier) -> None:
         """Remove a table's folder, and its data files that lie elsewhere unless ``gc.enabled`` is false.
@@ -271,7 +282,8 @@ class HadoopCatalog(MetastoreCatalog):
         if not self._root.is_dir():
             return iter(())
         with os.scandir(self._folder(namespace)) as entries:
-            return iter(sorted(entry.name for entry in entries if entry.is_dir()))
+            names = [entry.name for entry in entries if entry.is_dir()]
+            return iter(sorted(name for name in names if not name.startswith(_DROPPED)))
 
 
 def _local(location: str) -> Path:
@@ -306,6 +318,16 @@ def _files_elsewhere(table: Table) -> set[str]:
 def _delete(io: FileIO, path: str) -> None:
     with suppress(FileNotFoundError):  # a file that only an older snapshot has may be gone
         io.delete(path)
+
+
+def _remove_tree(folder: Path) -> None:
+    """Remove a folder, maybe while another process does so, too."""
+
+    def failed(function: Any, path: str, error: Any) -> None:
+        if not isinstance(error[1], FileNotFoundError):
+            raise error[1]
+
+    shutil.rmtree(folder, onerror=failed)
 
 
 def _dotted(identifier: Any) -> str:

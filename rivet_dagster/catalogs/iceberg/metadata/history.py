@@ -7,6 +7,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
+    PUBLISHED_AT,
+    current_version,
+    facts_of,
+    version_of,
+    with_facts,
+)
 from rivet_dagster.catalogs.iceberg.metadata.statistics import statistics_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import (
     IDENTITY,
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 EXPIRED = "rivet.expired"
-"""The table property with the publications whose snapshots have expired: JSON, the snapshot's properties by its id."""
+"""The table property with the publications whose snapshots have expired: JSON, the snapshot's properties by version."""
 
 
 def published_snapshots(table: Table) -> list[Snapshot]:
@@ -37,11 +44,11 @@ def published(table: Table, snapshot: Snapshot, catalog: str, declared: str) -> 
     """Return the version that a snapshot is; ``declared`` is the table's name as joints have it."""
     publication = publication_for(table, snapshot)
     schema = schema_of(table, snapshot.snapshot_id)
-    size = int(_facts(snapshot).get("total-files-size") or 0)
+    size = int(facts_of(snapshot).get("total-files-size") or 0)
     return Published(
         catalog=catalog,
         table=declared,
-        version=str(snapshot.snapshot_id),
+        version=str(version_of(table, snapshot)),
         uri=table.metadata.location,
         statistics=Statistics(publication.rows, size, sql_columns(schema)),
         rows_before=publication.rows_before,
@@ -53,62 +60,65 @@ def published(table: Table, snapshot: Snapshot, catalog: str, declared: str) -> 
 
 def publication_for(table: Table, snapshot: Snapshot) -> Publication:
     """Return what is recorded about a snapshot, by us or by its other writer."""
-    own = publication_of(_facts(snapshot))
+    snapshot = with_facts(table, snapshot)
+    own = publication_of(facts_of(snapshot))
     if own is not None:
         return own
     parent = table.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id is not None else None
     before = _rows(table, parent) if parent is not None else 0
-    return foreign_publication(_facts(snapshot), _rows(table, snapshot), before)
+    return foreign_publication(facts_of(snapshot), _rows(table, snapshot), before)
 
 
 def published_by(table: Table, identity: str) -> Snapshot | None:
     """Return the snapshot that ``identity`` published or made; None if there is none, or it has expired."""
-    for snapshot in published_snapshots(table):
-        facts = _facts(snapshot)
+    # Not by the log of current snapshots, which the expiry of one may cut.
+    for snapshot in reversed(table.metadata.snapshots):
+        facts = facts_of(with_facts(table, snapshot))
         if identity in (facts.get(IDENTITY), facts.get(MADE_BY)) and identity:
             return snapshot
     return None
 
 
 def expired_publications(table: Table) -> Iterator[tuple[int, Publication]]:
-    """Yield the publications that are remembered although their snapshots have expired, by the id of the snapshot."""
+    """Yield the publications that are remembered although their snapshots have expired, by version."""
     remembered = json.loads(table.metadata.properties.get(EXPIRED, "{}"))
-    for snapshot_id, properties in remembered.items():
+    for version, properties in remembered.items():
         publication = publication_of(properties)
         if publication is not None:
-            yield int(snapshot_id), publication
+            yield int(version), publication
 
 
 def listed(table: Table) -> tuple[Version, ...]:
     """Return the published versions that still exist, the newest first."""
-    times = {entry.snapshot_id: entry.timestamp_ms for entry in table.metadata.snapshot_log}
-    current = table.metadata.current_snapshot_id
-    found = []
+    current = current_version(table)
+    found: dict[int, Version] = {}
     for snapshot in published_snapshots(table):
-        publication = publication_for(table, snapshot)
-        moment = datetime.fromtimestamp(times[snapshot.snapshot_id] / 1000, UTC)
-        found.append(
-            Version(
-                str(snapshot.snapshot_id),
-                CURRENT if snapshot.snapshot_id == current else OLDER,
+        version, publication = version_of(table, snapshot), publication_for(table, snapshot)
+        if version not in found:
+            found[version] = Version(
+                str(version),
+                CURRENT if version == current else OLDER,
                 publication.rows,
-                moment.isoformat(timespec="milliseconds"),
+                published_at(table, snapshot),
                 publication.identity,
                 publication.inputs,
             )
-        )
-    return tuple(sorted(found, key=lambda version: version.state != CURRENT))
+    return tuple(sorted(found.values(), key=lambda version: version.state != CURRENT))
+
+
+def published_at(table: Table, snapshot: Snapshot) -> str:
+    """Return when the version of a snapshot was published, in ISO 8601."""
+    first = with_facts(table, snapshot)
+    times = {entry.snapshot_id: entry.timestamp_ms for entry in table.metadata.snapshot_log}
+    moment = datetime.fromtimestamp(times.get(first.snapshot_id, first.timestamp_ms) / 1000, UTC)
+    return facts_of(first).get(PUBLISHED_AT) or moment.isoformat(timespec="milliseconds")
 
 
 def _rows(table: Table, snapshot: Snapshot) -> int:
-    facts = _facts(snapshot)
+    facts = facts_of(snapshot)
     own = publication_of(facts)
     if own is not None:
         return own.rows
     if "total-records" in facts and not int(facts.get("total-delete-files") or 0):
         return int(facts["total-records"] or 0)
     return statistics_of(table, snapshot.snapshot_id, schema_of(table, snapshot.snapshot_id)).rows
-
-
-def _facts(snapshot: Snapshot) -> dict[str, str | None]:
-    return dict(snapshot.summary.additional_properties) if snapshot.summary is not None else {}

@@ -37,7 +37,12 @@ def connected(name: str, options: Mapping[str, Any], root: Path) -> Catalog:
             from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
 
             return HadoopCatalog(name, **properties)
-        return AVAILABLE_CATALOGS[CatalogType(properties["type"])](name, properties)
+        type_ = CatalogType(properties["type"])
+        if type_ == CatalogType.REST:
+            from rivet_dagster.catalogs.iceberg.rest_catalog import PatientRestCatalog
+
+            return PatientRestCatalog(name, **properties)
+        return AVAILABLE_CATALOGS[type_](name, properties)
     except (ImportError, NotInstalledError) as error:
         raise _missing(name, kind, error) from error
     except Exception as error:  # of any client: of HTTP, of a database, of Thrift or of AWS

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.catalogs.filesystem.catalog_location import local_path, scheme
+from rivet_dagster.catalogs.iceberg.settings.upkeep_options import wrong_upkeep
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.errors import nearest
 from rivet_dagster.model import convert
 
 HADOOP, REST, JDBC, HIVE, GLUE, NESSIE = KINDS = ("hadoop", "rest", "jdbc", "hive", "glue", "nessie")
-OPTIONS = frozenset({"catalog", "warehouse", "uri", "publish", "default-namespace"})
+OPTIONS = frozenset({"catalog", "warehouse", "uri", "publish", "default-namespace", "upkeep"})
 """The keys that rivet_dagster itself reads; any other goes to Iceberg's catalogs as it is."""
 
-OWN_OPTIONS = frozenset({"catalog", "publish"})
+OWN_OPTIONS = frozenset({"catalog", "publish", "upkeep"})
 """The keys that Iceberg does not know."""
 
 SQLITE = "jdbc:sqlite:"
@@ -106,7 +107,11 @@ def is_on_s3(options: Mapping[str, Any]) -> bool:
 
 def _wrong_values(options: Mapping[str, Any]) -> dict[str, str]:
     wrong = {}
+    if (why := wrong_upkeep(options.get("upkeep"))) is not None:
+        wrong["upkeep"] = why
     for key, value in options.items():
+        if key == "upkeep":
+            continue
         try:
             convert.text(value) if key in OPTIONS else convert.setting(value)
         except ValueError as error:

@@ -16,12 +16,15 @@ _PARAMETERS = {
 }
 """Parameters of PostgreSQL's JDBC driver, by their names in libpq; others are about that driver alone."""
 
+_SECONDS = "10"
+"""How long a connection may take unless the options say; libpq by itself waits for minutes."""
+
 
 def sqlalchemy_url(jdbc: str, properties: Mapping[str, str]) -> str:
     """Return SQLAlchemy's URL of a JDBC URL of PostgreSQL or SQLite; ``properties`` are the driver's, such as ``user``.
 
     >>> sqlalchemy_url("jdbc:postgresql://db:5433/sales?sslmode=require", {"user": "ann", "password": "a@b/c"})
-    'postgresql+psycopg2://ann:a%40b%2Fc@db:5433/sales?sslmode=require'
+    'postgresql+psycopg2://ann:a%40b%2Fc@db:5433/sales?connect_timeout=10&sslmode=require'
     >>> sqlalchemy_url("jdbc:sqlite:/lake/catalog.db?busy_timeout=9", {})
     'sqlite:////lake/catalog.db'
     """
@@ -32,8 +35,9 @@ def sqlalchemy_url(jdbc: str, properties: Mapping[str, str]) -> str:
     host, database = address.netloc or "localhost", address.path.removeprefix("/")
     given = {**properties, **dict(parse_qsl(address.query))}
     login = ":".join(quote(given[key], safe="") for key in ("user", "password") if key in given)
-    query = {ours: given[theirs] for theirs, ours in _PARAMETERS.items() if theirs in given}
+    query = {"connect_timeout": _SECONDS} | {
+        ours: given[theirs] for theirs, ours in _PARAMETERS.items() if theirs in given
+    }
     if "currentSchema" in given:
         query["options"] = f"-csearch_path={given['currentSchema']}"
-    parameters = f"?{urlencode(query)}" if query else ""
-    return f"postgresql+psycopg2://{login}{'@' if login else ''}{host}/{database}{parameters}"
+    return f"postgresql+psycopg2://{login}{'@' if login else ''}{host}/{database}?{urlencode(query)}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
+from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id, refuse_later_format
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.history import publication_for, published
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, snapshot_of, with_facts
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
@@ -34,6 +35,7 @@ def beginning(table: OpenedTable, declared: str, layout: Layout, catalog: str, o
     base, upon, rows = None, None, 0
     if place.existing is not None:
         existing = place.existing
+        refuse_later_format(existing.metadata)
         upon = existing.metadata.current_snapshot_id
         relation = CatalogTable(table.name.parts, snapshot=upon)
         base = Base(relation, sql_columns(existing.schema()))
@@ -68,16 +70,16 @@ def taken_up(table: OpenedTable, declared: str, catalog: str, open: Opener, vers
     return IcebergTransaction(begin, int(version.name), None, origin, _heartbeat=heartbeat)
 
 
-def restaged(table: OpenedTable, declared: str, catalog: str, open: Opener, snapshot: int) -> IcebergTransaction:
-    """Return a transaction that publishes an older snapshot again."""
+def restaged(table: OpenedTable, declared: str, catalog: str, open: Opener, version: int) -> IcebergTransaction:
+    """Return a transaction that publishes an older version again."""
     begin = beginning(table, declared, Layout(), catalog, open)
     existing = begin.place.existing
-    found = existing.snapshot_by_id(snapshot) if existing is not None else None
+    found = snapshot_of(existing, version) if existing is not None else None
     assert existing is not None and found is not None, "it was just listed"
-    name = found.summary.additional_properties.get(ERRORS) if found.summary is not None else None
+    name, snapshot = facts_of(with_facts(existing, found)).get(ERRORS), found.snapshot_id
     if name is not None:
         place = place_of(open(name))
-        older = errors_snapshot(place.existing, snapshot) if place.existing is not None else None
+        older = errors_snapshot(place.existing, version) if place.existing is not None else None
         if older is not None:
             begin.errors.adopt(name, place, None, older)
     origin = Origin(publication_for(existing, found), lambda: stored_rows(table, snapshot), snapshot=snapshot)

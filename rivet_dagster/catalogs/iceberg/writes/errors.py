@@ -16,6 +16,7 @@ from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable, place_of
+from rivet_dagster.catalogs.iceberg.writes.sweeping import remove_leftovers
 from rivet_dagster.catalogs.iceberg.writes.withheld import withhold
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
@@ -109,6 +110,7 @@ class StagedErrors:
         place = place_of(opened)
         self._refuse_another(opened, place)
         self.name, self._place, self._key = name, place, heartbeat.key
+        remove_leftovers(opened, place.io, place.location)
         if place.existing is None:
             staged = StagedTable(opened.staged(heartbeat.key), place, heartbeat, session)
             staged.make(_SCHEMA)
@@ -135,7 +137,7 @@ class StagedErrors:
             case StagedBranch() as branch:
                 release.of_branch(branch.key, branch.head())
             case StagedTable() as staged:
-                release.of_table(staged.table, self._place)
+                release.of_table(staged.table, self._place, staged.heartbeat)
             case None:
                 assert self.older is not None
                 release.of_snapshot(self.older)

@@ -17,6 +17,7 @@ from rivet_dagster.catalogs.iceberg.commits.updates import (
     set_branch,
     set_properties,
 )
+from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, layout_updates, table_properties
 from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
@@ -72,25 +73,31 @@ class Release:
 
         commit(self.table.load, changes, str(self.table.name))
 
-    def of_table(self, staged: OpenedTable, place: Place) -> None:
+    def of_table(self, staged: OpenedTable, place: Place, heartbeat: Heartbeat) -> None:
         """Publish the data files of a staging table as all rows of the table, which is made if it does not exist.
 
-        Raises RVT-405 if another snapshot has been published, or the table been made, since.
+        Raises RVT-405 if another snapshot has been published, or the table been made, since; RVT-406 without a
+        heartbeat, since a sweep then removes the files.
         """
+        heartbeat.require()
         source = staged.load_if_any()
         if source is None:
             raise RivetError("RVT-406", f"the staging table {staged.name} has been removed, by a sweep or by somebody")
         files = live_files(source.current_snapshot(), source.io)
         if self.table.load_if_any() is None and place.existing is None:
-            self._make(source, place, files)
+            self._make(source, place, files, heartbeat)
             return
 
         def changes(found: Table) -> Changes:
-            return Changes() if self._is_done(found) else self._adopted(found, source, files)
+            if self._is_done(found):
+                return Changes()
+            adopted = self._adopted(found, source, files)
+            heartbeat.require()
+            return adopted
 
         commit(self.table.load, changes, str(self.table.name))
 
-    def _make(self, source: Table, place: Place, files: list[DataFile]) -> None:
+    def _make(self, source: Table, place: Place, files: list[DataFile], heartbeat: Heartbeat) -> None:
         from pyiceberg.table import Table
 
         of = source.metadata
@@ -104,6 +111,7 @@ class Release:
             set_branch(MAIN, self.snapshot_id),
         )
         new = Table(self.table.name.identifier, empty, "", place.io, self.table.catalog)
+        heartbeat.require()
         if not create(self.table.catalog, new, updates):
             writer.discard()
             found = self.table.load_if_any()

@@ -83,7 +83,8 @@ def remove_branch(table: OpenedTable, key: str) -> None:
         gone = (remove_ref(key),) if key in found.metadata.refs else ()
         return Changes((*gone, *remove_properties(marks)))
 
-    commit(table.load, changes, str(table.name))
+    if table.load_if_any() is not None:
+        commit(table.load, changes, str(table.name))
 
 
 def head_of(table: Table, key: str) -> int:

@@ -13,6 +13,7 @@ from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.commits.committing import create
 from rivet_dagster.catalogs.iceberg.commits.snapshots import FORMAT
 from rivet_dagster.catalogs.iceberg.commits.updates import new_schema, set_properties
+from rivet_dagster.catalogs.iceberg.empty_folders import remove_empty_folders
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, order_of, spec_of
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
@@ -207,6 +208,8 @@ def creation(
 
 def remove_staging_table(table: OpenedTable, of: OpenedTable) -> None:
     """Remove a staging table with its metadata, and its data files unless they are in a snapshot of ``of``."""
+    from pyiceberg.exceptions import NoSuchTableError
+
     found = table.load_if_any()
     if found is None or STAGED_FOR not in found.metadata.properties:
         return
@@ -214,11 +217,15 @@ def remove_staging_table(table: OpenedTable, of: OpenedTable) -> None:
     published = of.load_if_any() if files else None
     if published is not None:
         files -= _all_paths(published)
-    table.catalog.drop_table(table.name.identifier)
+    # Files first: as long as the table exists, a removal that was interrupted is repeated by the next one.
     for path in files:
         with suppress(FileNotFoundError):
             found.io.delete(path)
+    with suppress(NoSuchTableError):
+        table.catalog.drop_table(table.name.identifier)
     _remove_folder(found)
+    if _DATA_PATH in found.metadata.properties:
+        remove_empty_folders(found.metadata.properties[_DATA_PATH].removesuffix("/data"))
 
 
 def _without(schema: str, column: str | None) -> str:

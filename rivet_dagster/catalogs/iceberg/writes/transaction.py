@@ -104,8 +104,9 @@ class IcebergTransaction(VersionTransaction, ErrorTransaction):
         if self._heartbeat is None:
             begin = self.beginning
             self.branch = free_key_of(begin.table, identity)
-            self._heartbeat = Heartbeat(begin.place.io, begin.place.location, self.branch)
-            self._heartbeat.begin()
+            heartbeat = Heartbeat(begin.place.io, begin.place.location, self.branch)
+            heartbeat.begin()
+            self._heartbeat = heartbeat
         return self._heartbeat
 
     def put(self, rows: Any) -> bool:
@@ -166,7 +167,7 @@ class IcebergTransaction(VersionTransaction, ErrorTransaction):
             case StagedBranch() as branch:
                 release.of_branch(branch.key, self._head(branch))
             case StagedTable() as staged:
-                release.of_table(staged.table, begin.place)
+                release.of_table(staged.table, begin.place, staged.heartbeat)
             case None:
                 assert self.origin is not None and self.origin.snapshot is not None
                 release.of_snapshot(self.origin.snapshot)

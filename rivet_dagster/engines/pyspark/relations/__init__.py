@@ -47,14 +47,16 @@ def read_apart(
     return read_files_apart(spark, relation, projection) if isinstance(relation, Files) else None
 
 
-def write(frame: DataFrame, target: Relation, split_by: str | None, mode: WriteMode = "append") -> None:
+def write(
+    adapter: SparkAdapter, frame: DataFrame, target: Relation, split_by: str | None, mode: WriteMode = "append"
+) -> None:
     """Run the frame's query and add its rows to ``target``. Raises RVT-316, RVT-503, RVT-519."""
     refuse_unstorable(frame)
     match target:
         case Files() if mode == "append":
             write_files(frame, target, split_by)
         case CatalogTable(snapshot=None, timestamp=None):
-            write_catalog_table(_without(frame, split_by), target, mode)
+            write_catalog_table(_without(adapter.resolved(frame), split_by), target, mode)
         case JdbcTable() if mode == "append":
             write_jdbc_table(_without(frame, split_by), target)
         case _:

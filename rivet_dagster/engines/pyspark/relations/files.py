@@ -81,5 +81,6 @@ def located(path: str) -> str:
 
 
 def readable(path: str) -> str:
-    """Return a path for Spark's readers, which take each for a glob; an existing path is escaped to mean itself."""
-    return located(_GLOB_CHARACTERS.sub(r"\\\1", path) if os.path.lexists(path) else path)
+    """Return a path for Spark's readers, which take each for a glob; a URI or an existing path is escaped."""
+    means_itself = "://" in path or os.path.lexists(path)
+    return located(_GLOB_CHARACTERS.sub(r"\\\1", path) if means_itself else path)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeats_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
 from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
@@ -15,6 +15,8 @@ from rivet_dagster.catalogs.iceberg.writes.staged_table import HEARTBEAT, STAGED
 from rivet_dagster.catalogs.iceberg.writes.withheld import is_withheld
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
 
@@ -34,12 +36,12 @@ class Leftover:
         return f"{'.'.join(of.name.identifier)}/{self.key}"
 
     def remove(self) -> None:
-        """Remove it, and the heartbeat of its run."""
+        """Remove it, after the heartbeat of its run, which cannot publish without that."""
+        self.heartbeat.end()
         if self.of is None:
             remove_branch(self.table, self.key)
         else:
             remove_staging_table(self.table, self.of)
-        self.heartbeat.end()
 
 
 def staged_by_runs(table: OpenedTable) -> Iterator[Leftover]:
@@ -56,6 +58,30 @@ def staged_by_runs(table: OpenedTable) -> Iterator[Leftover]:
             yield from _staging_table(OpenedTable(table.catalog, _named(table.name, identifier[-1])))
 
 
+def remove_leftovers(table: OpenedTable, io: FileIO, location: str) -> None:
+    """Remove what dead runs have staged for a table at ``location``, which need not exist, and their heartbeats."""
+    for leftover in staged_by_runs(table):
+        if not leftover.heartbeat.is_alive():
+            leftover.remove()
+    _remove_dead(heartbeats_of(io, location))
+    finish_drops(table.catalog, table.name.namespace)
+
+
+def finish_drops(catalog: Catalog, namespace: tuple[str, ...]) -> None:
+    """Remove what interrupted drops of staging tables have left, in catalogs where a drop is more than one step."""
+    from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
+
+    if isinstance(catalog, HadoopCatalog):
+        catalog.finish_drops(namespace)
+
+
+def remove_heartbeats(table: OpenedTable) -> None:
+    """Remove the heartbeats of dead runs that have staged nothing."""
+    found = table.load_if_any()
+    if found is not None and STAGED_FOR not in found.metadata.properties:
+        _remove_dead(heartbeats_of(found.io, found.metadata.location))
+
+
 def all_staged(tables: Iterator[OpenedTable]) -> Iterator[Leftover]:
     """Yield all that runs have staged in ``tables``, all of a catalog's."""
     for table in tables:
@@ -66,6 +92,12 @@ def all_staged(tables: Iterator[OpenedTable]) -> Iterator[Leftover]:
         for key in found.metadata.refs if found is not None else ():
             if found is not None and key.startswith(BRANCH) and not is_withheld(found, key):
                 yield Leftover(table, key, _heartbeat(table, found, key))
+
+
+def _remove_dead(heartbeats: Iterator[Heartbeat]) -> None:
+    for heartbeat in heartbeats:
+        if not heartbeat.is_alive():
+            heartbeat.end()
 
 
 def _staging_table(table: OpenedTable) -> Iterator[Leftover]:

@@ -1,0 +1,70 @@
+"""Upkeep of tables: removing what nobody reads any more, and rewriting files so that reading stays quick."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.engines.contract import EngineSession
+
+
+@dataclass(frozen=True)
+class UpkeepReport:
+    """What was done to a table.
+
+    ``bytes_before`` and ``bytes_after`` are the size of its current rows. ``files_deleted`` are those that only expired
+    versions had. ``skipped`` are the steps that were wanted and not done, with the reason. ``leftovers`` are what dead
+    runs had left.
+    """
+
+    table: str
+    snapshots_expired: int = 0
+    files_deleted: int = 0
+    orphans_deleted: int = 0
+    files_rewritten: int = 0
+    files_added: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    manifests_rewritten: int = 0
+    manifests_added: int = 0
+    leftovers: tuple[str, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def text(self) -> str:
+        """Return it as one line.
+
+        >>> UpkeepReport("orders", 2, 7, files_rewritten=6, files_added=1, skipped={"rewrite_manifests": "busy"}).text()
+        '2 snapshots expired (7 files), 6 files rewritten as 1; rewrite_manifests skipped: busy'
+        """
+        done = [
+            f"{len(self.leftovers)} leftovers of dead runs removed" if self.leftovers else "",
+            f"{self.snapshots_expired} snapshots expired ({self.files_deleted} files)"
+            if self.snapshots_expired
+            else "",
+            f"{self.orphans_deleted} orphan files removed" if self.orphans_deleted else "",
+            f"{self.files_rewritten} files rewritten as {self.files_added}" if self.files_rewritten else "",
+            f"{self.manifests_rewritten} manifests as {self.manifests_added}" if self.manifests_rewritten else "",
+        ]
+        skipped = [f"{step} skipped: {why}" for step, why in self.skipped.items()]
+        return "; ".join([", ".join(filter(None, done)) or "nothing to do", *skipped])
+
+
+class HasUpkeep(HasTargets):
+    """keeps the files of its tables in order."""
+
+    @classmethod
+    def wants_upkeep(cls, options: Mapping[str, Any]) -> bool:
+        """Return whether a catalog that is declared with ``options`` wants any upkeep."""
+        return True
+
+    @abstractmethod
+    def upkeep(self, table: str, session: EngineSession) -> UpkeepReport | None:
+        """Do what the catalog's options say to a table, or an error table, and return what was done.
+
+        Return None if the table has not been published. The table's versions keep their names, rows and facts, and what
+        runs are building is not affected. Raises RVT-403, RVT-404, RVT-414.
+        """

@@ -1,0 +1,182 @@
+"""The files of a store, as sources are read from them through pyarrow."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import PurePath, PurePosixPath
+from typing import Any
+
+from rivet_dagster.catalogs.filesystem.catalog_location import scheme
+from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree, is_ignored
+from rivet_dagster.catalogs.filesystem.stores.explanations import explained
+from rivet_dagster.catalogs.filesystem.stores.store import Store
+from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri
+from rivet_dagster.redaction import redacted
+
+_FOLDER = FileStatus(0, 0, is_folder=True)
+_SECOND = 10**9
+_AT_ONCE = 8
+"""How many folders are listed at the same time."""
+
+_BLOCK = 1 << 20
+
+
+class StoreTree(FileTree):
+    """Remembers the answers of the store: the listing of a folder also tells the status of each file in it."""
+
+    def __init__(self, store: Store) -> None:
+        self.folder: PurePath = store.uri.path
+        self.keeps_folders = store.uri.scheme == "hdfs"
+        self._store = store
+        self._statuses: dict[PurePath, FileStatus | None] = {}
+        self._names: dict[PurePath, list[str]] = {}
+        self._is_there = False
+
+    def path_of(self, table: str) -> PurePath:
+        """Return the path from the root of the store for a URI and for a path with ``..``, else the table itself."""
+        path = StoreUri.of(table).path if scheme(table) else PurePosixPath(table)
+        return PurePosixPath(posixpath.normpath(self.folder / path)) if ".." in path.parts else path
+
+    def uri(self, path: PurePath) -> str:
+        """Return the URI of a path, in which nothing is escaped."""
+        return f"{self._store.uri.root}{path}"
+
+    def shown(self, path: PurePath) -> str:
+        """Return the URI."""
+        return redacted(self.uri(path))
+
+    def status(self, path: PurePath) -> FileStatus | None:
+        """Return the status as it was when the store was first asked about the path or its folder."""
+        if path not in self._statuses:
+            listed = path.parent in self._names
+            self._statuses[path] = None if listed else self._status_now(path)
+        return self._statuses[path]
+
+    def names_in(self, folder: PurePath) -> list[str]:
+        """Return the names in a folder, as they were when the store was first asked."""
+        if folder not in self._names:
+            self._list(folder)
+        return self._names[folder]
+
+    def data_files(self, paths: Sequence[PurePath]) -> Iterator[PurePath]:
+        """Yield them, folder by folder, so that what has been archived in ignored folders is not listed."""
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for path in paths:
+                if self.is_folder(path):
+                    yield from self._files_below(path, pool)
+                elif not is_ignored(path.name):
+                    yield path
+
+    def open(self, path: PurePath) -> Any:
+        """Open a file of pyarrow."""
+        return self._store.client.open_input_file(self._store.key(path))
+
+    def move(self, path: PurePath, target: PurePath, expected: FileStatus) -> None:
+        """Copy the file and delete it; rename it in HDFS, which has no copies.
+
+        In an object store, a file that replaces this one between the last look at it and its deletion is deleted:
+        pyarrow has no deletion of exactly one version.
+        """
+        if self._status_now(path) != expected:
+            return
+        present = self._status_now(target)
+        if self._store.uri.scheme == "hdfs":
+            self._rename(path, target, present, expected)
+            return
+        if present is None:
+            self._copy(path, target)
+        elif not self._is_copy(path, target, present, expected):
+            raise FileExistsError(f"{self.shown(target)} exists already")
+        if self._status_now(path) == expected:
+            self._delete(path)
+        else:  # another file has replaced it, which the copy may be of; or another run has moved it
+            self._delete(target)
+
+    def trouble(self, error: Exception) -> tuple[str, str | None]:
+        """Return an explanation of the store's answer."""
+        return explained(error, self._store.uri, self._probe)
+
+    def _status_now(self, path: PurePath) -> FileStatus | None:
+        from pyarrow.fs import FileType
+
+        if path == PurePosixPath("/"):
+            return (
+                _FOLDER  # asking about a bucket itself needs a right of its own; whether it exists, its listing tells
+            )
+        info = self._store.client.get_file_info(self._store.key(path))
+        if info.type != FileType.NotFound:
+            return self._status_of(info)
+        if not self._is_there:
+            self._probe()  # the answer is the same if there is no bucket
+            self._is_there = True
+        return None
+
+    def _status_of(self, info: Any) -> FileStatus:
+        from pyarrow.fs import FileType
+
+        if info.type == FileType.Directory:
+            return _FOLDER
+        time = info.mtime_ns or 0
+        # Some S3 stores tell fractions of seconds in listings, but not when they are asked about one object.
+        return FileStatus(info.size or 0, time - time % _SECOND if self._store.uri.scheme == "s3a" else time)
+
+    def _list(self, folder: PurePath) -> None:
+        from pyarrow.fs import FileSelector
+
+        try:
+            infos = self._store.client.get_file_info(FileSelector(self._store.key(folder)))
+        except FileNotFoundError:
+            infos = []
+        for info in infos:
+            self._statuses[folder / info.base_name] = self._status_of(info)
+        self._names[folder] = sorted({info.base_name for info in infos})
+
+    def _files_below(self, folder: PurePath, pool: ThreadPoolExecutor) -> Iterator[PurePath]:
+        folders = [folder]
+        while folders:
+            listings = list(pool.map(self.names_in, folders))
+            below = [
+                parent / name
+                for parent, names in zip(folders, listings, strict=True)
+                for name in names
+                if not is_ignored(name)
+            ]
+            folders = [path for path in below if self.is_folder(path)]
+            yield from (path for path in below if not self.is_folder(path))
+
+    def _copy(self, path: PurePath, target: PurePath) -> None:
+        self._store.client.copy_file(self._store.key(path), self._store.key(target))
+
+    def _delete(self, path: PurePath) -> None:
+        with suppress(FileNotFoundError):  # another run has moved it
+            self._store.client.delete_file(self._store.key(path))
+
+    def _is_copy(self, path: PurePath, target: PurePath, present: FileStatus, expected: FileStatus) -> bool:
+        """Return whether the target is a copy of the file, such as one that an interrupted move has left."""
+        if present.is_folder or present.size != expected.size:
+            return False
+        with self.open(path) as one, self.open(target) as other:
+            while block := one.read(_BLOCK):
+                if block != other.read(_BLOCK):
+                    return False
+        return True
+
+    def _rename(self, path: PurePath, target: PurePath, present: FileStatus | None, expected: FileStatus) -> None:
+        if present is not None:
+            raise FileExistsError(f"{self.shown(target)} exists already")
+        client, key = self._store.client, self._store.key
+        client.create_dir(key(target.parent))
+        client.move(key(path), key(target))
+        # Another file may have replaced it between the check and the rename: only after the rename is it certain.
+        if self._status_now(target) != expected:
+            client.move(key(target), key(path))
+
+    def _probe(self) -> None:
+        """List a folder that does not exist. Raises OSError if the store refuses that, which it gives a reason for."""
+        from pyarrow.fs import FileSelector
+
+        with suppress(FileNotFoundError):
+            self._store.client.get_file_info(FileSelector(self._store.key(self.folder / ".rivet")))

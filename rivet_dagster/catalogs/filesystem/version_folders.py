@@ -1,0 +1,171 @@
+"""Tables whose versions are folders of Parquet files beside each other, whatever tells readers which one is current."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
+from rivet_dagster.catalogs.capabilities.versions import HasVersions
+from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
+from rivet_dagster.catalogs.filesystem.files.data_files import Footers
+from rivet_dagster.catalogs.filesystem.files.file_status import looking
+from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
+from rivet_dagster.catalogs.filesystem.files.local_writing import writing
+from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_format
+from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, withheld
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.versions.sweep import sweep
+from rivet_dagster.catalogs.filesystem.versions.watermark import max_of, read_override, write_override
+from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark
+from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.relations import Files
+from rivet_dagster.model.storage import Published, Statistics, Version
+from rivet_dagster.model.watermark import Override
+
+if TYPE_CHECKING:
+    from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
+
+
+class VersionFolders(HasVersions, HasWatermarks):
+    """publishes each version of a table as a folder of its own.
+
+    ``layout`` says where the folders are, and how readers are switched from one to the next. ``keep`` is the number of
+    published versions of a table that are retained.
+    """
+
+    keep: int
+
+    @abstractmethod
+    def layout(self, table: str) -> TableLayout:
+        """Return the layout of a table. Raises RVT-402, RVT-403, RVT-404."""
+
+    def shown(self, path: Path) -> str:
+        """Return a path for a message."""
+        return str(path)
+
+    def committed(self, layout: TableLayout, manifest: Manifest) -> Published:
+        """Return the version that has just been published."""
+        return self._described(layout, manifest)
+
+    def current(self, table: str) -> Published | None:
+        """Return the published version; None also if its data is gone, or if something else has the table's name.
+
+        Raises RVT-403 if it cannot be looked up.
+        """
+        layout = self.layout(table)
+        try:
+            manifest = lifecycle.current(layout)
+        except RivetError as error:
+            if error.code != "RVT-404":
+                raise
+            return None
+        return self._described(layout, manifest) if manifest is not None else None
+
+    def published_by(self, table: str, identity: str) -> Published | None:
+        """Return a version that still exists, or one that has expired, for at least 30 days after its publication."""
+        if self.current(table) is None:
+            return None
+        layout = self.layout(table)
+        with looking(layout.link):
+            manifest = lifecycle.published_by(layout, identity)
+        return self._described(layout, manifest) if manifest else None
+
+    def versions(self, table: str) -> tuple[Version, ...]:
+        """Return all versions in the table's folder but those that are being built."""
+        layout = self.layout(table)
+        with looking(layout.link):
+            return withheld.all_versions(layout)
+
+    def read(self, published: Published) -> Files:
+        """Return the version's own folder: a query planned on it finishes even when another version is published."""
+        folder = lifecycle.folder(self.layout(published.table), published.version)
+        return parquet_in(folder, published.table)
+
+    def statistics(self, published: Published) -> Statistics:
+        """Return the statistics in the footers of its files."""
+        layout = self.layout(published.table)
+        folder = lifecycle.folder(layout, published.version)
+        with looking(folder):
+            return Footers(layout.files(published.version)).statistics(parquet_files(folder))
+
+    def max_of(self, published: Published, column: str) -> Any:
+        """Return the maximum by the files' footers; if they do not hold it, the column is read in this process."""
+        statistics = self.statistics(published)
+        folder = lifecycle.folder(self.layout(published.table), published.version)
+        with looking(folder):
+            return max_of(folder, statistics, column)
+
+    def watermark_override(self, published: Published) -> Override | None:
+        """Return the content of a file beside the version."""
+        layout = self.layout(published.table)
+        with looking(layout.home):
+            return read_override(layout, published.version)
+
+    def override_watermark(self, published: Published, override: Override) -> None:
+        """Write a file beside the version, which is removed together with it."""
+        layout = self.layout(published.table)
+        with writing(layout.home):
+            write_override(layout, published.version, override)
+
+    def begin(
+        self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
+    ) -> FilesystemTransaction:
+        """Make an empty folder beside the published ones; ``options`` are the engine's Parquet writer options."""
+        if chosen_format(options) not in (None, "parquet"):
+            raise RivetError("RVT-204", "a table that is published here is always Parquet: `format` cannot be another")
+        writer_options = as_texts(options)
+        layout = self.layout(table)
+        base = layout.published()
+        with writing(layout.home):
+            sweep(layout)  # first: leftovers of dead runs may be what fills the disk
+            version = lifecycle.begin(layout)
+        return self._transaction(layout, version, base, session, writer_options)
+
+    def take_up(self, table: str, version: str) -> FilesystemTransaction:
+        """Reopen a withheld version, based on what is published now."""
+        layout = self.layout(table)
+        with writing(layout.home):
+            mark = withheld.take_up(layout, version)
+        return self._transaction(layout, version, layout.published(), origin=mark)
+
+    def restage(self, table: str, version: str) -> FilesystemTransaction:
+        """Begin a new version that shares the older one's files on disk."""
+        layout = self.layout(table)
+        base = layout.published()
+        with writing(layout.home):
+            new, inputs = withheld.restage(layout, version)
+        return self._transaction(layout, new, base, origin=Mark(inputs), beside=(layout.files(version),))
+
+    def evict(self, published: Published) -> None:
+        """Have readers find no table any more, then remove the versions."""
+        layout = self.layout(published.table)
+        with writing(layout.home):
+            withheld.evict(layout, published.version)
+
+    def _transaction(
+        self,
+        layout: TableLayout,
+        version: str,
+        base: str | None,
+        session: EngineSession | None = None,
+        options: Mapping[str, str] = NO_OPTIONS,
+        origin: Mark | None = None,
+        beside: tuple[Path, ...] = (),
+    ) -> FilesystemTransaction:
+        footers = Footers(*beside, *((layout.files(base),) if base is not None else ()))
+        shown = self.shown(layout.data(version))
+        # Imported here: compiling, reading and listing need no code that builds queries.
+        from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
+        from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
+
+        staged = StagedVersion(layout, version, base, options, session, footers, shown)
+        return FilesystemTransaction(staged, self.keep, lambda manifest: self.committed(layout, manifest), origin)
+
+    def _described(self, layout: TableLayout, manifest: Manifest) -> Published:
+        return manifest.published(self.name, layout.name, self.uri(layout.name))

@@ -1,0 +1,56 @@
+"""Which version the rows of a snapshot are: rewriting files makes new snapshots of the same version.
+
+A version has the id of the snapshot that published it. Iceberg says of a snapshot that only rewrote files, by whoever,
+that its operation is ``replace``; upkeep then adds one with the facts of the version, which names it in ``ROWS_OF``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+ROWS_OF, PUBLISHED_AT = "rivet.rows-of", "rivet.published-at"
+"""Properties of a snapshot with the rows of an earlier one: the id of that, and when it was published."""
+
+
+def facts_of(snapshot: Snapshot) -> dict[str, str | None]:
+    """Return the properties of a snapshot."""
+    return dict(snapshot.summary.additional_properties) if snapshot.summary is not None else {}
+
+
+def with_facts(table: Table, snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot that has the facts about these rows: the one before those that only rewrote files."""
+    while only_rewrites(snapshot) and snapshot.parent_snapshot_id is not None:
+        parent = table.snapshot_by_id(snapshot.parent_snapshot_id)
+        if parent is None:
+            break
+        snapshot = parent
+    return snapshot
+
+
+def version_of(table: Table, snapshot: Snapshot) -> int:
+    """Return the version whose rows a snapshot has."""
+    found = with_facts(table, snapshot)
+    return int(facts_of(found).get(ROWS_OF) or found.snapshot_id)
+
+
+def current_version(table: Table) -> int | None:
+    """Return the version that is current; None for a table without snapshots."""
+    current = table.current_snapshot()
+    return None if current is None else version_of(table, current)
+
+
+def snapshot_of(table: Table, version: int) -> Snapshot | None:
+    """Return the newest snapshot that has the rows of a version; None if all have expired."""
+    newest_first = reversed(table.metadata.snapshots)
+    return next((snapshot for snapshot in newest_first if version_of(table, snapshot) == version), None)
+
+
+def only_rewrites(snapshot: Snapshot) -> bool:
+    """Return whether a snapshot has the rows of its parent, in other files."""
+    from pyiceberg.table.snapshots import Operation
+
+    return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE

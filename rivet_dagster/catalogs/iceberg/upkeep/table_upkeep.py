@@ -1,0 +1,150 @@
+"""The upkeep of one table, step by step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.catalogs.capabilities.upkeep import UpkeepReport
+from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.settings.upkeep_options import EXPIRE, MANIFESTS, ORPHANS, REWRITE, UpkeepOptions
+from rivet_dagster.catalogs.iceberg.sweeping import staged_by_runs
+from rivet_dagster.catalogs.iceberg.upkeep.expiring import expire
+from rivet_dagster.catalogs.iceberg.upkeep.procedures import remove_orphan_files, rewrite_data_files, rewrite_manifests
+from rivet_dagster.catalogs.iceberg.upkeep.restoring import restore_facts
+from rivet_dagster.catalogs.iceberg.writes.withheld import withheld_versions
+from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.errors import RivetError
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+_NO_GC = "the table's property gc.enabled is false"
+_NESTED = "other tables may lie below its location, in the namespace of its name"
+
+
+@dataclass
+class TableUpkeep:
+    """The upkeep of ``table``, which joints call ``declared``, by the ``session``'s engine."""
+
+    table: OpenedTable
+    declared: str
+    options: UpkeepOptions
+    session: EngineSession
+    _done: dict[str, Any] = field(default_factory=dict)
+    _skipped: dict[str, str] = field(default_factory=dict)
+
+    def run(self) -> UpkeepReport | None:
+        """Do all steps and return what was done; None if the table has no rows yet. Raises RVT-414."""
+        found = self.table.load_if_any()
+        if found is None or found.current_snapshot() is None:
+            return None
+        began, size = time.monotonic(), _size(found)
+        self._done["leftovers"] = self._remove_leftovers()
+        self._rewrite()
+        if self.options.expire_snapshots is not None and self._may_delete(EXPIRE):
+            self._step(EXPIRE, self._expire)
+        if self.options.remove_orphan_files is not None and self._may_delete(ORPHANS):
+            why = self._why_orphans_stay()
+            self._step(ORPHANS, self._remove_orphans) if why is None else self._skip(ORPHANS, why)
+        return UpkeepReport(
+            self.declared,
+            bytes_before=size,
+            bytes_after=_size(self.table.load()),
+            skipped=dict(self._skipped),
+            seconds=round(time.monotonic() - began, 3),
+            **self._done,
+        )
+
+    def _remove_leftovers(self) -> tuple[str, ...]:
+        """Remove what dead runs have staged, as the next run of the table would."""
+        removed = []
+        alive: dict[str, bool] = {}
+        for leftover in staged_by_runs(self.table):
+            if not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive()):
+                leftover.remove()
+                removed.append(leftover.name)
+        return tuple(removed)
+
+    def _rewrite(self) -> None:
+        """Rewrite files and manifests, unless a run that would have to compute its rows again is staging some."""
+        steps: dict[str, Callable[[], None]] = {}
+        if self.options.rewrite_data_files is not None:
+            steps[REWRITE] = self._rewrite_files
+        if self.options.rewrite_manifests:
+            steps[MANIFESTS] = self._rewrite_manifests
+        for step, action in steps.items():
+            writer = next(staged_by_runs(self.table), None)
+            if writer is not None:
+                self._skip(step, f"a run is writing to the table: {writer.name}")
+            else:
+                self._step(step, action)
+        restore_facts(self.table)
+
+    def _rewrite_files(self) -> None:
+        assert self.options.rewrite_data_files is not None
+        counts = rewrite_data_files(self.session, self.table.name, self.options.rewrite_data_files)
+        if counts.get("failed_data_files_count"):
+            raise RivetError("RVT-503", f"{counts['failed_data_files_count']} data files could not be rewritten")
+        self._done["files_rewritten"] = counts.get("rewritten_data_files_count", 0)
+        self._done["files_added"] = counts.get("added_data_files_count", 0)
+
+    def _rewrite_manifests(self) -> None:
+        counts = rewrite_manifests(self.session, self.table.name)
+        self._done["manifests_rewritten"] = counts.get("rewritten_manifests_count", 0)
+        self._done["manifests_added"] = counts.get("added_manifests_count", 0)
+
+    def _expire(self) -> None:
+        assert self.options.expire_snapshots is not None
+        snapshots, files = expire(self.table, self.session, self.options.expire_snapshots, datetime.now(UTC))
+        self._done["snapshots_expired"], self._done["files_deleted"] = snapshots, files
+
+    def _remove_orphans(self) -> None:
+        assert self.options.remove_orphan_files is not None
+        before = datetime.now(UTC) - self.options.remove_orphan_files.older_than
+        location = self.table.load().metadata.location
+        self._done["orphans_deleted"] = remove_orphan_files(self.session, self.table.name, location, before)
+
+    def _may_delete(self, step: str) -> bool:
+        is_allowed = self.table.load().metadata.properties.get("gc.enabled", "true").lower() != "false"
+        if not is_allowed:
+            self._skip(step, _NO_GC)
+        return is_allowed
+
+    def _why_orphans_stay(self) -> str | None:
+        """Return why no file may be taken for an orphan.
+
+        Data files of staging tables lie beside those of the table, whose metadata does not know them; nor does it know
+        the files of a statement that has not ended. Files on branches, withheld ones too, it does know.
+        """
+        staged = next(staged_by_runs(self.table), None)
+        if staged is not None:
+            return f"a run is writing to the table: {staged.name}"
+        withheld = next((version for version in withheld_versions(self.table) if version.staged is not None), None)
+        if withheld is not None:
+            return f"the version {withheld.name} is withheld, and its files are among those of the table"
+        return _NESTED if self.table.catalog.namespace_exists(self.table.name.identifier) else None
+
+    def _step(self, step: str, action: Callable[[], None]) -> None:
+        """Do one step. If it fails since another version was published meanwhile, it is skipped."""
+        current = self.table.load().metadata.current_snapshot_id
+        try:
+            action()
+        except RivetError as error:
+            if step in (REWRITE, MANIFESTS) and self.table.load().metadata.current_snapshot_id != current:
+                self._skip(step, f"another version was published meanwhile ({error.diagnostics[0].message})")
+                return
+            message = f"{step} of '{self.table.name}' failed: {error.diagnostics[0].message}"
+            raise RivetError("RVT-414", message) from error
+
+    def _skip(self, step: str, why: str) -> None:
+        self._skipped[step] = why
+
+
+def _size(table: Table) -> int:
+    current = table.current_snapshot()
+    return int(facts_of(current).get("total-files-size") or 0) if current is not None else 0

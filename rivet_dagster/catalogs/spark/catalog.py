@@ -1,0 +1,167 @@
+"""The catalog ``spark``: the session's own catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rivet_dagster.catalogs.capabilities.engines import NeedsEngine
+from rivet_dagster.catalogs.capabilities.locations import TellsLocations
+from rivet_dagster.catalogs.capabilities.targets import PlanType
+from rivet_dagster.catalogs.filesystem.declared import wrong_writer_options
+from rivet_dagster.catalogs.filesystem.sources import table_files
+from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
+from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
+from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
+from rivet_dagster.catalogs.filesystem.versions.layout import is_version_name
+from rivet_dagster.catalogs.spark.layout import HiveLayout
+from rivet_dagster.catalogs.spark.metastore import Described, Metastore
+from rivet_dagster.catalogs.spark.names import TableName
+from rivet_dagster.catalogs.spark.options import OPTIONS, resolved, session_settings, wrong_options
+from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.entry_points import refuse_wrong_options
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.location import Location
+from rivet_dagster.model.plugins import Wrong
+from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.relations import CatalogTable, Files, Kinds
+from rivet_dagster.model.schema import Field, Schema
+from rivet_dagster.model.session_needs import SessionNeeds
+from rivet_dagster.model.write_plan import Append, AppendNewer, ReplaceAll, ReplacePartitions
+
+
+class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
+    """The tables and views of the session's own catalog, Hive's unless ``hive`` is false.
+
+    Options: ``database`` of tables that name none (default ``default``); ``metastore``, the ``thrift://`` address of
+    Hive's, or a folder for an embedded one (default: as Spark is configured); ``warehouse``, the folder of new
+    databases; ``hive`` (default true); ``versions``, the number of published versions of a table that are retained
+    (default 2).
+    """
+
+    type: ClassVar[str] = "spark"
+    options: ClassVar[frozenset[str]] = OPTIONS
+    gives: ClassVar[Kinds] = frozenset({CatalogTable, Files})
+    write_plans: ClassVar[frozenset[PlanType]] = frozenset({ReplaceAll, Append, AppendNewer, ReplacePartitions})
+    """The plans that are one switch of a table to files written before; the others change single rows."""
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return what is wrong with the values of ``options``, by key."""
+        return wrong_options(options)
+
+    @classmethod
+    def check_table(
+        cls, options: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool
+    ) -> Iterable[Wrong]:
+        """Check the table's name, and the Parquet writer options of a sink; a source has no options."""
+        try:
+            TableName.of(table, "default")
+        except RivetError as error:
+            diagnostic = error.diagnostics[0]
+            yield Wrong(diagnostic.code, "table", diagnostic.message, diagnostic.remediation)
+        if is_written and options.get("hive", True) is False:
+            message = "the catalog is not Hive's, and only Hive's tables are published by a switch of their location"
+            yield Wrong("RVT-402", "catalog", message, "Use a catalog of another type for what is written.")
+        if is_written:
+            yield from wrong_writer_options(own)
+        else:
+            for key in own:
+                yield Wrong("RVT-203", f"options.{key}", f"unknown option '{key}': the table says how it is read")
+
+    @classmethod
+    def resolved(cls, options: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
+        """Return the options with an absolute path of an embedded metastore."""
+        return resolved(options, root)
+
+    @classmethod
+    def written_locations(cls, options: Mapping[str, Any], table: str) -> Iterable[Location]:
+        """Return the metastore, the database and the table."""
+        database = str(options.get("database", "default"))
+        try:
+            name = TableName.of(table, database)
+        except RivetError:
+            return  # reported as an error of the table itself
+        yield ("spark_catalog", str(options.get("metastore", "")), name.database, name.table)
+
+    @classmethod
+    def read_locations(cls, options: Mapping[str, Any], table: str, look: bool = False) -> Iterable[Location]:
+        """Return the metastore, the database and the table."""
+        return cls.written_locations(options, table)
+
+    def __init__(self, spec: CatalogSpec, root: Path) -> None:
+        refuse_wrong_options(SparkCatalog, f"catalog '{spec.name}'", spec.options)
+        self.name = spec.name
+        self.keep = int(spec.options.get("versions", 2))
+        self._root = root
+        self._options = resolved(spec.options, root)
+        self._database: str = self._options.get("database", "default")
+        self._metastore = Metastore(self._no_engine)
+        self._folders: dict[TableName, Path] = {}
+
+    def attach(self, open_session: Callable[[], EngineSession]) -> None:
+        """Look up and change tables through the session that ``open_session`` begins."""
+        self._metastore = Metastore(open_session)
+
+    def session_needs(self, engine_type: str) -> SessionNeeds:
+        """Return the settings by which Spark finds Hive's metastore and the warehouse."""
+        return SessionNeeds(config=session_settings(self._options)) if engine_type == "pyspark" else SessionNeeds()
+
+    def relation(self, table: str, options: Mapping[str, Any]) -> CatalogTable:
+        """Return the table or view by its name."""
+        self._found(table)
+        return CatalogTable(self._name(table).identifier)
+
+    def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
+        """Return the columns that Spark finds; None if no engine is at hand."""
+        try:
+            session = self._metastore.session
+        except RivetError as error:
+            if error.code != "RVT-403":
+                raise
+            return None
+        return tuple(Field(*column) for column in session.columns(session.load(self.relation(table, options))))
+
+    def data_version(self, table: str, options: Mapping[str, Any]) -> str:
+        """Return the version of a table that was published here, of others a hash of their files' names and times."""
+        described = self._found(table)
+        folder = described.folder
+        if folder is None:
+            where = described.location or "a view"
+            message = f"{self._name(table)} is {where}: whether its data changed is not known here"
+            raise RivetError("RVT-403", message, remediation="Observe tables whose files are on this machine.")
+        if is_version_name(folder.name):
+            return folder.name
+        return table_files.fingerprint(TableFiles(LocalTree(folder, self._root), "parquet", (folder,), table))
+
+    def uri(self, table: str) -> str:
+        """Return the table's name in Spark."""
+        return ".".join(self._name(table).identifier)
+
+    def layout(self, table: str) -> HiveLayout:
+        """Return the layout of a table in its database's folder, or where its versions are already."""
+        name = self._name(table)
+        if name not in self._folders:
+            self._folders[name] = self._home(name)
+        return HiveLayout(self._folders[name], table, self._metastore, name)
+
+    def _home(self, name: TableName) -> Path:
+        folder = self._metastore.folder_of(name.database) / name.table
+        described = self._metastore.describe(name)
+        published = described.folder if described is not None else None
+        return published.parent if published is not None and is_version_name(published.name) else folder
+
+    def _found(self, table: str) -> Described:
+        name = self._name(table)
+        described = self._metastore.describe(name)
+        if described is None:
+            message = f"there is no table or view {name} in the session's own catalog"
+            raise RivetError("RVT-403", message, remediation="Create it, or correct `table` and the catalog's options.")
+        return described
+
+    def _name(self, table: str) -> TableName:
+        return TableName.of(table, self._database)
+
+    def _no_engine(self) -> EngineSession:
+        raise RivetError("RVT-403", f"only an engine can look into the catalog '{self.name}'")

@@ -1,0 +1,180 @@
+"""The metastore behind a session's own catalog: what it knows of a table, and the changes that publish tables.
+
+Each change is one statement, or one call, that the metastore carries out in a transaction of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.catalogs.filesystem.catalog_location import scheme
+from rivet_dagster.catalogs.spark.hive_columns import columns_ddl
+from rivet_dagster.catalogs.spark.names import OWN, TableName
+from rivet_dagster.catalogs.spark.redefinition import redefine
+from rivet_dagster.catalogs.spark.uninterrupted import uninterrupted
+from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.engines.pyspark.messages import spark_error
+from rivet_dagster.engines.pyspark.waiting import wait_for
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.relations import CatalogTable, Files
+
+_FILE = re.compile(r"^file:(//(?=/))?", re.IGNORECASE)
+_IMPLEMENTATION = "spark.sql.catalogImplementation"
+_REMEDY = "Look after the metastore, or correct the settings by which Spark reaches it."
+
+
+@dataclass(frozen=True)
+class Described:
+    """A table or view as the metastore has it; ``location`` is a path or URI without escapes, None of a view."""
+
+    type: str
+    location: str | None
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of its files; None if it is none on a file system that this process sees."""
+        return local_folder(self.location) if self.location is not None else None
+
+
+def local_folder(location: str) -> Path | None:
+    """Return the folder that a location of Hive's is, with links resolved; None if it is on another store.
+
+    >>> local_folder("file:/warehouse/a b"), local_folder("s3a://bucket/orders")
+    (PosixPath('/warehouse/a b'), None)
+    """
+    if scheme(location) not in (None, "file"):
+        return None
+    return Path(os.path.realpath(_FILE.sub("", location)))
+
+
+class Metastore:
+    """The metastore of the session that ``open_session`` begins, which happens when it is first asked for something."""
+
+    def __init__(self, open_session: Callable[[], EngineSession]) -> None:
+        self._open_session = open_session
+
+    @cached_property
+    def session(self) -> EngineSession:
+        """The session; it ends with this process. Raises RVT-403 if no engine is at hand."""
+        return self._open_session()
+
+    def describe(self, name: TableName) -> Described | None:
+        """Return the table or view of that name; None if there is none, or no such database. Raises RVT-403."""
+        try:
+            (row,) = self._rows(f"DESCRIBE TABLE EXTENDED {name.quoted} AS JSON")
+        except RivetError as error:
+            if _is_missing(error):
+                return None
+            raise
+        known = json.loads(row.json_metadata)
+        return Described(known.get("type", ""), known.get("location"))
+
+    def folder_of(self, database: str) -> Path:
+        """Return the folder for the tables of a database.
+
+        Raises RVT-402 if tables cannot be published there, RVT-403 if there is no such database.
+        """
+        settings = self._rows(f"SET {_IMPLEMENTATION}")
+        if settings[0].value != "hive":
+            raise RivetError(
+                "RVT-402",
+                f"the session's own catalog is not Hive's ({_IMPLEMENTATION} is {settings[0].value})",
+                remediation=f"Publish to a catalog of another type, or set {_IMPLEMENTATION} where Spark is started.",
+            )
+        try:
+            rows = self._rows(f"DESCRIBE DATABASE EXTENDED `{OWN}`.`{database}`")
+        except RivetError as error:
+            if "[SCHEMA_NOT_FOUND]" not in str(error):
+                raise
+            message = f"there is no database '{database}' in the session's own catalog"
+            raise RivetError("RVT-403", message, remediation=f"Create it: CREATE DATABASE {database}") from error
+        location = next(str(row.info_value) for row in rows if row.info_name == "Location")
+        folder = local_folder(location)
+        if folder is None:
+            message = f"the database '{database}' is at {location}, where no table can be switched atomically"
+            remedy = "Use a database whose location is on a POSIX file system that Spark and Dagster both see."
+            raise RivetError("RVT-402", message, remediation=remedy)
+        return folder
+
+    def switch(self, name: TableName, folder: Path, files: Files) -> None:
+        """Have the table, which may be new, consist of the ``files`` in ``folder``, with their columns, in one change.
+
+        Raises RVT-404 for columns that a Hive table cannot have, or if the change is refused; RVT-403.
+        """
+        schema = self.session.schema(self.session.load(files))
+        columns = columns_ddl(schema)
+        location = _literal(f"file:{folder}")
+        spark = self._spark
+        present = self._columns(name)
+        if present is None:
+            create = f"CREATE TABLE {name.quoted} ({columns}) STORED AS PARQUET LOCATION {location}"
+            self._change(name, lambda: spark.sql(create))
+        elif present == columns:
+            self._change(name, lambda: spark.sql(f"ALTER TABLE {name.quoted} SET LOCATION {location}"))
+        else:
+            self._change(name, lambda: redefine(spark, name, schema, folder))
+
+    def drop(self, name: TableName) -> None:
+        """Remove the table, whose files stay where they are. Raises RVT-404."""
+        spark = self._spark
+        self._change(name, lambda: spark.sql(f"DROP TABLE IF EXISTS {name.quoted}"))
+
+    def _columns(self, name: TableName) -> str | None:
+        """Return the columns of a table as DDL; None if it does not exist."""
+        try:
+            return columns_ddl(self.session.schema(self.session.load(CatalogTable(name.identifier))))
+        except RivetError as error:
+            if _is_missing(error):
+                return None
+            raise
+
+    def _rows(self, sql: str) -> list[Any]:
+        """Return the rows of a command, which Spark answers without a job. Raises RVT-403."""
+        spark = self._spark
+        with _refused("RVT-403", "the session's own catalog does not answer"):
+            return wait_for(lambda: spark.sql(sql).collect(), lambda: None, grace=0)
+
+    def _change(self, name: TableName, change: Callable[[], object]) -> None:
+        with _refused("RVT-404", f"the metastore refuses to change {name}"):
+            uninterrupted(change)
+
+    @property
+    def _spark(self) -> Any:
+        return self.session.spark  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _refused(code: str, message: str) -> Iterator[None]:
+    """Turn what Spark refuses in the block into an error with that code; a lost connection stays what it is."""
+    try:
+        yield
+    except Exception as error:
+        translated = spark_error(error)
+        if translated is None:
+            raise
+        if translated.code != "RVT-503":
+            raise translated from error
+        reason = translated.diagnostics[0].message
+        raise RivetError(code, f"{message}: {reason}", remediation=_REMEDY) from error
+
+
+def _is_missing(error: RivetError) -> bool:
+    return "[TABLE_OR_VIEW_NOT_FOUND]" in str(error)
+
+
+def _literal(text: str) -> str:
+    """Return a text as a string literal of Spark's SQL.
+
+    >>> print(_literal(r"file:/o'brien\\n"))
+    'file:/o\\'brien\\\\n'
+    """
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -1,0 +1,57 @@
+"""``rivet-dagster upkeep``: keep the files of a project's tables in order."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.execution.clean_up.upkeep import errors_of, own_tables, upkeep, upkeep_catalogs
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.loading import compile_directory
+
+_OK, _PARTIAL = 0, 2
+
+
+def upkeep_command(options: argparse.Namespace) -> int:
+    """Do the upkeep of all tables, or of those of some catalogs; see ``upkeep_of``."""
+    return upkeep_of(options, options.catalog or (), options.format == "json")
+
+
+def upkeep_of(options: argparse.Namespace, catalogs: Sequence[str] = (), as_json: bool = False) -> int:
+    """Do the upkeep of the project of ``options``, print what was done to each table, and return the exit code.
+
+    It is 2 if it failed for some of the tables.
+    """
+    root = Path(options.project).resolve()
+    assembly = compile_directory(root, options.profile).raise_errors()
+    _refuse_unknown(catalogs, assembly)
+    done = []
+    for kept in upkeep(Runtime(assembly, root), own_tables(assembly, catalogs)):
+        done.append(kept)
+        if not as_json:
+            print(kept.text(), flush=True)
+    errors, kept_in_order = errors_of(done), [kept for kept in done if not kept.errors]
+    if as_json:
+        tables = [kept.to_dict() for kept in kept_in_order]
+        print(json.dumps({"success": not errors, "tables": tables, "errors": [e.to_dict() for e in errors]}, indent=2))
+    else:
+        print(f"{len(kept_in_order)} table{'' if len(kept_in_order) == 1 else 's'} kept in order")
+    if not errors:
+        return _OK
+    error = RivetError.of(errors)
+    if not as_json:
+        print(error, file=sys.stderr)
+    return _PARTIAL if kept_in_order else error.exit_code
+
+
+def _refuse_unknown(names: Sequence[str], assembly: CompiledAssembly) -> None:
+    known = upkeep_catalogs(assembly)
+    for name in names:
+        if name not in known:
+            message = f"this project has no table in a catalog '{name}' that wants upkeep{nearest(name, known)}"
+            raise RivetError("RVT-110", message)

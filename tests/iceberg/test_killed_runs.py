@@ -1,0 +1,200 @@
+"""A run on Iceberg killed before any of its steps leaves the old or the new table, and what it staged is removed."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import duckdb
+import pytest
+from support.iceberg import declared
+from support.iceberg_runs import (
+    ERRORS,
+    NAMESPACE,
+    TABLE,
+    UPSERT,
+    Work,
+    expire_heartbeats,
+    heartbeats,
+    lake,
+    run,
+    run_killed_before_a_step,
+)
+from support.killing import PROCESSES, ended, start
+
+from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.storage import WITHHELD
+
+OLD = Work([1, 2, 3], 1)
+OLD_ERRORS = replace(OLD, errors=["old"])
+NEW = Work([3, 4], 2, identity="new/orders")
+CASES = {
+    "first with errors": ([], replace(NEW, errors=["new"])),
+    "again": ([OLD], NEW),
+    "merge": ([OLD], replace(NEW, plan=UPSERT)),
+    "columns": ([OLD], replace(NEW, adds=True)),
+    "first errors": ([OLD], replace(NEW, errors=["new"])),
+    "errors again": ([OLD_ERRORS], replace(NEW, errors=["new"])),
+    "gated": ([OLD_ERRORS], replace(NEW, adds=True, errors=["new"], end="abort")),
+    "withheld": ([OLD_ERRORS], replace(NEW, errors=["new"], end="withhold")),
+    "rollback": ([OLD_ERRORS, Work([5], 5, errors=["later"], identity="later/orders")], "rollback"),
+}
+Seen = tuple[list[tuple[int, ...]] | None, list[str] | None]
+
+
+@pytest.fixture(autouse=True)
+def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip fsync: a kill loses nothing that was written, only a power failure does."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+class Lake:
+    """A catalog of folders, and how it was before a run."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.options = root, declared("hadoop", root / "lake")
+        self.warehouse = root / "lake/warehouse"
+        self.catalog = lake(self.options, root)
+
+    def save(self) -> None:
+        """Remember the files."""
+        self.warehouse.mkdir(exist_ok=True)
+        shutil.copytree(self.warehouse, self.root / "saved")
+
+    def restore(self) -> None:
+        """Have the files that were there; they name each other by absolute paths."""
+        shutil.rmtree(self.warehouse, ignore_errors=True)
+        shutil.copytree(self.root / "saved", self.warehouse)
+
+    def seen(self) -> Seen:
+        """Return the rows by two readers, and the errors of exactly these rows; None for a table that is not there."""
+        plain = connected("plain", self.options, self.root)
+        if not plain.table_exists((NAMESPACE, TABLE)):
+            return None, None
+        scan = plain.load_table((NAMESPACE, TABLE)).scan()
+        rows = sorted(tuple(row.values()) for row in scan.to_arrow().to_pylist())
+        files = [task.file.file_path.removeprefix("file://") for task in scan.plan_files()]
+        assert sorted(duckdb.read_parquet(files, union_by_name=True).fetchall()) == rows
+        try:
+            snapshot = self.catalog.relation(ERRORS, {}).snapshot
+        except RivetError:  # these rows have no errors
+            return rows, None
+        errors = plain.load_table((NAMESPACE, ERRORS)).scan(snapshot_id=snapshot).to_arrow()
+        return rows, sorted(errors["message"].to_pylist())
+
+    def staged(self) -> list[str]:
+        """Return the branches, staging tables and heartbeats of runs."""
+        plain = connected("plain", self.options, self.root)
+        names = list(plain.list_tables(NAMESPACE)) if plain.namespace_exists(NAMESPACE) else []
+        branches = [ref for name in names for ref in plain.load_table(name).metadata.refs if ref != "main"]
+        tables = [name[-1] for name in names if name[-1] not in (TABLE, ERRORS)]
+        return sorted([*branches, *tables, *map(str, heartbeats(self.warehouse))])
+
+    def assert_is_plain(self) -> None:
+        """Assert that nothing of a run is left, and that all versions and their errors can be read."""
+        assert self.staged() == []
+        plain = connected("plain", self.options, self.root)
+        tables = plain.list_tables(NAMESPACE)
+        for folder in (self.warehouse / NAMESPACE).iterdir():
+            if (NAMESPACE, folder.name) not in tables:  # of a first write that was killed before it was committed
+                assert folder.name in (TABLE, ERRORS)
+                assert {path.suffix for path in folder.rglob("*")} == {"", ".parquet"}
+        for name in tables:
+            table = plain.load_table(name)
+            for entry in table.metadata.snapshot_log:
+                table.scan(snapshot_id=entry.snapshot_id).to_arrow()
+            assert all(key.startswith("rivet.") for key in table.metadata.properties)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_kill_before_each_step(tmp_path, case):
+    """Exhaustive: kill a run just before each step that changes the catalog or the storage."""
+    before, work = CASES[case]
+    place = Lake(tmp_path)
+    for earlier in before:
+        run(place.catalog, earlier, tmp_path)
+    old = place.seen()
+    place.save()
+    steps, code = killed(place, work, -1)
+    assert code == 0
+    new = place.seen()
+    assert (new != old) == (case not in ("gated", "withheld"))
+    found = []
+    for at, step in enumerate(steps):
+        if not matters(step, steps[at - 1]):
+            continue
+        place.restore()
+        done, code = killed(place, work, at)
+        assert (code, len(done)) == (-signal.SIGKILL, at + 1)
+        found.append(place.seen())
+        assert found[-1] in (old, new), step
+        staged = place.staged()
+        assert place.catalog.sweep() == ()  # it has only just died
+        assert place.staged() == staged
+        expire_heartbeats(place.warehouse)
+        if len(found) % 2 and found[-1][0] is not None:
+            assert_a_sweep_removes_it(place, found[-1])
+        else:
+            assert_the_next_run_removes_it(place)
+    assert len(found) > 1
+    assert found[0] == old
+    assert found == sorted(found, key=[old, new].index)  # there is one switch
+
+
+def matters(step: str, last: str) -> bool:
+    """Return whether a kill before this step may differ from one before the next: it is not within a commit."""
+    change, _, name = step.partition(" ")
+    if change.startswith("os."):  # of a folder that is dropped: when it is renamed, and when one file is gone
+        return ".dropped-" in name or (last.startswith("os.rename") and ".dropped-" in last)
+    return not name.endswith(".avro")
+
+
+def killed(place: Lake, work: Work | str, at: int) -> tuple[list[str], int | None]:
+    """Kill a run before its step number ``at``; return its steps and its exit code."""
+    test, child = PROCESSES.Pipe(duplex=False)
+    process = start(run_killed_before_a_step, child, place.options, place.root, work, at)
+    child.close()
+    return [*received(test)], ended(process)
+
+
+def received(connection: Connection) -> Iterator[str]:
+    """Receive messages until the other end is closed."""
+    while True:
+        try:
+            yield connection.recv()
+        except EOFError:
+            return
+
+
+def assert_a_sweep_removes_it(place: Lake, seen: Seen) -> None:
+    """Assert that a sweep removes what is left, but neither published nor withheld versions."""
+    versions = place.catalog.versions(TABLE)
+    place.catalog.sweep()
+    assert place.catalog.building() == ()
+    assert (place.seen(), place.catalog.versions(TABLE)) == (seen, versions)
+    drop_withheld(place)
+    place.assert_is_plain()
+
+
+def assert_the_next_run_removes_it(place: Lake) -> None:
+    """Assert that the next run publishes and removes what is left, but neither published nor withheld versions."""
+    versions = place.catalog.versions(TABLE)
+    later = Work([7], 7, errors=["next"], adds=True, identity="next/orders")
+    published = run(place.catalog, later, place.root)
+    assert published is not None
+    assert place.seen() == ([(7, 7, 7)], ["next"])
+    names = [version.name for version in place.catalog.versions(TABLE)]
+    assert sorted(names) == sorted([published.version, *(version.name for version in versions)])
+    drop_withheld(place)
+    place.assert_is_plain()
+
+
+def drop_withheld(place: Lake) -> None:
+    """Remove the withheld versions, as a person does."""
+    for version in place.catalog.versions(TABLE):
+        if version.state == WITHHELD:
+            place.catalog.take_up(TABLE, version.name).abort()

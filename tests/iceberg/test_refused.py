@@ -1,0 +1,275 @@
+"""What an Iceberg catalog refuses: one RivetError each, with the place and a remedy, after which nothing is left."""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+
+import pytest
+from support.iceberg import declared
+from support.iceberg_runs import ERRORS, NAMESPACE, TABLE, UPSERT, Work, heartbeats, lake, run, written
+from support.tables import refused, tree
+
+from rivet_dagster.catalogs.iceberg import rest_catalog
+from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED, published_snapshots
+from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.errors import RivetError
+
+OLD, NEW = Work([1, 2], 1), Work([2, 3], 2, identity="new/orders")
+NAME = (NAMESPACE, TABLE)
+
+
+@pytest.fixture
+def place(tmp_path) -> SimpleNamespace:
+    """Return a catalog of folders, as we and as others open it."""
+    options = declared("hadoop", tmp_path / "lake")
+    plain = connected("plain", options, tmp_path)
+    return SimpleNamespace(root=tmp_path, options=options, plain=plain, catalog=lake(options, tmp_path))
+
+
+def ids(place) -> list[int]:
+    return sorted(place.plain.load_table(NAME).scan().to_arrow()["id"].to_pylist())
+
+
+def assert_nothing_is_left(place) -> None:
+    """Assert that there are no branches, staging tables and heartbeats."""
+    for name in place.plain.list_tables(NAMESPACE):
+        assert name[-1] in (TABLE, ERRORS)
+        assert set(place.plain.load_table(name).metadata.refs) <= {"main"}
+    assert heartbeats(place.root) == []
+
+
+# What others do to a table during a run
+
+
+def drops_the_branch(plain) -> None:
+    """Remove the branches of all runs."""
+    table = plain.load_table(NAME)
+    with table.manage_snapshots() as snapshots:
+        for name in table.metadata.refs.keys() - {"main"}:
+            snapshots.remove_branch(name)
+
+
+def writes_to_the_branch(plain) -> None:
+    """Append to the branches of all runs."""
+    table = plain.load_table(NAME)
+    for name in table.metadata.refs.keys() - {"main"}:
+        table.append(OLD.rows, branch=name)
+
+
+def drops_the_staging_table(plain) -> None:
+    """Drop the staging tables of all runs."""
+    for name in plain.list_tables(NAMESPACE):
+        if "__rivet_" in name[-1]:
+            plain.drop_table(name)
+
+
+def publishes(plain) -> None:
+    """Append to the table."""
+    plain.load_table(NAME).append(OLD.rows)
+
+
+@pytest.mark.parametrize(
+    ("interferes", "work", "code", "words"),
+    [
+        (drops_the_branch, NEW, "RVT-406", "the branch rivet_new_orders of 'shop.orders' has been removed"),
+        (drops_the_branch, replace(NEW, plan=UPSERT), "RVT-406", "the branch rivet_new_orders of 'shop.orders'"),
+        (writes_to_the_branch, NEW, "RVT-407", "the branch rivet_new_orders of 'lake.shop.orders' has changed"),
+        (drops_the_staging_table, replace(NEW, adds=True), "RVT-406", "__rivet_new_orders has been removed"),
+        (publishes, NEW, "RVT-405", "'lake.shop.orders' has been published by another run since"),
+        (publishes, replace(NEW, adds=True), "RVT-405", "'lake.shop.orders' has been published by another run since"),
+    ],
+)
+def test_what_others_do_to_a_table_during_a_run(place, interferes, work, code, words):
+    for errors in (None, ["some"]):
+        run(place.catalog, OLD, place.root)
+        transaction = written(place.catalog, replace(work, errors=errors), place.root)
+        interferes(place.plain)
+        error = refused(transaction.commit, work.identity)
+        assert (error.code, words in str(error)) == (code, True), error
+        transaction.abort()
+        assert ids(place) == ([1, 1, 2, 2] if interferes is publishes else [1, 2])
+        assert_nothing_is_left(place)
+        assert refused(place.catalog.relation, ERRORS, {}).code == "RVT-403"
+
+
+def test_a_table_that_is_dropped_during_a_run(place):
+    for work in (NEW, replace(NEW, adds=True), replace(NEW, errors=["some"])):
+        run(place.catalog, OLD, place.root)
+        transaction = written(place.catalog, work, place.root)
+        place.plain.drop_table(NAME)
+        error = refused(transaction.commit, work.identity)
+        assert error.code in ("RVT-403", "RVT-405", "RVT-406")
+        assert "orders" in str(error)
+        transaction.abort()
+        assert_nothing_is_left(place)
+        assert place.catalog.current(TABLE) is None
+
+
+def test_an_engine_that_dies_in_the_write(place, monkeypatch):
+    died = RivetError("RVT-510", "Connection refused")
+
+    def dies(*arguments: object, **options: object) -> None:
+        raise died
+
+    for work in (OLD, NEW, replace(NEW, adds=True), replace(NEW, plan=UPSERT)):
+        with monkeypatch.context() as patch:
+            patch.setattr("support.iceberg_duckdb.IcebergDuckDB.write", dies)
+            error = refused(run_in_a_block, place, work)
+        assert error is died
+        assert_nothing_is_left(place)
+        if work is OLD:
+            assert tree(place.root / "lake/warehouse") == [NAMESPACE]
+            run(place.catalog, OLD, place.root)
+        assert ids(place) == [1, 2]
+
+
+def run_in_a_block(place, work: Work) -> None:
+    """Write within the block of the transaction, as runs do."""
+    from support.iceberg_duckdb import session
+
+    from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+
+    engine = session(place.root, lake=place.options)
+    with place.catalog.begin(TABLE, engine) as transaction:
+        transaction.write(work.plan, engine.from_value(work.rows), WriteContext(identity=work.identity))
+
+
+# What is not there
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "words"),
+    [
+        ("oders", {}, "shop.oders does not exist"),
+        ("nowhere.orders", {}, "nowhere.orders does not exist"),
+        (TABLE, {"branch": "adit"}, "has no branch 'adit'; did you mean 'audit'?"),
+        (TABLE, {"branch": "v1"}, "has no branch 'v1'"),
+        (TABLE, {"tag": "v2"}, "has no tag 'v2'"),
+        (TABLE, {"snapshot_id": 17}, "17"),
+        (TABLE, {"as_of": "2020-01-01"}, "has no snapshot of 2020-01-01"),
+    ],
+)
+def test_a_state_of_a_source_that_is_not_there(place, table, options, words):
+    run(place.catalog, OLD, place.root)
+    found = place.plain.load_table(NAME)
+    with found.manage_snapshots() as snapshots:
+        snapshot = found.metadata.current_snapshot_id
+        snapshots.create_branch(snapshot, "audit").create_tag(snapshot, "v1")
+    for read in (place.catalog.relation, place.catalog.columns, place.catalog.data_version):
+        error = refused(read, table, options)
+        assert error.code == "RVT-403"
+        assert words in str(error)
+        assert error.diagnostics[0].remediation
+
+
+def test_a_table_of_a_later_format_is_not_published_to_and_is_told_before_anything_is_computed(place):
+    place.plain.create_namespace(NAMESPACE)
+    place.plain.create_table(NAME, OLD.rows.schema)
+    (metadata,) = (place.root / "lake/warehouse" / NAMESPACE / TABLE / "metadata").glob("*.metadata.json")
+    metadata.write_text(json.dumps({**json.loads(metadata.read_text()), "format-version": 3, "next-row-id": 0}))
+    error = refused(place.catalog.begin, TABLE)
+    assert error.code == "RVT-402"
+    assert "format version 3" in str(error)
+    assert place.catalog.data_version(TABLE, {}) == "empty"
+    assert_nothing_is_left(place)
+
+
+def test_a_file_where_a_table_should_be(place):
+    folder = place.root / "lake/warehouse" / NAMESPACE
+    folder.mkdir(parents=True)
+    (folder / TABLE).write_text("mine")
+    error = refused(run_in_a_block, place, NEW)
+    assert error.code == "RVT-404"
+    assert tree(folder) == [TABLE]
+
+
+# Servers
+
+
+def test_a_server_that_does_not_answer(tmp_path, monkeypatch):
+    monkeypatch.setattr(rest_catalog, "ANSWER", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        login = {"warehouse": "w", "jdbc.user": "a", "jdbc.password": "hunter22", "jdbc.connectTimeout": 1}
+        for options in (
+            {"catalog": "rest", "uri": f"http://{address}"},
+            {"catalog": "jdbc", "uri": f"jdbc:postgresql://{address}/lake", **login},
+        ):
+            error = refused(connected, "lake", options, tmp_path)
+            assert error.code == "RVT-403"
+            assert "the Iceberg catalog 'lake' cannot be reached" in str(error)
+            assert "hunter22" not in str(error)
+            assert "uri" in error.diagnostics[0].remediation
+
+
+@contextmanager
+def answering(status: int) -> Iterator[str]:
+    """Run a server that gives its settings, and answers everything else with ``status``; yield its URI."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            is_config = self.path.startswith("/v1/config")
+            body = b'{"defaults": {}, "overrides": {}}' if is_config else b'{"error": {"message": "no", "code": 1}}'
+            self.send_response(200 if is_config else status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = do_HEAD = do_DELETE = _answer
+
+        def log_message(self, *arguments: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "remedy"),
+    [(401, "access is refused", "credentials"), (403, "access is refused", "rights"), (500, "no", ""), (503, "no", "")],
+)
+def test_a_server_that_refuses(tmp_path, status, words, remedy):
+    with answering(status) as uri:
+        catalog = lake({"catalog": "rest", "uri": uri}, tmp_path)
+        for call, code in ((catalog.current, "RVT-403"), (catalog.begin, "RVT-404")):
+            error = refused(call, TABLE)
+            assert error.code in (code, "RVT-403")
+            assert "catalog 'lake'" in str(error)
+            assert words in str(error)
+            assert remedy in error.diagnostics[0].remediation
+
+
+def test_a_bucket_that_is_not_there(tmp_path, s3):
+    options = declared("sqlite", tmp_path / "lake")
+    catalog = lake(options | {"warehouse": "s3://nowhere-at-all/lake", **s3.iceberg_options}, tmp_path)
+    place = SimpleNamespace(root=tmp_path, options=catalog._options, catalog=catalog)
+    error = refused(run_in_a_block, place, NEW)
+    assert error.code == "RVT-404"
+    assert "nowhere-at-all" in str(error)
+
+
+# Retries
+
+
+def test_a_retry_finds_what_it_has_published(place):
+    first = run(place.catalog, OLD, place.root)
+    later = run(place.catalog, NEW, place.root)
+    for identity, expected in ((OLD.identity, first), (NEW.identity, later)):
+        assert place.catalog.published_by(TABLE, identity) == expected
+    assert place.catalog.published_by(TABLE, "other/orders") is None
+    table = place.plain.load_table(NAME)
+    snapshots = published_snapshots(table)
+    facts = dict(snapshots[-1].summary.additional_properties)
+    with table.transaction() as transaction:
+        transaction.set_properties({EXPIRED: json.dumps({str(snapshots[-1].snapshot_id): facts})})
+    table.maintenance.expire_snapshots().by_id(snapshots[-1].snapshot_id).commit()
+    found = place.catalog.published_by(TABLE, OLD.identity)
+    assert (found.version, found.identity, found.statistics.rows) == (first.version, OLD.identity, 2)
+    assert refused(place.catalog.read, found).code == "RVT-401"

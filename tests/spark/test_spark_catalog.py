@@ -1,0 +1,242 @@
+"""The session's own catalog: Hive's, with its embedded metastore, in a Spark application of this module's own."""
+
+import json
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from threading import Event
+from time import sleep
+
+import pyarrow.parquet as pq
+import pytest
+from support.folders import PROFILES, ProjectFolder, sink, source
+from support.hive import HiveSpark, database_of, publish, publish_in_a_killed_process
+
+from rivet_dagster.catalogs.inputs_json import positions_as_json
+from rivet_dagster.catalogs.spark import SparkCatalog
+from rivet_dagster.cli.main import main
+from rivet_dagster.definitions.partitions import window
+from rivet_dagster.engines.pyspark.session import PySparkSession
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.partitions import parse_partitions
+from rivet_dagster.model.write_plan import ReplaceAll
+from rivet_dagster.testing.catalog import CatalogConformance
+from rivet_dagster.testing.tables import TABLE
+
+
+@pytest.fixture(scope="module")
+def hive(engine, tmp_path_factory) -> Iterator[HiveSpark]:
+    """Spark with Hive's catalog, in place of the one Spark of all tests, which starts again afterwards."""
+    with HiveSpark.in_place_of(engine, tmp_path_factory.mktemp("hive")) as spark:
+        yield spark
+
+
+@pytest.fixture
+def session(hive) -> Iterator[PySparkSession]:
+    with hive.session() as session:
+        yield session
+
+
+class TestHive(CatalogConformance):
+    """A database for each test, in the test's own folder."""
+
+    @pytest.fixture(autouse=True)
+    def spark(self, hive):
+        self.hive = hive
+
+    def new_catalog(self, folder: Path) -> SparkCatalog:
+        return self.hive.catalog(folder)
+
+
+@pytest.fixture
+def catalog(hive, tmp_path) -> SparkCatalog:
+    hive.with_database(tmp_path)
+    return hive.catalog(tmp_path)
+
+
+@pytest.fixture
+def rows(hive, tmp_path):
+    """Return what a plain session sees, which began before the table was published."""
+    plain = hive.one_session.spark.newSession()
+
+    def read(table=TABLE):
+        found = plain.sql(f"SELECT * FROM {database_of(tmp_path)}.{table}").collect()
+        return sorted(tuple(row.asDict().items()) for row in found)
+
+    return read
+
+
+@pytest.fixture
+def shop(hive, catalog, tmp_path):
+    """Return a project that reads files and tables of Hive and publishes tables of Hive."""
+    place = {"metastore": str(hive.place / "metastore"), "warehouse": str(hive.place / "warehouse")}
+    profile = deepcopy(PROFILES)
+    profile["default"]["catalogs"]["hive"] = {"type": "spark", "database": database_of(tmp_path), **place}
+    profile["default"]["engines"][0]["catalogs"].append("hive")
+    hive.one_session.spark.sql(f"CREATE TABLE {database_of(tmp_path)}.countries (code STRING, name STRING) USING orc")
+    hive.one_session.spark.sql(f"INSERT INTO {database_of(tmp_path)}.countries VALUES ('de', 'Germany')")
+    return ProjectFolder(
+        tmp_path / "project",
+        {
+            "profiles.yaml": profile,
+            "data/orders.csv": "id,country,net\n1,de,2.50\n2,fr,1.00\n",
+            "sources/raw_orders.yaml": source("orders.csv", "id INT, country STRING, net DECIMAL(5, 2)"),
+            "sources/countries.yaml": {"type": "source", "catalog": "hive", "table": "Countries"},
+            "joints/named.sql": "SELECT o.*, c.name FROM raw_orders o LEFT JOIN countries c ON c.code = o.country",
+            "sinks/orders.yaml": sink("orders", "named", assertions=[POSITIVE]) | {"catalog": "hive"},
+        },
+    )
+
+
+POSITIVE = {"type": "expression", "sql": "net > 0"}
+
+
+def location(hive: HiveSpark, folder: Path, table: str = TABLE) -> Path:
+    """Return the folder that the metastore names."""
+    described = hive.one_session.spark.sql(f"DESCRIBE EXTENDED {database_of(folder)}.{table}").collect()
+    return Path(next(row.data_type for row in described if row.col_name == "Location").removeprefix("file:"))
+
+
+def test_a_project_is_run_and_a_failed_gate_publishes_nothing(shop, hive, rows, tmp_path, capsys):
+    assert main(["-p", str(shop.root), "run", "--format", "json"]) == 0
+    first = [
+        (("id", 1), ("country", "de"), ("net", Decimal("2.50")), ("name", "Germany")),
+        (("id", 2), ("country", "fr"), ("net", Decimal("1.00")), ("name", None)),
+    ]
+    assert rows() == first
+    folder = location(hive, tmp_path)
+    assert pq.read_table(folder).sort_by("id").to_pylist() == [dict(row) for row in first]
+
+    shop.write({"data/orders.csv": "id,country,net\n3,de,-1.00\n"})
+    assert main(["-p", str(shop.root), "run", "--format", "json"]) == 4
+    assert (rows(), location(hive, tmp_path)) == (first, folder)
+    assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == [folder.name]
+
+    # Other columns, which the same plain session sees together with the rows.
+    shop.write({
+        "data/orders.csv": "id,country,net\n3,de,1.00\n",
+        "joints/named.sql": "SELECT named.code AS name, id FROM raw_orders JOIN countries named ON country = code",
+        "sinks/orders.yaml": sink("orders", "named") | {"catalog": "hive"},
+    })  # fmt: skip
+    assert main(["-p", str(shop.root), "run", "--format", "json"]) == 0
+    assert rows() == [(("name", "de"), ("id", 3))]
+
+    published = shop.runtime.catalog_within_reach("hive").current("orders")
+    known = json.loads(json.dumps(positions_as_json(published.inputs)))
+    assert {name: position["kind"] for name, position in known.items()} == {"raw_orders": "data", "countries": "data"}
+    capsys.readouterr()
+    assert main(["-p", str(shop.root), "versions", "rollback", "orders"]) == 0
+    assert rows() == first
+
+
+def test_partitions_are_replaced_and_appended(shop, rows):
+    daily = {"type": "daily", "column": "day", "start": "2024-01-01"}
+
+    def run(key: str, n: int, mode: str) -> None:
+        shop.write({
+            "joints/daily.sql": f"-- rivet:partitions: {daily}\nSELECT DATE'{key}' AS day, {n} AS n",
+            "sinks/days.yaml": sink("days", "daily") | {"catalog": "hive", "partitions": daily, "write_strategy": mode},
+        })  # fmt: skip
+        shop.run("days", window=window(parse_partitions(daily), [key]))
+
+    run("2024-01-01", 1, "replace")
+    run("2024-01-02", 2, "replace")
+    run("2024-01-01", 3, "replace")
+    first, second = (("day", date(2024, 1, 1)), ("n", 3)), (("day", date(2024, 1, 2)), ("n", 2))
+    assert rows("days") == [first, second]
+    run("2024-01-02", 4, "append")
+    assert rows("days") == [first, second, (second[0], ("n", 4))]
+
+
+def test_plain_readers_see_one_version_wholly_while_columns_change(hive, session, catalog, rows):
+    catalog.keep = 20
+    versions = [
+        [(("id", n), ("a", n)) for _ in range(3)] if n % 2 else [(("b", str(n)), ("id", n)) for _ in range(3)]
+        for n in range(6)
+    ]
+    texts = [
+        f"SELECT {n} AS id, {n} AS a FROM range(3)" if n % 2 else f"SELECT '{n}' AS b, {n} AS id FROM range(3)"
+        for n in range(6)
+    ]
+    publish(catalog, session, texts[0], "0")
+    seen, ended = [], Event()
+
+    def look() -> None:
+        while not ended.is_set():
+            seen.append(rows())
+
+    with ThreadPoolExecutor(1) as reader:
+        reading = reader.submit(look)
+        for number, text in enumerate(texts[1:], start=1):
+            publish(catalog, session, text, str(number))
+            while versions[number] not in seen and not reading.done():
+                sleep(0.01)
+        ended.set()
+        reading.result()
+    numbers = [versions.index(read) for read in seen]
+    assert numbers == sorted(numbers)
+
+
+def test_of_two_writers_that_begin_a_table_one_publishes(hive, session, tmp_path, rows):
+    first, second = hive.catalog(tmp_path), hive.catalog(tmp_path)
+    with first.begin(TABLE, session) as slow:
+        slow.write(ReplaceAll(), session.query("SELECT 1 AS id"))
+        publish(second, session, "SELECT 2 AS id", "fast")
+        with pytest.raises(RivetError, match="RVT-405"):
+            slow.commit("slow")
+    assert rows() == [(("id", 2),)]
+
+
+def test_a_killed_run_has_published_all_or_nothing(hive, session, catalog, rows, tmp_path):
+    def kill(text: str, moment: str) -> None:
+        publish_in_a_killed_process(hive, tmp_path, text, moment)
+
+    kill("SELECT 1 AS id", "before")
+    assert catalog.current(TABLE) is None
+    publish(catalog, session, "SELECT 1 AS id", "one")
+    kill("SELECT 'b' AS name, 2 AS id", "before")
+    assert rows() == [(("id", 1),)]
+    assert catalog.published_by(TABLE, "killed") is None
+    kill("SELECT 'b' AS name, 2 AS id", "after")
+    assert rows() == [(("name", "b"), ("id", 2))]
+    assert catalog.published_by(TABLE, "killed") == catalog.current(TABLE)
+
+    home = location(hive, tmp_path).parent
+    assert len([path for path in home.iterdir() if path.is_dir()]) == 4
+    for alive in home.glob("*.alive"):
+        os.utime(alive, (0, 0))
+    publish(catalog, session, "SELECT 3 AS id", "three")
+    left = sorted(path.name for path in home.iterdir() if path.is_dir())
+    assert left == sorted(version.name for version in catalog.versions(TABLE))
+    assert len(left) == 2
+
+
+def test_what_is_not_ours_stays(hive, session, catalog, rows, tmp_path):
+    spark, database = hive.one_session.spark, database_of(tmp_path)
+    spark.sql(f"CREATE TABLE {database}.theirs STORED AS PARQUET AS SELECT 1 AS id")
+    spark.sql(f"CREATE VIEW {database}.seen AS SELECT 1 AS id")
+    for table in ("theirs", "seen"):
+        assert catalog.current(table) is None
+        with pytest.raises(RivetError, match=r"RVT-404 .* which was not published here"):
+            catalog.begin(table, session)
+        assert rows(table) == [(("id", 1),)]
+        assert [(field.name, field.type) for field in catalog.columns(table, {})] == [("id", "int")]
+    before = catalog.data_version("theirs", {})
+    spark.sql(f"INSERT INTO {database}.theirs VALUES (2)")
+    assert catalog.data_version("theirs", {}) != before
+    with pytest.raises(RivetError, match=r"RVT-403 .* is a view"):
+        catalog.data_version("seen", {})
+    with pytest.raises(RivetError, match="RVT-403 there is no table or view"):
+        catalog.relation("nothing", {})
+
+
+def test_what_hive_cannot_have_is_refused(hive, session, catalog):
+    with pytest.raises(RivetError, match=r"RVT-404 .*'at' \(timestamp_ntz\)"):
+        publish(catalog, session, "SELECT array(TIMESTAMP_NTZ'2024-01-01 00:00:00') AS at, 1 AS id", "one")
+    assert catalog.current(TABLE) is None
+    with pytest.raises(RivetError, match="RVT-403 there is no database 'nowhere'"):
+        catalog.begin("nowhere.orders", session)

@@ -1,0 +1,106 @@
+"""An engine for tables of Iceberg that needs no JVM: DuckDB computes the rows, PyIceberg reads and writes them.
+
+It makes the same commits as Spark: one for each write, and for each statement.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import sqlglot
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+from pyiceberg.table import Table
+from sqlglot import exp
+
+from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.model.plugins import SPARK
+from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, Relation
+from rivet_dagster.model.storage import Projection
+from support.duckdb_engine import DuckDBSession, _bound, _projected
+
+_SPARK_JSON = {"int": "integer", "bigint": "long"}
+_BRANCH = "branch_"
+_TRIES = 20
+
+
+class IcebergDuckDB(DuckDBSession):
+    """A session that reaches the Iceberg catalogs ``lakes``, by their names."""
+
+    def __init__(self, lakes: Mapping[str, Catalog]) -> None:
+        super().__init__(frozenset({Files, ArrowRows}), lambda: None)
+        self._lakes = lakes
+
+    def load(self, relation: Relation, projection: Projection | None = None) -> str:
+        """Read the rows of a snapshot, or those that were appended after another one."""
+        if not isinstance(relation, CatalogTable):
+            return super().load(relation, projection)
+        frame = self._of(_rows(self._table(relation), relation).to_reader())
+        return frame if projection is None else self.query(_projected(frame, projection))
+
+    def schema(self, frame: str) -> str:
+        """Return the columns as Spark's JSON."""
+        fields = [
+            {"name": name, "type": _SPARK_JSON.get(kind, kind), "nullable": True, "metadata": {}}
+            for name, kind in self.columns(frame)
+        ]
+        return json.dumps({"type": "struct", "fields": fields})
+
+    def write(
+        self, frame: str, target: Relation, progress: Any = None, split_by: Any = None, mode: str = "append"
+    ) -> None:
+        """Write the rows by one commit."""
+        assert isinstance(target, CatalogTable)
+        rows = self.to_arrow(frame)
+        for _ in range(_TRIES):
+            table = self._table(target)
+            fitted = rows.select(table.schema().column_names).cast(schema_to_pyarrow(table.schema()))
+            try:
+                with warnings.catch_warnings(action="ignore"):  # that an overwrite finds nothing to delete
+                    (table.append if mode == "append" else table.overwrite)(fitted, branch=target.branch or "main")
+                return
+            except (CommitFailedException, ValueError) as error:  # others committed; Iceberg's Java retries by itself
+                last = error
+        raise last
+
+    def execute(self, sql: str, parameters: Mapping[str, Any] | None = None, progress: Any = None) -> None:
+        """Carry out a MERGE or DELETE in DuckDB, and replace the rows of the branch by its result, in one commit."""
+        statement = sqlglot.parse_one(sql, read=SPARK)
+        written = statement.this
+        written = statement.this if isinstance(statement.this, exp.Table) else statement.this.this
+        *name, branch = [part.name for part in written.parts]
+        target = CatalogTable(tuple(name), branch=branch.removeprefix(_BRANCH))
+        rows = self.load(target)
+        written.replace(exp.to_table(rows, alias=written.alias or None))
+        for update in statement.find_all(exp.Update):
+            for assigned in update.expressions:
+                assigned.this.set("table", None)
+        self._run(lambda: self._database.execute(statement.sql("duckdb"), _bound(sql, parameters)))
+        self.write(rows, target, mode="overwrite")
+
+    def _table(self, relation: CatalogTable) -> Table:
+        catalog, *name = relation.identifier
+        return self._lakes[catalog].load_table(tuple(name))
+
+
+def session(root: Path, **options: Mapping[str, Any]) -> IcebergDuckDB:
+    """Begin a session with catalogs by their names and options, ``session(root, lake=options)``."""
+    return IcebergDuckDB({name: connected(name, own, root) for name, own in options.items()})
+
+
+def _rows(table: Table, relation: CatalogTable) -> pa.Table:
+    snapshot = relation.snapshot
+    if relation.branch is not None:
+        snapshot = table.metadata.refs[relation.branch].snapshot_id
+    scan = table.scan(snapshot_id=snapshot)
+    if relation.after is None:
+        return scan.to_arrow()
+    before = {task.file.file_path for task in table.scan(snapshot_id=relation.after).plan_files()}
+    added = [task for task in scan.plan_files() if task.file.file_path not in before]
+    return ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter).to_table(added)
