@@ -98,7 +98,8 @@ REMEDIATIONS: dict[str, str] = {
     "`on_error: fail`.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",
-    "RVT-402": "Give the sink's catalog a `path` on a POSIX file system that engine and Dagster both see.",
+    "RVT-402": "Give the sink's catalog a `path` on a POSIX file system that engine and Dagster both see, or a catalog "
+    "of the type `iceberg`, which publishes to object stores, too.",
     "RVT-403": "Create the file or correct `table` and the catalog's path.",
     "RVT-404": "Move the existing files away, or choose another table name.",
     "RVT-405": "Run it again; another run published the same table in between.",

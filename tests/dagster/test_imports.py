@@ -1,14 +1,16 @@
 """Lazy imports: the package imports nothing heavy, definitions neither Spark nor a JVM."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.example import EXAMPLE
 from support.folders import ProjectFolder, sink, source
 
-HEAVY = ("dagster", "dagster_pyspark", "pyspark", "py4j", "sqlglot", "pyarrow", "pandas", "polars")
+HEAVY = ("dagster", "dagster_pyspark", "pyspark", "py4j", "sqlglot", "pyarrow", "pandas", "polars", "pyiceberg")
 
 REPORT = f"""
 import json, os, sys
@@ -56,6 +58,18 @@ def test_loading_definitions_imports_neither_spark_nor_a_jvm_nor_a_users_module(
     )
     assert found & {"pyspark", "py4j", "dagster_pyspark", "pandas", "polars"} == set()
     assert {"dagster", "sqlglot"} <= found
+    assert children == []
+
+
+def test_definitions_on_iceberg_import_neither_spark_nor_pyiceberg(tmp_path):
+    shutil.copytree(EXAMPLE, tmp_path, ignore=shutil.ignore_patterns("data", ".rivet"), dirs_exist_ok=True)
+    found, children = loaded_by(
+        "from rivet_dagster import load_definitions\n"
+        "defs = load_definitions('.', profile='iceberg')\n"
+        "defs.resolve_asset_graph().get_all_asset_keys()\n",
+        tmp_path,
+    )
+    assert found & {"pyspark", "py4j", "dagster_pyspark", "pyiceberg", "pandas", "polars"} == set()
     assert children == []
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.relations import CatalogTable
 
 
 def test_what_spark_writes_pyiceberg_reads(each_kind, iceberg_session, tmp_path):
@@ -21,6 +22,17 @@ def test_what_spark_writes_pyiceberg_reads(each_kind, iceberg_session, tmp_path)
     # And the other way round: what PyIceberg commits, Spark sees at once.
     table.append(table.scan(row_filter="id = 1").to_arrow())
     assert session.rows("SELECT count(*) AS n FROM lake.marts.orders") == [{"n": 3}]
+
+
+def test_rows_are_written_as_their_names_were_when_the_frame_was_made(iceberg_options, iceberg_session):
+    session = iceberg_session(lake=iceberg_options("hadoop"))
+    session.execute("CREATE TABLE lake.marts.orders (id INT) USING iceberg")
+    with session.views():
+        session.register("batch", session.query("SELECT 1 AS id"))
+        frame = session.query("SELECT * FROM batch WHERE id = :id", {"id": 1})
+    session.register("batch", session.query("SELECT 2 AS id"))
+    session.write(frame, CatalogTable(("lake", "marts", "orders")))
+    assert session.rows("SELECT id FROM lake.marts.orders") == [{"id": 1}]
 
 
 def test_a_table_on_s3_is_opened_by_pyiceberg(iceberg_options, s3, tmp_path):

@@ -23,10 +23,10 @@ PACKAGES = tuple(
     dict.fromkeys(
         package
         for uri in ("jdbc:postgresql:x", "jdbc:sqlite:x")
-        for package in packages({"catalog": "jdbc", "uri": uri}, spark_version())
+        for package in packages({"catalog": "jdbc", "uri": uri, "warehouse": "s3://x"}, spark_version())
     )
 )
-"""Iceberg's runtime, and the drivers of both databases."""
+"""Iceberg's runtime, its libraries of AWS, and the drivers of both databases."""
 
 
 def declared(

@@ -15,10 +15,13 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from rivet_dagster.engines.pyspark.java import find_java
 from support.maven import jars
 
+AWS = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
+"""What Iceberg needs for tables on S3."""
+
 # Of Iceberg 1.12 the jar of tests is not published.
 _ICEBERG, _JETTY = "1.11.0", "12.1.5"
 _JARS = (
-    *(f"org.apache.iceberg:iceberg-{part}:{_ICEBERG}" for part in ("core", "api", "common", "bundled-guava")),
+    *(f"org.apache.iceberg:iceberg-{part}:{_ICEBERG}" for part in ("core", "api", "aws", "common", "bundled-guava")),
     f"org.apache.iceberg:iceberg-core:{_ICEBERG}:tests",
     f"org.eclipse.jetty.ee10:jetty-ee10-servlet:{_JETTY}",
     *(f"org.eclipse.jetty:jetty-{part}:{_JETTY}" for part in ("security", "server", "http", "util", "io", "session")),
@@ -27,7 +30,10 @@ _JARS = (
     "org.apache.httpcomponents.core5:httpcore5:5.4",
     "org.apache.httpcomponents.core5:httpcore5-h2:5.4",
     "com.github.ben-manes.caffeine:caffeine:2.9.3",
+    "dev.failsafe:failsafe:3.3.2",
     "org.xerial:sqlite-jdbc:3.54.1.0",
+    AWS,  # the SDK; its classes of Iceberg come behind those above
+    "software.amazon.awssdk:url-connection-client:2.54.17",  # for S3, the only one that Iceberg 1.11 has in common
 )
 """What else they need, Spark has."""
 
@@ -41,14 +47,23 @@ class IcebergRest:
     _gateway: JavaGateway
     _servers: list[Any] = field(default_factory=list)
 
-    def catalog(self, folder: Path) -> str:
-        """Start the server of a catalog without tables, whose files are in ``folder``, which exists; return its URI."""
+    def catalog(self, folder: Path, **properties: object) -> str:
+        """Start the server of a catalog without tables, and return its URI.
+
+        Its database is in ``folder``, which exists, and the tables as well unless ``properties`` of Iceberg's own
+        name another warehouse.
+        """
         java = self._gateway.jvm
+        texts = {
+            key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in properties.items()
+        }
         properties = {
             "uri": f"jdbc:sqlite:{folder}/rest.db",
             "warehouse": f"file://{folder}/warehouse",
             "clients": "1",  # SQLite has one writer at a time
             "jdbc.schema-version": "V1",
+            "http-client.type": "urlconnection",
+            **texts,
         }
         catalog = java.org.apache.iceberg.jdbc.JdbcCatalog()
         catalog.setConf(java.org.apache.hadoop.conf.Configuration())

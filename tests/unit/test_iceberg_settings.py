@@ -12,12 +12,14 @@ from support.plugins import install
 from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
 from rivet_dagster.catalogs.iceberg.settings.options import KINDS, OPTIONS, wrong_options
 from rivet_dagster.catalogs.iceberg.settings.pyiceberg_settings import pyiceberg_properties
 from rivet_dagster.catalogs.iceberg.settings.spark_settings import packages, spark_needs
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.secret_options import masked
 
 VALID = {
@@ -69,6 +71,12 @@ def test_each_kind_is_right_with_what_it_needs_alone(kind):
         ({"catalog": 3}, "catalog", "must be one of hadoop"),
         ({"catalog": "nesie"}, "catalog", "not 'nesie'; did you mean 'nessie'?"),
         (declared("hadoop", warehouse=["a"]), "warehouse", "must be a text, not a list"),
+        (
+            declared("hadoop", warehouse="s3://bucket/lake"),
+            "warehouse",
+            "must be a folder of this machine, not 's3://bucket/lake': "
+            "tables in an object store need another kind of catalog",
+        ),
         (declared("hadoop", uri="http://x"), "uri", "has no meaning for a hadoop catalog"),
         (declared("rest", uri="catalog:8181"), "uri", "must be an address like https://host/catalog, not 'catalog"),
         (declared("jdbc", uri="jdbc:sqlite::memory:"), "uri", "jdbc:postgresql://host/database or jdbc:sqlite:file"),
@@ -244,7 +252,7 @@ def test_a_catalog_in_sqlite_is_opened(tmp_path):
 
 
 def test_a_catalog_that_does_not_answer_is_an_error():
-    with pytest.raises(RivetError, match="RVT-403 the Iceberg catalog 'lake' cannot be reached: ConnectionError"):
+    with pytest.raises(RivetError, match=r"RVT-403 the Iceberg catalog 'lake' cannot be reached: .*Connection refused"):
         connected("lake", {"catalog": "rest", "uri": "http://127.0.0.1:1"}, PROJECT)
 
 
@@ -263,6 +271,17 @@ def test_a_missing_package_is_named(kind, module, remedy, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(RivetError, match=rf"RVT-123 the Iceberg catalog 'lake' needs .*\n    {remedy}"):
         connected("lake", declared(kind), PROJECT)
+
+
+def test_a_doctor_without_pyiceberg_names_the_extra(monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pyiceberg"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyiceberg", None)
+    catalog = IcebergCatalog(CatalogSpec("lake", "iceberg", declared("hadoop")), PROJECT)
+    (finding,) = catalog.examine(publishes=True)
+    assert finding.code == "RVT-123"
+    assert "the Iceberg catalog 'lake' needs a package that is not installed" in finding.text
+    assert finding.remedy == "pip install 'rivet_dagster[iceberg]'"
 
 
 # Secrets

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from rivet_dagster.errors import RivetError
 
 _REACH = "Check the catalog's options, and that its server runs and can be reached from here."
+_SERVER = "Look at the log of the catalog's server."
 _RIGHTS = "Correct the credentials in the catalog's options, or have the rights granted."
 
 
@@ -15,14 +16,11 @@ _RIGHTS = "Correct the credentials in the catalog's options, or have the rights 
 def reaching(catalog: str, what: str = "", code: str = "RVT-403") -> Iterator[None]:
     """Turn errors of PyIceberg and of the libraries below it into RivetErrors of ``code``.
 
-    ``what`` names what was to be reached, as in ``the table shop.orders``. Conflicts of commits, and RivetErrors, pass
-    through.
+    ``what`` names what was to be reached, as in ``the table shop.orders``. RivetErrors pass through.
     """
-    from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
-
     try:
         yield
-    except (RivetError, CommitFailedException, CommitStateUnknownException):
+    except RivetError:  # also the one that says that PyIceberg is not installed
         raise
     except Exception as error:
         translated = _translated(catalog, what, code, error)
@@ -35,13 +33,15 @@ def _translated(catalog: str, what: str, code: str, error: Exception) -> RivetEr
     from pyiceberg import exceptions as iceberg
 
     about = f"catalog '{catalog}': {what}" if what else f"catalog '{catalog}'"
-    text = _first_line(error)
+    text = first_line(error)
     match error:
         case iceberg.NoSuchTableError() | iceberg.NoSuchNamespaceError():
             return RivetError("RVT-403", f"{about} does not exist")
         case iceberg.UnauthorizedError() | iceberg.ForbiddenError() | iceberg.OAuthError() | PermissionError():
             return RivetError(code, f"{about}: access is refused: {text}", remediation=_RIGHTS)
-        case iceberg.RESTError() | iceberg.ValidationError() | iceberg.ValidationException() | FileNotFoundError():
+        case iceberg.RESTError():
+            return RivetError(code, f"{about}: the server answers: {text}", remediation=_SERVER)
+        case iceberg.ValidationError() | iceberg.ValidationException() | FileNotFoundError():
             return RivetError(code, f"{about}: {text}")
         case OSError() | TimeoutError() | ConnectionError():
             return RivetError(code, f"{about} cannot be reached: {text}", remediation=_REACH)
@@ -51,6 +51,8 @@ def _translated(catalog: str, what: str, code: str, error: Exception) -> RivetEr
     return None
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's text; of a request that was tried several times, why the last one failed."""
+    reason = getattr(error.args[0], "reason", None) if error.args else None
+    text = str(reason or error).strip() or type(error).__name__
     return text.partition("\n")[0]

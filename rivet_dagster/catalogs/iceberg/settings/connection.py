@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.iceberg.reaching import first_line
 from rivet_dagster.catalogs.iceberg.settings.options import GLUE, HADOOP, HIVE
 from rivet_dagster.catalogs.iceberg.settings.pyiceberg_settings import pyiceberg_properties
 from rivet_dagster.errors import RivetError
@@ -45,19 +46,15 @@ def connected(name: str, options: Mapping[str, Any], root: Path) -> Catalog:
     except (ImportError, NotInstalledError) as error:
         raise _missing(name, kind, error) from error
     except Exception as error:  # of any client: of HTTP, of a database, of Thrift or of AWS
-        message = f"the Iceberg catalog '{name}' cannot be reached: {_first_line(error)}"
+        message = f"the Iceberg catalog '{name}' cannot be reached: {first_line(error)}"
         remedy = "Correct the catalog's options, or start what answers at its `uri`."
         raise RivetError("RVT-403", message, remediation=remedy) from error
 
 
 def _missing(name: str, kind: str, error: Exception) -> RivetError:
     further = f" 'pyiceberg[{kind}]'" if kind in (HIVE, GLUE) else ""
-    message = f"the Iceberg catalog '{name}' needs a package that is not installed: {_first_line(error)}"
+    message = f"the Iceberg catalog '{name}' needs a package that is not installed: {first_line(error)}"
     return RivetError("RVT-123", message, remediation=f"{_EXTRA}{further}")
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".strip(": ").partition("\n")[0]
 
 
 def _tells_more_than_old_tables(record: logging.LogRecord) -> bool:

@@ -56,6 +56,8 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
         wrong |= dict.fromkeys(missing, f"is missing: a {kind} catalog needs it")
         if "uri" in options and "uri" not in wrong and (why := _wrong_uri(kind, options["uri"])):
             wrong["uri"] = why
+        if kind == HADOOP and "warehouse" not in wrong and (why := _wrong_folder(options["warehouse"])):
+            wrong["warehouse"] = why
     elif not is_unexpanded(kind):
         hint = nearest(str(kind), KINDS, listed=False)
         wrong["catalog"] = f"must be one of {', '.join(KINDS)}, not {convert.show(kind)}{hint}"
@@ -129,6 +131,13 @@ def _wrong_uri(kind: str, address: str) -> str | None:
     if is_unexpanded(address) or form.match(address):
         return None
     return f"must be {wanted}, not {convert.show(address)}"
+
+
+def _wrong_folder(warehouse: str) -> str | None:
+    if is_unexpanded(warehouse) or scheme(warehouse) in (None, "file"):
+        return None
+    given = convert.show(warehouse)
+    return f"must be a folder of this machine, not {given}: tables in an object store need another kind of catalog"
 
 
 def _absolute(path: str, root: Path) -> str:

@@ -29,7 +29,8 @@ def write_catalog_table(frame: DataFrame, table: CatalogTable, mode: WriteMode =
         frame.sparkSession.table(table_name(table))  # saveAsTable would create it
         frame.write.mode("append").saveAsTable(table_name(table))
         return
-    writer = frame.writeTo(written_name(table))
+    # Spark would analyze the frame's own query a second time, with the views of now.
+    writer = frame.select("*").writeTo(written_name(table))
     match mode:
         case "append":
             writer.append()

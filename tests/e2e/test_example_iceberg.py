@@ -1,0 +1,45 @@
+"""The example with its tables in Iceberg: the same plan, checks and rows as with tables of files."""
+
+import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.table import StaticTable
+from support.example import copy_of_the_example
+from support.iceberg import PACKAGES
+from support.maven import jars
+from support.spark import MASTER
+
+from rivet_dagster import compile_directory, load_definitions
+
+
+def test_the_tables_equal_those_of_files(example_run, tmp_path):
+    jars(*PACKAGES)
+    project = copy_of_the_example(tmp_path)
+    profiles = project / "profiles.yaml"
+    profiles.write_text(profiles.read_text().replace("master: local[*]", f"master: {MASTER}"))
+    with dg.DagsterInstance.ephemeral() as instance:
+        job = load_definitions(project, profile="iceberg").resolve_job_def("all")
+        result = job.execute_in_process(instance=instance)
+    assert result.success
+    plan = compile_directory(project, profile="iceberg")
+    assert {group.name: group.joints for group in plan.fused_groups} == {
+        group.name: group.joints for group in example_run.assembly.fused_groups
+    }
+    assert verdicts(result) == verdicts(example_run.result)
+    sinks = [joint.table for joint in plan.joints if joint.type == "sink"]
+    assert len(sinks) == 9
+    for table in sinks:
+        expected = pq.read_table(example_run.project / "warehouse" / table)
+        found = StaticTable.from_metadata(str(project / "lakehouse" / "flights" / table)).scan().to_arrow()
+        assert found.column_names == expected.column_names
+        assert rows(found) == rows(expected), table
+        assert found.num_rows > 0
+
+
+def verdicts(result: dg.ExecuteInProcessResult) -> set[tuple[str, str, bool]]:
+    checks = result.get_asset_check_evaluations()
+    return {(check.asset_key.to_user_string(), check.check_name, check.passed) for check in checks}
+
+
+def rows(table: pa.Table) -> list[str]:
+    return sorted(map(repr, table.to_pylist()))
