@@ -43,13 +43,16 @@ class Shop:
         """Have a run replace all rows, and return its version."""
         place = place_of(self.orders)
         upon = place.existing.metadata.current_snapshot_id if place.existing is not None else None
-        staged = self.staging_table(f"rivet_{run}_out", Heartbeat(place.io, place.location, f"rivet_{run}_out"), *ids)
+        heartbeat = Heartbeat(place.io, place.location, f"rivet_{run}_out")
+        heartbeat.begin()
+        staged = self.staging_table(heartbeat.key, heartbeat, *ids)
         before = len(self.ids()) if upon is not None else 0
         inputs = {"raw": SnapshotPosition("x", "y", 7)}
         publication = Publication(f"{run}/out", "", len(ids), before, Record(len(ids), 0, before), inputs)
         release = Release(self.orders, upon, new_snapshot_id(), publication.properties())
-        release.of_table(staged.table, place)
+        release.of_table(staged.table, place, heartbeat)
         staged.remove()
+        heartbeat.end()
         return str(release.snapshot_id)
 
     def staging_table(self, key: str, heartbeat: Heartbeat, *ids: int) -> StagedTable:
