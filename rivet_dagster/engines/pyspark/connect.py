@@ -83,8 +83,16 @@ class ConnectAdapter(SparkAdapter):
 
     def close(self) -> None:
         """End the session on the server, and its views with it."""
+        client = self._connect.client
         self.spark.stop()
+        # When the session is collected as garbage, pyspark closes its client once more: in whatever thread that is,
+        # maybe in one that holds the lock for which closing waits.
+        client.close = _nothing
 
     @property
     def _connect(self) -> Any:
         return self.spark
+
+
+def _nothing() -> None:
+    """Do nothing: the client is closed already."""
