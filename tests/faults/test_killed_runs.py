@@ -134,7 +134,7 @@ def test_a_kill_between_phases_leaves_the_old_table_or_after_publishing_the_new_
 
 STEPS = {
     "a version is begun": ("versions.lifecycle", "begin", OLD),
-    "the dead are swept": ("catalog", "sweep", OLD),
+    "the dead are swept": ("version_folders", "sweep", OLD),
     "the engine's own files are gone": ("versions.lifecycle", "tidy", OLD),
     "the link is made": ("os", "symlink", OLD),
     "the link is switched": ("os", "replace", NEW),
