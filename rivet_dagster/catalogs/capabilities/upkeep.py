@@ -13,7 +13,7 @@ from rivet_dagster.engines.contract import EngineSession
 
 @dataclass(frozen=True)
 class UpkeepReport:
-    """What was done to a table.
+    """A report of what was done to a table.
 
     ``bytes_before`` and ``bytes_after`` are the size of its current rows. ``files_deleted`` are those that only expired
     versions had. ``skipped`` are the steps that were wanted and not done, with the reason. ``leftovers`` are what dead

@@ -145,6 +145,9 @@ class StagedErrors:
 
     def _take_back(self, release: Release) -> None:
         """Have readers of the error table see what they saw before, unless others have published errors since."""
+        rows = self.table.load_if_any()
+        if rows is not None and rows.snapshot_by_id(self.snapshot_id) is not None:
+            return  # interrupted after the commit: the rows that name these errors are published
         opened, upon = release.table, self._upon
         if upon is None:
             found = opened.load_if_any()
