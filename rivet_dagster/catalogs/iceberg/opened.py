@@ -26,12 +26,17 @@ class OpenedTable:
             return self.catalog.load_table(self.name.identifier)
 
     def load_if_any(self) -> Table | None:
-        """Return the table, None if it does not exist. Raises RVT-403 if that cannot be determined."""
-        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+        """Return the table, None if it does not exist.
+
+        Raises RVT-403 if that cannot be determined, or the name is that of a table of another format.
+        """
+        from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchNamespaceError, NoSuchTableError
 
         with reaching(self.name.catalog, f"the table {'.'.join(self.name.identifier)}"):
             try:
                 return self.catalog.load_table(self.name.identifier)
+            except NoSuchIcebergTableError:
+                raise
             except (NoSuchTableError, NoSuchNamespaceError):
                 return None
 

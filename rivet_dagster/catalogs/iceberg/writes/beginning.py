@@ -1,9 +1,8 @@
-"""What a transaction begins with: the current version of a table, a withheld one, or an older one."""
+"""The beginning of a transaction: upon the current version of a table, a withheld one, or an older one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id, refuse_later_format
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
@@ -22,9 +21,6 @@ from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 from rivet_dagster.catalogs.iceberg.writes.withheld import Withheld
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.storage import Base, Published
-
-if TYPE_CHECKING:
-    pass
 
 Opener = Callable[[str], OpenedTable]
 
