@@ -68,7 +68,7 @@ def place_of(table: OpenedTable) -> Place:
     existing = table.load_if_any()
     if existing is not None:
         return Place(table, existing, existing.metadata.location, existing.io)
-    with reaching(table.name.catalog, f"the table {'.'.join(table.name.identifier)}"):
+    with reaching(table.name.catalog, f"the table {'.'.join(table.name.identifier)}", "RVT-404"):
         if not table.catalog.namespace_exists(table.name.namespace):
             table.catalog.create_namespace_if_not_exists(table.name.namespace)
         _refuse_view(table)
