@@ -61,6 +61,7 @@ class PySparkSession(EngineSession):
         self._tag = f"rivet-{uuid.uuid4().hex}"
         self._check_interrupt = check_interrupt or _nothing
         self._actions = 0
+        self._tag_of_write = ""
         self._spool = Spool()
         self._views = ScopedViews(self._bind, self._unbind)
         self._closed = False
@@ -120,7 +121,7 @@ class PySparkSession(EngineSession):
 
     def explain(self, frame: DataFrame) -> Callable[[], QueryPlan]:
         """Return a function that returns Spark's plan of the next write, and the URL of its page in Spark's UI."""
-        plan = self._adapter.explain(frame, f"{self._tag}-{self._actions + 1}")
+        plan = self._adapter.explain(frame, lambda: self._tag_of_write)
         return lambda: self._run(plan)
 
     def write(
@@ -132,6 +133,7 @@ class PySparkSession(EngineSession):
         mode: WriteMode = "append",
     ) -> None:
         """Write the rows in one Spark SQL execution. Raises RVT-316 for columns of the same name."""
+        self._tag_of_write = f"{self._tag}-{self._actions + 1}"
         self._run(lambda: write(self._adapter, frame, target, split_by, mode), progress=progress)
 
     def execute(
