@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,3 +44,7 @@ class OpenedTable:
     def staged(self, key: str, suffix: str = "") -> OpenedTable:
         """Return the staging table of the attempt ``key``."""
         return OpenedTable(self.catalog, self.name.staged(key, suffix))
+
+
+Opener = Callable[[str], OpenedTable]
+"""A function that opens a table by the name that joints give it."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, snapshot_of, version_of, with_facts
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, ERRORS_OF
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.sources import snapshot_read
 from rivet_dagster.catalogs.iceberg.writes.errors import errors_snapshot
 from rivet_dagster.errors import RivetError
@@ -15,9 +15,6 @@ from rivet_dagster.model.storage import Published
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
-
-Opener = Callable[[str], OpenedTable]
-"""Opens a table by the name that joints give it."""
 
 
 def snapshot_of_version(open: Opener, published: Published) -> int:
