@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.exceptions import NoSuchIcebergTableError
+from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchPropertyException
 from pyiceberg.view.metadata import ViewVersion
 from support.iceberg import declared
 from support.iceberg_runs import ERRORS, NAMESPACE, TABLE, UPSERT, Work, heartbeats, lake, run, written
@@ -204,14 +204,16 @@ def test_files_where_a_table_should_be(place, file):
     assert tree(folder) == before
 
 
-def test_a_table_of_another_format(place, monkeypatch):
+@pytest.mark.parametrize("error", [NoSuchIcebergTableError, NoSuchPropertyException])
+def test_a_table_that_is_not_icebergs(place, monkeypatch, error):
     def no_iceberg(catalog, identifier):
-        raise NoSuchIcebergTableError(f"Property table_type missing, could not determine type: {identifier}")
+        raise error(f"Property table_type is VIRTUAL_VIEW, expected iceberg: {identifier}")
 
     monkeypatch.setattr(HadoopCatalog, "load_table", no_iceberg)
-    error = refused(run_in_a_block, place, NEW)
-    assert error.code == "RVT-403"
-    assert "the table shop.orders is a table of another format" in str(error)
+    found = refused(run_in_a_block, place, NEW)
+    assert found.code == "RVT-403"
+    assert "the table shop.orders is not an Iceberg table: Property table_type is VIRTUAL_VIEW" in str(found)
+    assert "Choose another name" in found.diagnostics[0].remediation
     assert tree(place.root / "lake") == []
 
 

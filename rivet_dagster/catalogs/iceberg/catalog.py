@@ -84,9 +84,10 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
     def current(self, table: str) -> Published | None:
         """Return the current snapshot; None for a table without snapshots, and for an error table."""
         from rivet_dagster.catalogs.iceberg.metadata.history import published
+        from rivet_dagster.catalogs.iceberg.reading import is_error_table
 
         found = self._opened(table).load_if_any()
-        snapshot = found.current_snapshot() if found is not None and not _is_error_table(found) else None
+        snapshot = found.current_snapshot() if found is not None and not is_error_table(found) else None
         if found is None or snapshot is None:
             return None
         with self._reaching(table):
@@ -293,9 +294,3 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
     def _unknown(self, table: str, version: str, state: str) -> RivetError:
         names = [known.name for known in self.versions(table) if known.state == state]
         return RivetError("RVT-408", f"'{table}' has no {state} version '{version}'{nearest(version, names)}")
-
-
-def _is_error_table(found: Table) -> bool:
-    from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
-
-    return ERRORS_OF in found.metadata.properties

@@ -29,7 +29,7 @@ class OpenedTable:
     def load_if_any(self) -> Table | None:
         """Return the table, None if it does not exist.
 
-        Raises RVT-403 if that cannot be determined, or the name is that of a table of another format.
+        Raises RVT-403 if that cannot be determined, or the name is that of a table that is not Iceberg's.
         """
         from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchNamespaceError, NoSuchTableError
 

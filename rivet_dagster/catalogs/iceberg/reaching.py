@@ -38,8 +38,8 @@ def _translated(catalog: str, what: str, code: str, error: Exception) -> RivetEr
     about = f"catalog '{catalog}': {what}" if what else f"catalog '{catalog}'"
     text = first_line(error)
     match error:
-        case iceberg.NoSuchIcebergTableError():
-            return RivetError(code, f"{about} is a table of another format: {text}", remediation=OTHER_NAME)
+        case iceberg.NoSuchIcebergTableError() | iceberg.NoSuchPropertyException():
+            return RivetError(code, f"{about} is not an Iceberg table: {text}", remediation=OTHER_NAME)
         case iceberg.TableAlreadyExistsError():
             return RivetError("RVT-404", f"{about}: {text}", remediation=OTHER_NAME)
         case iceberg.NoSuchTableError() | iceberg.NoSuchNamespaceError():

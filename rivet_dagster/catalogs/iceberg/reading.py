@@ -55,6 +55,11 @@ def errors_of_version(open: Opener, published: Published) -> tuple[str, int] | N
     return None if name is None or errors is None else (name, errors)
 
 
+def is_error_table(found: Table) -> bool:
+    """Return whether a table holds the errors of another one."""
+    return ERRORS_OF in found.metadata.properties
+
+
 def _errors_snapshot(errors: OpenedTable, data_snapshot: int) -> int | None:
     found = errors.load_if_any()
     return None if found is None else errors_snapshot(found, data_snapshot)
