@@ -61,12 +61,10 @@ def failing() -> None:
     raise ValueError("broken")
 
 
-def job_of(*assets, limits=(("a", 4),), fail_fast=True, **resources) -> dg.JobDefinition:
-    executor = _threads(tuple(limits), fail_fast)
-    job = dg.define_asset_job("everything")
-    return dg.Definitions(assets=assets, jobs=[job], executor=executor, resources=resources).resolve_job_def(
-        "everything"
-    )
+def job_of(*assets, limits=(("a", 4),), fail_fast=True) -> dg.JobDefinition:
+    jobs = [dg.define_asset_job("everything")]
+    definitions = dg.Definitions(assets=assets, jobs=jobs, executor=_threads(tuple(limits), fail_fast))
+    return definitions.resolve_job_def("everything")
 
 
 def run(job, instance, **tags) -> tuple[bool, list[dg.DagsterEvent]]:
@@ -223,7 +221,7 @@ def interrupt_soon(condition) -> None:
 def heeding(context: dg.AssetExecutionContext) -> None:
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
-        raise_if_interrupted(context.run_id)
+        raise_if_interrupted(context.run.run_id)
         time.sleep(0.02)
 
 
