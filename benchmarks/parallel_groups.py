@@ -26,6 +26,7 @@ from measuring import Spread, markdown
 
 from rivet_dagster import load_definitions
 
+HERE = str(Path(__file__).parent)
 FOLDERS = ("sources", "joints", "sinks")
 WAYS: Mapping[str, Mapping[str, Any]] = {
     # A way is what the job's executor is (None: the project's own), and what its engine declares besides.
@@ -66,7 +67,9 @@ def job(folder: str, way: str) -> dg.JobDefinition:
 
 def run(folder: Path, way: str, instance: dg.DagsterInstance) -> float:
     """Run the job and return the seconds that it took."""
-    made = dg.build_reconstructable_job("parallel_groups", "job", (str(folder), way))
+    made = dg.build_reconstructable_job(
+        "parallel_groups", "job", (str(folder), way), reconstructor_working_directory=HERE
+    )
     started = time.perf_counter()
     assert dg.execute_job(made, instance).success
     return time.perf_counter() - started
@@ -121,5 +124,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))  # where step processes find this module
     main(sys.argv[1:])

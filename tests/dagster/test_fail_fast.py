@@ -106,7 +106,7 @@ def test_a_run_of_dagster_in_several_processes_does_as_the_manifest_says(
     sys.modules.pop("job_of_a_project", None)
     monkeypatch.syspath_prepend(tmp_path)
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
-        job = dg.build_reconstructable_job("job_of_a_project", "job")
+        job = dg.build_reconstructable_job("job_of_a_project", "job", reconstructor_working_directory=str(tmp_path))
         assert job.get_definition().executor_def.name == "multiprocess"
         run_id = dg.execute_job(job, instance).run_id
         assert statuses(folder, instance, run_id) == expected

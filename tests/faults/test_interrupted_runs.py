@@ -95,9 +95,7 @@ def test_ctrl_c_stops_all_groups_that_run_at_once(project, start):
         **files,
     })  # fmt: skip
     process = start(*CLI, folder.root, "run", "--format", "json")
-    shown = folder.root.parent / "stderr"
-    wait_until(lambda: all(f"{name}: running" in shown.read_text() for name in names), process)
-    wait_until(lambda: all(list((folder.root / "lake/.rivet" / name).rglob("_temporary")) for name in names), process)
+    wait_until(lambda: all(list((folder.root / "lake/.rivet" / name).rglob("part-*")) for name in names), process)
     interrupted = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     out, _ = process.communicate(timeout=120)
@@ -106,6 +104,4 @@ def test_ctrl_c_stops_all_groups_that_run_at_once(project, start):
     report = json.loads(out)
     assert {group["status"] for group in report["groups"]} == {"canceled"}
     assert (report["success"], report["errors"]) == (False, [])
-    for name in names:
-        assert folder.versions(name) == []
-        assert not list((folder.root / "lake/.rivet" / name).rglob("part-*"))
+    assert {name: folder.versions(name) for name in names} == dict.fromkeys(names, [])
