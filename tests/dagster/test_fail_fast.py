@@ -6,7 +6,7 @@ import uuid
 
 import dagster as dg
 import pytest
-from support.folders import MANIFEST, ProjectFolder
+from support.folders import GOES_ON, MANIFEST, ProjectFolder
 from support.plugins import install
 
 from rivet_dagster import load_definitions
@@ -33,7 +33,6 @@ from rivet_dagster import load_definitions
 def job():
     return load_definitions({root!r}).resolve_job_def("all")
 """
-LAX = {"rivet.yaml": {**MANIFEST, "fail_fast": False}}
 
 
 @pytest.fixture
@@ -57,7 +56,7 @@ def statuses(folder, instance, run_id: str) -> dict[str, str]:
     [
         ({}, [], (1, STOPPED)),
         ({}, ["--no-fail-fast"], (2, CONTINUED)),
-        (LAX, [], (2, CONTINUED)),
+        (GOES_ON, [], (2, CONTINUED)),
         ({"rivet.yaml": {**MANIFEST, "fail_fast": True}}, [], (1, STOPPED)),
     ],
 )
@@ -72,7 +71,7 @@ def test_the_command_line_stops_at_a_failure_unless_an_option_or_the_manifest_sa
     assert report["success"] is False
 
 
-@pytest.mark.parametrize(("files", "expected"), [({}, STOPPED), (LAX, CONTINUED)])
+@pytest.mark.parametrize(("files", "expected"), [({}, STOPPED), (GOES_ON, CONTINUED)])
 def test_a_run_of_dagster_in_one_process_does_as_the_manifest_says(folder, instance, files, expected):
     root = folder.write(files).root
     result = load_definitions(root).resolve_job_def("all").execute_in_process(instance=instance, raise_on_error=False)
@@ -97,7 +96,7 @@ def test_the_steps_that_were_not_started_are_those_of_a_re_execution_from_failur
     )
 
 
-@pytest.mark.parametrize(("files", "expected"), [({}, STOPPED), (LAX, CONTINUED)])
+@pytest.mark.parametrize(("files", "expected"), [({}, STOPPED), (GOES_ON, CONTINUED)])
 def test_a_run_of_dagster_in_several_processes_does_as_the_manifest_says(
     folder, tmp_path, monkeypatch, files, expected
 ):

@@ -104,4 +104,4 @@ def test_ctrl_c_stops_all_groups_that_run_at_once(project, start):
     report = json.loads(out)
     assert {group["status"] for group in report["groups"]} == {"canceled"}
     assert (report["success"], report["errors"]) == (False, [])
-    assert {name: folder.versions(name) for name in names} == dict.fromkeys(names, [])
+    assert {name: folder.versions(name) for name in names} == {name: [] for name in names}
