@@ -1,131 +1,30 @@
-"""``rivet-dagster run``: a Dagster run in this process."""
+"""``rivet-dagster run``: a Dagster run in this process, whose Spark starts while Dagster is imported."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import logging
-import os
 import sys
-import uuid
-import warnings
-from contextlib import closing
-from dataclasses import replace
+from pathlib import Path
 
-import dagster as dg
-
-from rivet_dagster.cli.partition_options import Covered, covered
-from rivet_dagster.cli.report_text import event_line, report_text
-from rivet_dagster.cli.run_report import RunReport, read_report
-from rivet_dagster.cli.screen import Screen, screen_on
+from rivet_dagster.cli.early_start import start_early
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
-from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
-from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
-from rivet_dagster.definitions.executors.steps_in_threads import execute_here
-from rivet_dagster.definitions.jobs.target import target_of
-from rivet_dagster.definitions.load import build_definitions
-from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.joint import SOURCE
-
-JOB = "rivet_dagster_run"
+from rivet_dagster.loading import compile_directory
 
 
 def run_command(options: argparse.Namespace) -> int:
     """Materialize the selected joints and print the report. Return its exit code."""
-    warnings.filterwarnings("ignore", module="dagster")
-    project = RivetProject.load(options.project, options.profile)
-    if options.no_fail_fast:
-        project = replace(project, assembly=replace(project.assembly, fail_fast=False))
-    with closing(screen_on(sys.stderr)) as screen:
-        definitions = build_definitions(project, [screen.show], executor=one_process_executor(project))
-        joints = _joints(options, project)
-        window = covered(options.partition, options.partition_range, joints)
-        with stdout_kept_for_the_report():
-            selection = target_of(project, [joint.name for joint in joints]).selection(project)
-            report = _run(project.assembly, definitions, selection, window, screen)
+    root = Path(options.project).resolve()
+    assembly = compile_directory(root, options.profile, recall=True)
+    with stdout_kept_for_the_report():
+        start_early(assembly, root)
+        from rivet_dagster.cli.dagster_run import materialize
+
+        report = materialize(options, assembly, root)
     if options.format == "json":
         print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
     else:
-        print(report_text(report, project.assembly, project.root), file=sys.stderr)
+        from rivet_dagster.cli.report_text import report_text
+
+        print(report_text(report, assembly, root), file=sys.stderr)
     return report.exit_code
-
-
-def _run(
-    assembly: CompiledAssembly,
-    definitions: dg.Definitions,
-    selection: dg.AssetSelection,
-    window: Covered,
-    screen: Screen,
-) -> RunReport:
-    with_job = dg.Definitions.merge(
-        definitions,
-        dg.Definitions(jobs=[dg.define_asset_job(JOB, selection)], loggers={"progress": _progress_logger(screen)}),
-    )
-    job = with_job.get_job_def(JOB)
-    run_id = str(uuid.uuid4())
-    with dg.DagsterInstance.get() if os.environ.get("DAGSTER_HOME") else dg.DagsterInstance.ephemeral() as instance:
-        success, stopped = False, None
-        try:
-            success = execute_here(job, instance, run_id, window.tags, {"loggers": {"progress": {"config": {}}}})
-        except (Exception, KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
-            stopped = error  # the run's events may say which step failed, and why
-        entries = instance.all_logs(run_id)
-        events = [entry.dagster_event for entry in entries if entry.dagster_event is not None]
-        report = read_report(events, run_id, success, assembly, None if window.first is None else str(window))
-        if stopped is not None and not report.tells_why:
-            raise stopped
-        return report
-
-
-def _joints(options: argparse.Namespace, project: RivetProject) -> list[CompiledJoint]:
-    """Return the selected joints without sources, which are not materialized. Raise RVT-115 or RVT-306."""
-    assembly = project.assembly
-    if options.joints or options.select is not None:
-        names = {name for text in options.joints for name in _joints_of(text, assembly)}
-        names |= set(project.select(options.select)) if options.select is not None else set()
-    else:
-        names = {joint.name for joint in assembly.joints}
-    selected = [joint for joint in assembly.joints if joint.name in names and joint.type != SOURCE]
-    if not selected:
-        sources = f"; {', '.join(sorted(names))} can only be read" if names else ""
-        raise RivetError("RVT-306", f"there is nothing to run{sources}")
-    return selected
-
-
-def _joints_of(text: str, assembly: CompiledAssembly) -> list[str]:
-    """Return the joints of the named joint's group, and with a leading + those of all groups upstream."""
-    name = text.removeprefix("+")
-    known = [joint.name for joint in assembly.joints]
-    if name not in known:
-        raise RivetError("RVT-306", f"no joint is named '{name}'{nearest(name, known)}")
-    groups = [assembly.joint(name).group]
-    if text.startswith("+"):
-        for group in groups:  # the list grows during the iteration
-            for joint in assembly.group(group).before:
-                if assembly.joint(joint).group not in groups:
-                    groups.append(assembly.joint(joint).group)
-    return [joint for group in groups for joint in assembly.group(group).joints]
-
-
-def _progress_logger(screen: Screen) -> dg.LoggerDefinition:
-    """Return a logger that shows one line for each of Dagster's step events, instead of Dagster's own log."""
-
-    @dg.logger
-    def progress(_: dg.InitLoggerContext) -> logging.Logger:
-        logger = logging.Logger("rivet_dagster.progress", logging.DEBUG)
-        logger.addHandler(_ProgressHandler(screen))
-        return logger
-
-    return progress
-
-
-class _ProgressHandler(logging.Handler):
-    def __init__(self, screen: Screen) -> None:
-        super().__init__()
-        self._screen = screen
-
-    def emit(self, record: logging.LogRecord) -> None:
-        line = event_line(getattr(record, "dagster_meta", {}).get("dagster_event"))
-        if line:
-            self._screen.line(line)
