@@ -173,10 +173,11 @@ class PySparkSession(EngineSession):
             return
         self._closed = True
         # If Spark has died there is nothing to drop, and its own error is the one that the user must see.
-        with suppress(Exception):
-            self._adapter.cancel(self._tag)
-            self._views.clear()
-            self._adapter.close()
+        if not self._adapter.is_stopped:
+            with suppress(Exception):
+                self._adapter.cancel(self._tag)
+                self._views.clear()
+                self._adapter.close()
         self._spool.close()
 
     def _set(self, settings: Mapping[str, str]) -> None:
@@ -196,7 +197,7 @@ class PySparkSession(EngineSession):
             self._adapter.begin(self._tag, tag)
             return self._adapter.batches(frame)
 
-        with _translated():
+        with self._translated():
             self._check_interrupt()
             for batch in stream(tagged, lambda: self._adapter.cancel(tag), self._check_interrupt):
                 yield batch.cast(schema)
@@ -218,7 +219,7 @@ class PySparkSession(EngineSession):
             self._adapter.begin(self._tag, tag)
             return action()
 
-        with _translated(remediation):
+        with self._translated(remediation):
             self._check_interrupt()
             with reporting(progress, self._adapter.listen, tag) if progress else nullcontext(_nothing) as report:
 
@@ -228,17 +229,16 @@ class PySparkSession(EngineSession):
 
                 return wait_for(tagged, lambda: self._adapter.cancel(tag), timeout, tick=tick)
 
-
-@contextmanager
-def _translated(remediation: str | None = None) -> Iterator[None]:
-    """Turn exceptions of Spark in the block into RivetErrors."""
-    try:
-        yield
-    except Exception as error:
-        translated = spark_error(error, remediation)
-        if translated is None:
-            raise
-        raise translated from error
+    @contextmanager
+    def _translated(self, remediation: str | None = None) -> Iterator[None]:
+        """Turn exceptions of Spark in the block into RivetErrors."""
+        try:
+            yield
+        except Exception as error:
+            translated = spark_error(error, remediation)
+            if translated is None:
+                raise
+            raise self._adapter.lost() or translated from error
 
 
 def _nothing() -> None:
