@@ -77,6 +77,11 @@ class SparkAdapter(ABC):
     def batches(self, frame: DataFrame) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``frame``, with at most the rows of one Spark partition in memory."""
 
+    @property
+    @abstractmethod
+    def drops_slow_readers(self) -> bool:
+        """Whether the rest of ``batches`` is lost if nobody asks for the next batch for a while."""
+
     @abstractmethod
     def close(self) -> None:
         """End the session; the application, or the server, continues to run."""

@@ -91,6 +91,11 @@ class ClassicAdapter(SparkAdapter):
                 schema = _schema(frame)
             yield pa.ipc.read_record_batch(message, schema)
 
+    @property
+    def drops_slow_readers(self) -> bool:
+        """False: each partition waits in the driver."""
+        return False
+
     def close(self) -> None:
         """Do nothing: Spark drops a session that is not referenced any more."""
 

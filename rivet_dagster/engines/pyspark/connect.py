@@ -40,7 +40,7 @@ class ConnectAdapter(SparkAdapter):
         super().__init__(spark)
         self._own = own
         if own is not None:
-            self._connect.client.set_retry_policies([brief_retries()])
+            self._connect.client.set_retry_policies([_retries(own)])
 
     @property
     def identity(self) -> str:
@@ -107,6 +107,11 @@ class ConnectAdapter(SparkAdapter):
             if hasattr(part, "to_batches"):  # otherwise it is the schema
                 yield from part.to_batches()
 
+    @property
+    def drops_slow_readers(self) -> bool:
+        """True: for the server, a client that does not read is one that has died."""
+        return True
+
     def close(self) -> None:
         """End the session on the server, and its views with it."""
         client = self._connect.client
@@ -120,11 +125,15 @@ class ConnectAdapter(SparkAdapter):
         return self.spark
 
 
-def brief_retries() -> Any:
-    """Return a policy of retries for a server on this machine: without an answer for some seconds it has ended."""
+def _retries(own: OwnServer) -> Any:
+    """Return a policy of retries: none once the server has ended, and else for some seconds, not for ten minutes."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
-    return DefaultPolicy(max_retries=6, max_backoff=2000)
+    class WhileItRuns(DefaultPolicy):
+        def can_retry(self, e: BaseException) -> bool:
+            return own.is_running and super().can_retry(e)
+
+    return WhileItRuns(max_retries=6, max_backoff=2000)
 
 
 def _nothing() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rivet_dagster.engines.arrow_values import nullable
 from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan, WriteMode
+from rivet_dagster.engines.pyspark.batch_queue import BatchQueue
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
 from rivet_dagster.engines.pyspark.parameters import bound
 from rivet_dagster.engines.pyspark.progress import reporting
@@ -197,9 +198,10 @@ class PySparkSession(EngineSession):
             self._adapter.begin(self._tag, tag)
             return self._adapter.batches(frame)
 
-        with self._translated():
+        unbounded = BatchQueue(self._spool.new_file()) if self._adapter.drops_slow_readers else None
+        with self._translated(), closing(unbounded) if unbounded else nullcontext():
             self._check_interrupt()
-            for batch in stream(tagged, lambda: self._adapter.cancel(tag), self._check_interrupt):
+            for batch in stream(tagged, lambda: self._adapter.cancel(tag), self._check_interrupt, unbounded):
                 yield batch.cast(schema)
 
     def _next_tag(self) -> str:

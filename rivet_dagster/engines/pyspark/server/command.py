@@ -26,8 +26,8 @@ _DEFAULTS = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
     # The server notices a dead client when it next completes the stream of its results (by default after 2 minutes, so
     # that the client attaches again), and cancels the query some time later (after 5 minutes).
-    "spark.connect.execute.reattachable.senderMaxStreamDuration": "20s",
-    "spark.connect.execute.manager.detachedTimeout": "25s",
+    "spark.connect.execute.reattachable.senderMaxStreamDuration": "15s",
+    "spark.connect.execute.manager.detachedTimeout": "20s",
     "spark.connect.execute.manager.maintenanceInterval": "5s",
     # A Python joint may compute for hours before it uses its session again (the default is one hour).
     "spark.connect.session.manager.defaultSessionTimeout": "24h",

@@ -40,9 +40,9 @@ def main() -> None:
             _watch(order, server)
     finally:
         _end(server)
-        _forget(order.files, server.pid)
-        # Clients show the last line of the log.
+        # Clients show the last line of the log, and wait with that until the server is forgotten.
         print(_ending(server.returncode), flush=True)
+        _forget(order.files, server.pid)
     sys.exit(1 if server.returncode else 0)
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 from rivet_dagster.engines.pyspark.server.files import Users
-from rivet_dagster.engines.pyspark.server.record import ServerRecord
+from rivet_dagster.engines.pyspark.server.record import ServerRecord, recorded
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec, ensure_server, last_lines
 from rivet_dagster.errors import RivetError
+
+_REASON_SECONDS = 3.0
+"""How long the supervisor may take to write down how the server has ended."""
+_POLL_SECONDS = 0.1
 
 
 class UsedServer:
@@ -34,6 +40,9 @@ class UsedServer:
 
     def ended(self) -> RivetError:
         """Return the error for what ran on the server when it ended."""
+        deadline = time.monotonic() + _REASON_SECONDS
+        while recorded(self._spec.files) == self.record and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
         reason = last_lines(self._spec.files, 1)
         message = f"the Spark server (pid {self.record.pid}) has ended while this ran on it"
         return RivetError("RVT-521", f"{message}: {reason}" if reason else message)
