@@ -5,7 +5,7 @@ from __future__ import annotations
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.assembly import check_assembly
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.engines import check_storage, resolve_engines
+from rivet_dagster.compiler.engines import check_settings, check_storage, resolve_engines
 from rivet_dagster.compiler.errors_check import with_errors_checks
 from rivet_dagster.compiler.exits import check_exits
 from rivet_dagster.compiler.external_assets import check_external_assets
@@ -64,6 +64,7 @@ def compile_project(
     check_upkeeps(project.dagster.upkeeps, project.profile, diagnostics)
     check_sensors(project.dagster.sensors, graph, project.profile, plugins, diagnostics)
     engines = resolve_engines(graph, project.profile, plugins, diagnostics)
+    check_settings(graph, engines, project.profile, plugins, diagnostics)
     if not all(map(is_of_block, diagnostics.errors)):
         return _failed(project, diagnostics)
 

@@ -92,6 +92,8 @@ class EngineTraits:
     dialect: str = SPARK
     separates_errors: bool = True
     other_options: bool = False
+    wrong_settings: CheckOptions = _nothing_wrong
+    """Takes settings for the sessions of one group, and returns what is wrong with them: a sentence by key."""
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,11 @@ from rivet_dagster.engines.pyspark.config import (
     OPTIONS,
     PATHS,
     is_embedded,
+    is_modifiable,
     session_config,
     without_catalog_secrets,
     wrong_options,
+    wrong_session_settings,
 )
 from rivet_dagster.engines.pyspark.examining import examine, examine_own_server
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
@@ -31,8 +33,6 @@ from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTa
 from rivet_dagster.model.session_needs import SessionNeeds
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from rivet_dagster.engines.pyspark.adapter import SparkAdapter
     from rivet_dagster.engines.pyspark.session import PySparkSession
 
@@ -62,6 +62,11 @@ class PySparkEngine(Engine):
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
         """Return what is wrong with the values of ``options``, by key."""
         return wrong_options(options)
+
+    @classmethod
+    def wrong_settings(cls, settings: Mapping[str, str]) -> Mapping[str, str]:
+        """Return which of the settings hold for a whole application of Spark."""
+        return wrong_session_settings(settings)
 
     @classmethod
     def embedded(cls, spec: EngineSpec) -> bool:
@@ -144,7 +149,7 @@ class PySparkEngine(Engine):
             # Started in another thread, Spark does not replace the process's handler of SIGINT, which may be Dagster's.
             base = wait_for(self._connected, lambda: None, grace=0, tick=self._check_interrupt)
             # Another engine may have started this application; its settings of the JVM itself cannot be changed.
-            self._settings = {key: value for key, value in self._config.items() if _is_modifiable(base.spark, key)}
+            self._settings = {key: value for key, value in self._config.items() if is_modifiable(base.spark, key)}
             self._base = base
         return self._base
 
@@ -157,8 +162,3 @@ class PySparkEngine(Engine):
         from rivet_dagster.engines.pyspark.server.used_server import UsedServer
 
         return connected_to(UsedServer.ensure(self.server))
-
-
-def _is_modifiable(spark: SparkSession, key: str) -> bool:
-    """Return whether a session can have its own value of a setting; Spark does not know those of Spark catalogs."""
-    return key.startswith("spark.sql.catalog.") or (key.startswith("spark.sql.") and spark.conf.isModifiable(key))

@@ -40,6 +40,9 @@ STAGED_FOR, HEARTBEAT = "rivet.staged-for", "rivet.heartbeat"
 
 _DATA_PATH = "write.data.path"
 
+_OF_NEW_TABLES = {"write.parquet.compression-codec": "zstd"}
+"""Properties that Iceberg's own library gives to each new table; without them files are written with gzip."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -190,7 +193,7 @@ def planned_table(table: OpenedTable) -> Table:
 def creation(
     schema: Schema, spec: PartitionSpec, order: SortOrder, location: str, properties: dict[str, str]
 ) -> tuple[TableUpdate, ...]:
-    """Return the updates that make a table, whose fields keep the ids of ``schema``."""
+    """Return the updates that make a table, whose fields keep the ids of ``schema``; ``properties`` come first."""
     from pyiceberg.table import update
 
     return (
@@ -202,7 +205,7 @@ def creation(
         update.AddSortOrderUpdate.model_validate({"sort-order": order}),
         update.SetDefaultSortOrderUpdate.model_validate({"sort-order-id": -1}),
         update.SetLocationUpdate(location=location),
-        *set_properties(properties),
+        *set_properties({**_OF_NEW_TABLES, **properties}),
     )
 
 
