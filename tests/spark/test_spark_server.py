@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import pyspark
 import pytest
 from support import server_clients
 from support.folders import PROFILES, ProjectFolder, sink, source
@@ -74,6 +75,15 @@ class Project:
         command = [sys.executable, "-m", "rivet_dagster.cli.main", "-p", str(self.root), "run", joint]
         return started([*command, "--format", "json"], self.root.parent / f"run{joint}.err")
 
+    def materialize(self, asset: str) -> subprocess.Popen[str]:
+        """Run by Dagster alone, whose executor starts a process for each step."""
+        definitions = self.root / "definitions.py"
+        definitions.write_text(
+            f"from rivet_dagster import load_definitions\ndefs = load_definitions({str(self.root)!r})\n"
+        )
+        dagster = [sys.executable, "-m", "dagster", "asset", "materialize", "-f", str(definitions)]
+        return started([*dagster, "--select", f"{asset}"], self.root.parent / f"{asset}.err")
+
     @contextmanager
     def client(self, role: str) -> Iterator[subprocess.Popen[str]]:
         command = [sys.executable, server_clients.__file__, role, str(self.root)]
@@ -123,17 +133,19 @@ def test_clients_share_a_server_and_see_nothing_of_each_other(project):
     with project.client("owner") as owner:
         assert told(owner) == {"rows": [{"v": 2}]}
         assert main(["spark", "start", "-p", str(project.root)]) == 0
-        first, second = project.run("+first"), project.run("+second")
+        # One run in one process, and one whose steps are processes.
+        first, second = project.run("+first"), project.materialize("second")
         with project.client("stranger") as stranger:
             seen = told(stranger)
-        for run in (first, second):
-            result = json.loads(run.communicate(timeout=STARTED)[0])
-            assert result["success"], result
+        assert json.loads(first.communicate(timeout=STARTED)[0])["success"]
+        assert second.wait(STARTED) == 0, (project.root.parent / "second.err").read_text()[-3000:]
+        assert len(list((project.root / "lake" / "second").glob("*.parquet"))) > 0
         assert go_on(owner) == {"rows": [{"v": 2}]}
     assert seen.pop("pid") == project.server.pid
     assert Path(seen.pop("warehouse.dir").removeprefix("file:")) == project.root / "spark-warehouse"
     for name in ("wrong token", "no token"):
         assert f"the Spark server at {project.server.address} refuses the token" in seen.pop(name)
+    assert f"RVT-128 the server is Spark {pyspark.__version__}, and pyspark is 4.99.0" in seen.pop("newer client")
     assert seen == {
         "view": "RVT-503",
         "function": "RVT-503",

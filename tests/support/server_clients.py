@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.engines.pyspark import PySparkEngine
+from rivet_dagster.engines.pyspark import PySparkEngine, spark_home
 from rivet_dagster.engines.pyspark.server.record import running
 from rivet_dagster.engines.registry import open_engine
 from rivet_dagster.errors import RivetError
@@ -66,6 +66,9 @@ def stranger(engine: PySparkEngine) -> None:
     for name, parameters in {"wrong token": "/;token=guessed", "no token": ""}.items():
         other = EngineSpec("other", "pyspark", options={"remote": record.address + parameters})
         seen[name] = refused(PySparkEngine(other))
+    spark_home.spark_version = lambda: "4.99.0"
+    newer = EngineSpec("newer", "pyspark", options={"remote": record.remote})
+    seen["newer client"] = refused(PySparkEngine(newer))
     tell(**seen)
 
 

@@ -16,6 +16,7 @@ import pytest
 from support.fake_spark import fake_java, fake_spark
 
 from rivet_dagster.cli.main import main
+from rivet_dagster.engines.pyspark.examining import examine_own_server
 from rivet_dagster.engines.pyspark.server import stopping
 from rivet_dagster.engines.pyspark.server.command import PORT, TOKEN
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
@@ -219,6 +220,21 @@ def test_a_server_that_does_not_end_is_killed(spec, monkeypatch):
     record, _ = ensure_server(with_settings(spec, fake_stubborn="true"))
     assert stop_running(spec.files) == record
     assert not record.is_running
+
+
+def test_the_doctor_says_whether_it_runs_or_could_start(spec):
+    def finding(**settings: str) -> tuple[str, str]:
+        *_, last = examine_own_server("engine spark", with_settings(spec, **settings), os.environ)
+        return last.status, last.text
+
+    status, text = finding()
+    assert (status, text.split(";")[0]) == ("ok", "Spark server on local[2], starts with the first run")
+    record, _ = ensure_server(spec)
+    assert finding() == ("ok", f"Spark server at {record.address}, pid {record.pid}, on local[2]")
+    assert finding(driver_cores="1") == ("warn", "the server was started with other values of spark.driver.cores")
+    assert finding(driver_memory="99999t")[0] == "warn"
+    (spec.home / "bin" / "spark-submit").unlink()
+    assert finding()[0] == "fail"
 
 
 def test_the_command(spec, capsys, tmp_path, monkeypatch):
