@@ -78,11 +78,10 @@ class Project:
     def materialize(self, asset: str) -> subprocess.Popen[str]:
         """Run by Dagster alone, whose executor starts a process for each step."""
         definitions = self.root / "definitions.py"
-        definitions.write_text(
-            f"from rivet_dagster import load_definitions\ndefs = load_definitions({str(self.root)!r})\n"
-        )
+        load = f"load_definitions({str(self.root)!r})"
+        definitions.write_text(f"from rivet_dagster import load_definitions\ndefs = {load}\n")
         dagster = [sys.executable, "-m", "dagster", "asset", "materialize", "-f", str(definitions)]
-        return started([*dagster, "--select", f"{asset}"], self.root.parent / f"{asset}.err")
+        return started([*dagster, "--select", asset], self.root.parent / f"{asset}.err")
 
     @contextmanager
     def client(self, role: str) -> Iterator[subprocess.Popen[str]]:
@@ -96,7 +95,10 @@ class Project:
 
 
 def started(command: list[str], errors: Path) -> subprocess.Popen[str]:
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    home = errors.parent / "dagster"
+    home.mkdir(exist_ok=True)
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "DAGSTER_HOME": str(home)}
+    environ["DAGSTER_DISABLE_TELEMETRY"] = "true"
     return subprocess.Popen(
         command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors.open("w"), text=True
     )
