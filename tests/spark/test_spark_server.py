@@ -16,14 +16,17 @@ import pyspark
 import pytest
 from support import server_clients
 from support.folders import PROFILES, ProjectFolder, sink, source
+from support.maven import are_there, jar, jars
 from support.slow import sleeping
 from support.spark import MASTER, QUICK
 
 from rivet_dagster.cli.main import main
+from rivet_dagster.engines.pyspark.iceberg_runtime import runtime_package
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
 from rivet_dagster.engines.pyspark.server.ports import free_port
 from rivet_dagster.engines.pyspark.server.record import ServerRecord, running
 
+ICEBERG = runtime_package(pyspark.__version__)
 SECONDS = 60.0
 """What the product promises for clients and servers that die."""
 STARTED = 150.0
@@ -46,7 +49,13 @@ class Project:
         }
         engine = {"name": "spark", "type": "pyspark", "catalogs": ["raw", "lake"], "app_name": "shop"}
         engine |= {"remote": "local", "master": MASTER, "config": config}
-        profile = {"catalogs": PROFILES["default"]["catalogs"], "engines": [engine]}
+        engine["spark_home"] = str(Path(pyspark.__file__).parent)
+        catalogs = dict(PROFILES["default"]["catalogs"])
+        if are_there([ICEBERG]):
+            catalogs["ice"] = {"type": "iceberg", "catalog": "hadoop", "warehouse": "ice", "default-namespace": "shop"}
+            engine["catalogs"].append("ice")
+            engine["jars"] = [str(jar(ICEBERG))]
+        profile = {"catalogs": catalogs, "engines": [engine]}
         late = sleeping("120000L + id")
         ProjectFolder(
             root,
@@ -60,6 +69,9 @@ class Project:
                 "sinks/slow.yaml": sink("slow", "late"),
             },
         )
+        if "ice" in catalogs:
+            frozen = "type: sink\ncatalog: ice\ntable: frozen\nupstream: orders\n"
+            (root / "sinks" / "frozen.yaml").write_text(frozen)
 
     @property
     def server(self) -> ServerRecord | None:
@@ -150,14 +162,21 @@ def test_clients_share_a_server_and_see_nothing_of_each_other(project):
     assert f"RVT-128 the server is Spark {pyspark.__version__}, and pyspark is 4.99.0" in seen.pop("newer client")
     assert seen == {
         "view": "RVT-503",
-        "function": "RVT-503",
         "shuffle.partitions": "2",
         "session.timeZone": "Asia/Tokyo",
         "name": "shop",
         "local files": True,
+        "rows": [{"n": 5, "total": 10}],
     }
     log = ServerFiles(project.root, "spark").log.read_text()
     assert project.server.token not in log
+
+
+def test_what_catalogs_need_of_a_start_is_there(project):
+    jars(ICEBERG)
+    run = project.run("+frozen")
+    assert json.loads(run.communicate(timeout=STARTED)[0])["success"]
+    assert len(list((project.root / "ice" / "shop" / "frozen" / "data").glob("*.parquet"))) > 0
 
 
 def test_the_query_of_a_dead_client_ends_and_that_of_a_slow_one_does_not(project):

@@ -10,12 +10,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
+from rivet_dagster import compile_directory
 from rivet_dagster.engines.pyspark import PySparkEngine, spark_home
+from rivet_dagster.engines.pyspark.relations import arrow_rows
 from rivet_dagster.engines.pyspark.server.record import running
-from rivet_dagster.engines.registry import open_engine
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.profile import EngineSpec
-from rivet_dagster.project.load import load_project
+from rivet_dagster.model.relations import ArrowRows
 
 ENDLESS = "SELECT count(*) AS n FROM range(1000000000000)"
 ROWS = 3_000_000
@@ -39,14 +43,13 @@ def refused(engine: PySparkEngine) -> str:
 
 
 def owner(engine: PySparkEngine) -> None:
-    """Have a view, a setting and a function, as long as another client looks for them."""
+    """Have a view and a setting, as long as another client looks for them."""
     with engine.session() as session:
         session.spark.sql("CREATE TEMPORARY VIEW private AS SELECT 1 AS v")
-        session.spark.sql("CREATE TEMPORARY FUNCTION mine(x INT) RETURNS INT RETURN x + 1")
         session.spark.conf.set("spark.sql.shuffle.partitions", "77")
-        tell(rows=session.rows("SELECT mine(v) AS v FROM private"))
+        tell(rows=session.rows("SELECT v + 1 AS v FROM private"))
         wait()
-        tell(rows=session.rows("SELECT mine(v) AS v FROM private"))
+        tell(rows=session.rows("SELECT v + 1 AS v FROM private"))
 
 
 def stranger(engine: PySparkEngine) -> None:
@@ -54,15 +57,19 @@ def stranger(engine: PySparkEngine) -> None:
     record = running(engine.server.files)
     seen: dict[str, Any] = {"pid": record.pid}
     with engine.session() as session:
-        for name, sql in {"view": "SELECT * FROM private", "function": "SELECT mine(1)"}.items():
-            try:
-                seen[name] = session.rows(sql)
-            except RivetError as error:
-                seen[name] = error.code
+        try:
+            seen["view"] = session.rows("SELECT * FROM private")
+        except RivetError as error:
+            seen["view"] = error.code
         for key in ("shuffle.partitions", "warehouse.dir", "session.timeZone"):
             seen[key] = session.spark.conf.get(f"spark.sql.{key}")
         seen["name"] = session.spark.conf.get("spark.app.name")
         seen["local files"] = session._adapter.sees_local_files
+        # More than is sent at once, so that they are passed in a file.
+        arrow_rows.CHUNK = 1
+        rows = pa.table({"id": range(5)})
+        session.register("many", session.load(ArrowRows(rows.schema, lambda: rows.to_reader(max_chunksize=2))))
+        seen["rows"] = session.rows("SELECT count(*) AS n, sum(id) AS total FROM many")
     for name, parameters in {"wrong token": "/;token=guessed", "no token": ""}.items():
         other = EngineSpec("other", "pyspark", options={"remote": record.address + parameters})
         seen[name] = refused(PySparkEngine(other))
@@ -91,7 +98,6 @@ def slow(engine: PySparkEngine) -> None:
 
 if __name__ == "__main__":
     role, root = sys.argv[1], Path(sys.argv[2])
-    (spec,) = load_project(root).profile.engines
-    engine = open_engine(spec, root, {})
+    engine = Runtime(compile_directory(root).raise_errors(), root).default_engine
     assert isinstance(engine, PySparkEngine)
     globals()[role](engine)
