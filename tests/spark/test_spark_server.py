@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -80,8 +81,8 @@ class Project:
     def jobs(self) -> list[dict[str, Any]]:
         """Return the jobs that run on the server now."""
         address = f"http://127.0.0.1:{self.ui}/api/v1/applications"
-        (application,) = json.load(urlopen(address))
-        return json.load(urlopen(f"{address}/{application['id']}/jobs?status=running"))
+        (application,) = json.load(urlopen(address, timeout=SECONDS))
+        return json.load(urlopen(f"{address}/{application['id']}/jobs?status=running", timeout=SECONDS))
 
     def run(self, joint: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "rivet_dagster.cli.main", "-p", str(self.root), "run", joint]
@@ -99,9 +100,12 @@ class Project:
     def client(self, role: str) -> Iterator[subprocess.Popen[str]]:
         command = [sys.executable, server_clients.__file__, role, str(self.root)]
         process = started(command, self.root.parent / f"{role}.err")
+        watch = threading.Timer(2 * STARTED, process.kill)  # then its next line is empty, and the test fails
+        watch.start()
         try:
             yield process
         finally:
+            watch.cancel()
             process.kill()
             process.communicate()
 
