@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -35,6 +36,9 @@ from rivet_dagster.model.session_needs import SessionNeeds
 if TYPE_CHECKING:
     from rivet_dagster.engines.pyspark.adapter import SparkAdapter
     from rivet_dagster.engines.pyspark.session import PySparkSession
+
+_starting = Lock()
+"""Held while Spark starts in this process, or a server is attached to: threads that want it wait for the first."""
 
 
 IDLE_TIMEOUT = "1h"
@@ -87,7 +91,6 @@ class PySparkEngine(Engine):
         self._check_interrupt = check_interrupt
         self._base: SparkAdapter | None = None
         self._settings: dict[str, str] = {}
-        self._lock = Lock()
         home = spec.options.get("spark_home")
         self._home = None if home is None else Path(home)
         self._idle_seconds = convert.seconds(spec.options.get("idle_timeout", IDLE_TIMEOUT))
@@ -133,7 +136,7 @@ class PySparkEngine(Engine):
         from rivet_dagster.engines.pyspark.session import PySparkSession
 
         try:
-            with self._lock:
+            with self._waited_for(_starting):
                 base = self._live_base()
             return PySparkSession(base, self._settings, self._check_interrupt)
         except Exception as error:
@@ -141,6 +144,17 @@ class PySparkEngine(Engine):
             if translated is None:
                 raise
             raise translated from error
+
+    @contextmanager
+    def _waited_for(self, lock: Lock) -> Iterator[None]:
+        """Hold the lock, and heed interrupts while another thread holds it."""
+        while not lock.acquire(timeout=1):
+            if self._check_interrupt is not None:
+                self._check_interrupt()
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _live_base(self) -> SparkAdapter:
         from rivet_dagster.engines.pyspark.waiting import wait_for
