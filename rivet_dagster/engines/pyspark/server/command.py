@@ -11,7 +11,7 @@ CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 PORT = "spark.connect.grpc.binding.port"
 TOKEN_KEY = "spark.connect.authenticate.token"
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
-POOLS = Path(__file__).with_name("fairscheduler.xml")
+POOLS = Path(__file__).parents[1] / "fairscheduler.xml"
 
 _NOT_INHERITED = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE")
 """Variables of a process that is a client, which would make the server one."""
