@@ -13,15 +13,17 @@ from rivet_dagster.engines.registry import engine_class
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
 
+THREAD = "rivet-early-start"
+
 
 def start_early(assembly: CompiledAssembly, root: Path) -> None:
-    """Begin to start the engine of a plan in a thread, if it is the only one and runs in this process.
+    """Begin to start the engine of a plan in a thread, if it is the only one and runs on this machine.
 
     The sessions of the run find it running, or wait until it does.
     """
     engines = assembly.engines
-    if assembly.fused_groups and len(engines) == 1 and engine_class(engines[0].type).embedded(engines[0]):
-        Thread(target=_start, args=(assembly, root), name="rivet-early-start", daemon=True).start()
+    if assembly.fused_groups and len(engines) == 1 and engine_class(engines[0].type).on_this_machine(engines[0]):
+        Thread(target=_start, args=(assembly, root), name=THREAD, daemon=True).start()
 
 
 def _start(assembly: CompiledAssembly, root: Path) -> None:

@@ -37,8 +37,8 @@ def load_definitions(
     The jobs are ``all`` and, for joints with partitions, ``all_daily`` and the like; the schedules, sensors, automation
     conditions and freshness policies are those of the ``dagster:`` block.
 
-    ``joints`` are added to those in files. ``executor`` replaces the default one, which runs a project on one embedded
-    Spark in threads of one process and other projects in processes, within the ``concurrency_limit`` of each engine;
+    ``joints`` are added to those in files. ``executor`` replaces the default one, which runs a project on one Spark of
+    this machine in threads of one process, others in processes, within the ``concurrency_limit`` of each engine;
     with None there is no executor, for merging with Definitions that have one. No engine is started. No catalog is
     contacted, unless ``introspect`` is true: then catalogs are asked for the columns of sources that declare none, for
     at most 10 seconds, and a failure is a warning of the plan. Raises one RivetError with all errors of the project.

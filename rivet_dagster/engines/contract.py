@@ -271,8 +271,11 @@ class Engine(ABC):
         return dict.fromkeys(settings, "has no meaning: sessions of this engine have no settings of their own")
 
     @classmethod
-    def embedded(cls, spec: EngineSpec) -> bool:
-        """Return whether the engine runs inside the process that uses it, which then should run all groups."""
+    def on_this_machine(cls, spec: EngineSpec) -> bool:
+        """Return whether the engine runs on this machine, in the process that uses it or as a server of the project.
+
+        Then one process runs all groups of a run, since another one would cost more than it could gain.
+        """
         return False
 
     @abstractmethod

@@ -43,7 +43,7 @@ def test_the_projects_own_server_starts_with_all_settings():
     }.items():  # fmt: skip
         assert found[f"spark.{key}"] == value
     local = EngineSpec("spark", "pyspark", options={"remote": "local"})
-    assert not PySparkEngine.embedded(local)
+    assert PySparkEngine.on_this_machine(local)
     assert PySparkEngine(local).session_config()["spark.master"] == "local[*]"
     assert PySparkEngine(local).server is not None
     # Other code gets no server that pyspark starts inside its process.
@@ -82,15 +82,15 @@ def test_wrong_options(options, message):
     assert "hunter2" not in str(caught.value)
     assert caught.value.exit_code == 10
     if PySparkEngine.check(options):
-        assert not PySparkEngine.embedded(EngineSpec("spark", "pyspark", options=options))
+        assert not PySparkEngine.on_this_machine(EngineSpec("spark", "pyspark", options=options))
 
 
 def test_values_that_are_not_known_yet_are_not_checked():
     assert PySparkEngine.check({"master": "${MASTER}", "app_name": "${NAME}"}) == {}
     assert PySparkEngine.check({"remote": "${REMOTE}", "master": "local", "packages": ["a:b:1"]}) == {}
-    assert PySparkEngine.embedded(EngineSpec("s", "pyspark", options={"master": "local[2]"}))
+    assert PySparkEngine.on_this_machine(EngineSpec("s", "pyspark", options={"master": "local[2]"}))
     for options in ({"master": "${MASTER}"}, {"master": "yarn"}, {"remote": "sc://x"}):
-        assert not PySparkEngine.embedded(EngineSpec("s", "pyspark", options=options))
+        assert not PySparkEngine.on_this_machine(EngineSpec("s", "pyspark", options=options))
 
 
 def test_the_launcher_does_not_override_environment_variables_of_the_user(monkeypatch, tmp_path):

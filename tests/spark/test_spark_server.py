@@ -89,10 +89,10 @@ class Project:
         return started([*command, "--format", "json"], self.root.parent / f"run{joint}.err")
 
     def materialize(self, asset: str) -> subprocess.Popen[str]:
-        """Run by Dagster alone, whose executor starts a process for each step."""
+        """Run by Dagster alone, in a process for each step."""
         definitions = self.root / "definitions.py"
-        load = f"load_definitions({str(self.root)!r})"
-        definitions.write_text(f"from rivet_dagster import load_definitions\ndefs = {load}\n")
+        load = f"load_definitions({str(self.root)!r}, executor=dg.multiprocess_executor)"
+        definitions.write_text(f"import dagster as dg\nfrom rivet_dagster import load_definitions\ndefs = {load}\n")
         dagster = [sys.executable, "-m", "dagster", "asset", "materialize", "-f", str(definitions)]
         return started([*dagster, "--select", asset], self.root.parent / f"{asset}.err")
 

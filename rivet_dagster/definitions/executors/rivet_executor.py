@@ -19,12 +19,12 @@ _MAX_PROCESSES = "DAGSTER_MULTIPROCESS_EXECUTOR_MAX_CONCURRENT"
 
 
 def rivet_executor(project: RivetProject) -> dg.ExecutorDefinition:
-    """Return the executor in one process for one embedded engine (its JVM starts once), else the one in processes.
+    """Return the executor in one process for one engine on this machine, else the one in processes.
 
     Both run as many groups of an engine at once as its ``concurrency_limit`` allows.
     """
     engines = project.assembly.engines
-    if len(engines) == 1 and engine_class(engines[0].type).embedded(engines[0]):
+    if len(engines) == 1 and engine_class(engines[0].type).on_this_machine(engines[0]):
         return one_process_executor(project)
     return _multiprocess(_limits(project))
 

@@ -73,9 +73,12 @@ class PySparkEngine(Engine):
         return wrong_session_settings(settings)
 
     @classmethod
-    def embedded(cls, spec: EngineSpec) -> bool:
-        """Return whether the engine runs inside the process that uses it."""
-        return not cls.check(spec.options) and is_embedded(session_config(spec))
+    def on_this_machine(cls, spec: EngineSpec) -> bool:
+        """Return whether Spark runs inside the process that uses it, or on a server of the project."""
+        if cls.check(spec.options):
+            return False
+        config = session_config(spec)
+        return is_embedded(config) or config.get("spark.remote") == LOCAL
 
     def __init__(
         self,
