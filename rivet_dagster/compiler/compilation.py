@@ -5,13 +5,14 @@ from __future__ import annotations
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.assembly import check_assembly
 from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.engines import check_storage, resolve_engines
+from rivet_dagster.compiler.engines import check_settings, check_storage, resolve_engines
 from rivet_dagster.compiler.errors_check import with_errors_checks
 from rivet_dagster.compiler.exits import check_exits
 from rivet_dagster.compiler.external_assets import check_external_assets
 from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, fuse_joints, order_groups
 from rivet_dagster.compiler.groups import fused_group, targets_of
 from rivet_dagster.compiler.landing import check_landing_readers, check_landing_zones
+from rivet_dagster.compiler.layouts import check_layouts
 from rivet_dagster.compiler.materialization import engine_boundaries, materializations
 from rivet_dagster.compiler.partitions import check_parameters, check_partition_columns
 from rivet_dagster.compiler.plan import CompiledAssembly
@@ -64,6 +65,7 @@ def compile_project(
     check_upkeeps(project.dagster.upkeeps, project.profile, diagnostics)
     check_sensors(project.dagster.sensors, graph, project.profile, plugins, diagnostics)
     engines = resolve_engines(graph, project.profile, plugins, diagnostics)
+    check_settings(graph, engines, project.profile, plugins, diagnostics)
     if not all(map(is_of_block, diagnostics.errors)):
         return _failed(project, diagnostics)
 
@@ -80,6 +82,7 @@ def compile_project(
     check_storage(graph, fusion, engines, reach, diagnostics)
     boundaries = engine_boundaries(graph, fusion, order, engines, reach, diagnostics)
     targets = targets_of(graph, fusion, project.profile.workspace)
+    check_layouts(targets, graph, schemas, project.profile, plugins, diagnostics)
     check_error_tables(targets, graph, engines, project.profile, plugins, diagnostics)
     groups = tuple(fused_group(name, members[name], graph, engines, targets.get(name), cache) for name in order)
     check_quarantine(groups, graph, diagnostics)

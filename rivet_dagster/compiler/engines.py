@@ -13,6 +13,7 @@ from rivet_dagster.model.external_assets import DAGSTER
 from rivet_dagster.model.joint import SINK, SOURCE, Joint
 from rivet_dagster.model.plugins import SPARK, Plugins
 from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.step_options import step_options
 
 
 def resolve_engines(graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics) -> dict[str, str]:
@@ -63,6 +64,18 @@ def check_storage(
             if not reach.writes(engines[name], catalog) or (again and not reach.reads(engines[name], catalog)):
                 message = f"the engine '{engines[name]}' cannot store, and read again, what it gives"
                 diagnostics.error(joint, "RVT-328", message, key="engine")
+
+
+def check_settings(
+    graph: Graph, engines: Mapping[str, str], profile: Profile, plugins: Plugins, diagnostics: Diagnostics
+) -> None:
+    """Report RVT-204 for settings of a joint's `config` that sessions of its engine do not take."""
+    for name, joint in graph.joints.items():
+        engine = profile.engine(engines[name])
+        traits = None if engine is None else plugins.engines.get(engine.type)
+        if traits is not None:
+            for key, sentence in traits.wrong_settings(step_options(joint.options)[0].config).items():
+                diagnostics.error(joint, "RVT-204", f"`config`: `{key}` {sentence}", key=f"options.config.{key}")
 
 
 def _check_dialects(

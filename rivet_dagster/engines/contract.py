@@ -214,6 +214,13 @@ class EngineSession(ABC):
         Raises RVT-316 for columns of the same name, RVT-505 for values that do not fit into columns.
         """
 
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Change settings for this session alone; an engine whose sessions have settings has this method.
+
+        Raises RVT-204 for a setting that it does not know, or that holds for all sessions.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def close(self) -> None:
         """Drop the session's views and stop the queries that it is still running."""
@@ -253,6 +260,11 @@ class Engine(ABC):
         A value with an unexpanded ``${`` is not checked.
         """
         return {}
+
+    @classmethod
+    def wrong_settings(cls, settings: Mapping[str, str]) -> Mapping[str, str]:
+        """Return for each setting that ``EngineSession.configure`` does not take why it does not, as ``check`` does."""
+        return dict.fromkeys(settings, "has no meaning: sessions of this engine have no settings of their own")
 
     @classmethod
     def embedded(cls, spec: EngineSpec) -> bool:

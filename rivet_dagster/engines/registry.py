@@ -69,6 +69,7 @@ def _traits(class_: type[Engine]) -> EngineTraits:
         class_.dialect,
         class_.separates_errors,
         class_.other_options,
+        class_.wrong_settings,
     )
 
 

@@ -41,7 +41,7 @@ def run_group(
     """
     group = runtime.assembly.group(group_name)
     clock = PhaseClock()
-    one_session = OneSession(runtime.engine(group.engine))
+    one_session = OneSession(runtime.engine(group.engine), runtime.assembly.joint(group.exit).step.config)
     run = ThisRun(runtime, group, given or {}, clock, datetime.now(UTC), one_session, identity, window)
     with closing(one_session):
         return _run(run, set(selected), identity, unjudged_sources)

@@ -16,10 +16,11 @@ from rivet_dagster.model.partitions import Window
 
 
 class OneSession:
-    """A session of an engine that begins with its first use."""
+    """A session of an engine, with these settings, that begins with its first use."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, settings: Mapping[str, str]) -> None:
         self._engine = engine
+        self._settings = settings
         self._session: EngineSession | None = None
 
     @property
@@ -27,6 +28,8 @@ class OneSession:
         """The session, the same one with each access."""
         if self._session is None:
             self._session = self._engine.session()
+            if self._settings:
+                self._session.configure(self._settings)
         return self._session
 
     def close(self) -> None:

@@ -721,3 +721,22 @@ def test_a_handle_reads_nothing_until_it_is_used(project, sql_executions):
         for use in (ref.to_arrow, ref.to_spark, lambda ref=ref: ref.schema, lambda ref=ref: ref.row_count):
             assert failure(use).code == code
     assert sql_executions.since() == 0
+
+
+def test_a_group_has_settings_of_its_own(project):
+    zone = "SELECT current_timezone() AS zone"
+    there = project(
+        {
+            "joints/tokyo.sql": "-- rivet:options: {config: {spark.sql.session.timeZone: Asia/Tokyo}}\n" + zone,
+            "joints/usual.sql": zone,
+            "joints/wrong.sql": "-- rivet:options: {config: {spark.sql.shufle.partitions: 3}}\n" + zone,
+        }
+    )
+    zones = {}
+    for name in ("tokyo", "usual"):
+        there.run(name)
+        zones[name] = reference(there.runtime, name).to_arrow().to_pylist()
+    assert zones == {"tokyo": [{"zone": "Asia/Tokyo"}], "usual": [{"zone": "Europe/Berlin"}]}
+    error = failure(there.run, "wrong")
+    assert place(error) == ("RVT-204", "wrong", "joints/wrong.sql")
+    assert "spark.sql.shufle.partitions" in str(error)

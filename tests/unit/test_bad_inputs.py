@@ -410,6 +410,17 @@ JOINT_FILES = {
         one step with
             Move it to 'report', or store this joint with `eager: true`.
     """),
+    "options of a step: settings of the application": sink(
+        "options: {config: {spark.executor.memory: 8g, spark.sql.shuffle.partitions: 8}}\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `config`: `spark.executor.memory` is a setting of the whole
+        application: it belongs to the `config` of the engine
+            Correct the value.
+    """),
+    "options of a step: a setting that is a list": sink("options: {config: {spark.sql.x: [1]}}\n", """
+        RVT-204 sinks/report.yaml:5: joint report: `options` has a wrong `config`: it must be a text, a number or a
+        boolean, not a list
+            Correct the value.
+    """),
     "options of a step: no time at all": sink("options: {timeout: 0s}\n", """
         RVT-204 sinks/report.yaml:5: joint report: `options` has a wrong `timeout`: it must be a duration like 30s, 15m,
         24h or 7d, not '0s'

@@ -53,8 +53,8 @@ class SparkAdapter(ABC):
         """Call ``listener`` every second or two, until the block ends, with the stages of what runs under ``tag``."""
 
     @abstractmethod
-    def explain(self, frame: DataFrame, tag: str) -> Callable[[], QueryPlan]:
-        """Return a function that returns the plan of ``frame`` after its write, which will run under ``tag``."""
+    def explain(self, frame: DataFrame, tag: Callable[[], str]) -> Callable[[], QueryPlan]:
+        """Return a function that returns the plan of ``frame`` after its write, whose tag ``tag`` then returns."""
 
     @abstractmethod
     def analyzed(self, frame: DataFrame) -> DataFrame:

@@ -52,9 +52,9 @@ class ClassicAdapter(SparkAdapter):
         """Poll the stages of the jobs under ``tag``."""
         return stages_polled(self.spark.sparkContext, tag, listener)
 
-    def explain(self, frame: DataFrame, tag: str) -> Callable[[], QueryPlan]:
+    def explain(self, frame: DataFrame, tag: Callable[[], str]) -> Callable[[], QueryPlan]:
         """Return a function that looks up the write in Spark's SQL status store."""
-        return lambda: plan_of_execution(self.spark, tag)
+        return lambda: plan_of_execution(self.spark, tag())
 
     def analyzed(self, frame: DataFrame) -> DataFrame:
         """Return ``frame`` itself, which Spark analyzed when it was made."""

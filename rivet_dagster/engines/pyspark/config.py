@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rivet_dagster.entry_points import is_unexpanded
@@ -12,6 +12,9 @@ from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.session_needs import SessionNeeds, merged
 from rivet_dagster.redaction import secrets_in
 from rivet_dagster.secret_names import names_secret
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 OPTIONS = frozenset({"master", "remote", "config", "packages", "jars", "app_name", "max_fusion_depth"})
 PATHS = frozenset({"jars"})
@@ -28,6 +31,9 @@ _DEFAULTS = {
 }
 _OF_THE_SERVER = ("spark.driver.", "spark.sql.catalogImplementation", "spark.sql.warehouse.dir")
 """Beginnings of settings that a server has from its start, and refuses from a client."""
+
+_OF_THE_APPLICATION = ("spark.sql.catalog.", "spark.sql.extensions", "spark.sql.warehouse.", "spark.sql.catalogImpl")
+_OF_EXTENSIONS = ("spark.sql.catalog.", "spark.sql.iceberg.")
 
 _CLASSIC_DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
@@ -136,6 +142,21 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
         if key in options and ("remote" in options or "spark.remote" in config):
             wrong[key] = "has no effect with `remote`: install them where the server runs"
     return wrong
+
+
+def wrong_session_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return which settings hold for a whole application of Spark: a sentence by key.
+
+    >>> wrong_session_settings({"spark.executor.memory": "8g", "spark.sql.shuffle.partitions": "8"})
+    {'spark.executor.memory': 'is a setting of the whole application: it belongs to the `config` of the engine'}
+    """
+    whole = "is a setting of the whole application: it belongs to the `config` of the engine"
+    return {key: whole for key in settings if not key.startswith("spark.sql.") or key.startswith(_OF_THE_APPLICATION)}
+
+
+def is_modifiable(spark: SparkSession, key: str) -> bool:
+    """Return whether a session can have its own value of a setting; Spark does not know those of its extensions."""
+    return key.startswith(_OF_EXTENSIONS) or (key.startswith("spark.sql.") and bool(spark.conf.isModifiable(key)))
 
 
 def _wrong_address(remote: str) -> str | None:

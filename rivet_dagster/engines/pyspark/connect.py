@@ -53,7 +53,7 @@ class ConnectAdapter(SparkAdapter):
         """Receive the stages of all that the session runs, one action at a time; the server does not send the tag."""
         return stages_received(self.spark, listener)
 
-    def explain(self, frame: DataFrame, tag: str) -> Callable[[], QueryPlan]:
+    def explain(self, frame: DataFrame, tag: Callable[[], str]) -> Callable[[], QueryPlan]:
         """Ask the server for the plan, in parallel with the write."""
         return plan_requested(self.spark, frame)
 

@@ -8,7 +8,15 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rivet_dagster.engines.contract import DagsterResource, Engine
-from rivet_dagster.engines.pyspark.config import OPTIONS, PATHS, session_config, without_catalog_secrets, wrong_options
+from rivet_dagster.engines.pyspark.config import (
+    OPTIONS,
+    PATHS,
+    is_modifiable,
+    session_config,
+    without_catalog_secrets,
+    wrong_options,
+    wrong_session_settings,
+)
 from rivet_dagster.engines.pyspark.examining import examine
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.model.finding import Finding
@@ -18,8 +26,6 @@ from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, JdbcTa
 from rivet_dagster.model.session_needs import SessionNeeds
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from rivet_dagster.engines.pyspark.adapter import SparkAdapter
     from rivet_dagster.engines.pyspark.session import PySparkSession
 
@@ -44,6 +50,11 @@ class PySparkEngine(Engine):
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
         """Return what is wrong with the values of ``options``, by key."""
         return wrong_options(options)
+
+    @classmethod
+    def wrong_settings(cls, settings: Mapping[str, str]) -> Mapping[str, str]:
+        """Return which of the settings hold for a whole application of Spark."""
+        return wrong_session_settings(settings)
 
     @classmethod
     def embedded(cls, spec: EngineSpec) -> bool:
@@ -106,11 +117,6 @@ class PySparkEngine(Engine):
                 lambda: connected(self._config, self._connect), lambda: None, grace=0, tick=self._check_interrupt
             )
             # Another engine may have started this application; its settings of the JVM itself cannot be changed.
-            self._settings = {key: value for key, value in self._config.items() if _is_modifiable(base.spark, key)}
+            self._settings = {key: value for key, value in self._config.items() if is_modifiable(base.spark, key)}
             self._base = base
         return self._base
-
-
-def _is_modifiable(spark: SparkSession, key: str) -> bool:
-    """Return whether a session can have its own value of a setting; Spark does not know those of Spark catalogs."""
-    return key.startswith("spark.sql.catalog.") or (key.startswith("spark.sql.") and spark.conf.isModifiable(key))

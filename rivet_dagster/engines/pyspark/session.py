@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rivet_dagster.engines.arrow_values import nullable
 from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan, WriteMode
+from rivet_dagster.engines.pyspark.config import is_modifiable
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
 from rivet_dagster.engines.pyspark.parameters import bound
 from rivet_dagster.engines.pyspark.progress import reporting
@@ -19,6 +20,7 @@ from rivet_dagster.engines.pyspark.rows import collected
 from rivet_dagster.engines.pyspark.spool import Spool
 from rivet_dagster.engines.pyspark.waiting import stream, wait_for
 from rivet_dagster.engines.views import ScopedViews
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Projection
 
@@ -61,10 +63,19 @@ class PySparkSession(EngineSession):
         self._tag = f"rivet-{uuid.uuid4().hex}"
         self._check_interrupt = check_interrupt or _nothing
         self._actions = 0
+        self._tag_of_write = ""
         self._spool = Spool()
         self._views = ScopedViews(self._bind, self._unbind)
         self._closed = False
         self._set(settings)
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Change settings of Spark SQL. Raises RVT-204 for one that Spark does not know, or that a server refuses."""
+        unknown = self._run(lambda: [key for key in settings if not is_modifiable(self.spark, key)])
+        if unknown:
+            message = f"`config`: sessions of this Spark cannot change {', '.join(f'`{key}`' for key in unknown)}"
+            raise RivetError("RVT-204", message)
+        self._run(lambda: self._set(settings))
 
     def load(self, relation: Relation, projection: Projection | None = None) -> DataFrame:
         """Return a frame that reads ``relation`` in place; Arrow rows of this process are read now."""
@@ -120,7 +131,7 @@ class PySparkSession(EngineSession):
 
     def explain(self, frame: DataFrame) -> Callable[[], QueryPlan]:
         """Return a function that returns Spark's plan of the next write, and the URL of its page in Spark's UI."""
-        plan = self._adapter.explain(frame, f"{self._tag}-{self._actions + 1}")
+        plan = self._adapter.explain(frame, lambda: self._tag_of_write)
         return lambda: self._run(plan)
 
     def write(
@@ -132,6 +143,7 @@ class PySparkSession(EngineSession):
         mode: WriteMode = "append",
     ) -> None:
         """Write the rows in one Spark SQL execution. Raises RVT-316 for columns of the same name."""
+        self._tag_of_write = f"{self._tag}-{self._actions + 1}"
         self._run(lambda: write(self._adapter, frame, target, split_by, mode), progress=progress)
 
     def execute(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 
@@ -21,11 +21,13 @@ def update_or_insert(
     source: str,
     inside: exp.Expr | None = None,
     equal_stay: bool = False,
+    never_null: Collection[str] = (),
 ) -> str:
     """Return the MERGE of the rows of ``source``, whose ``keys`` are distinct, into ``table``, the parts of its name.
 
     ``inside`` is a condition on the table's rows that may be updated. With ``equal_stay`` a row is left alone if the
-    source has it already as it is.
+    source has it already as it is. Of the keys ``never_null`` the source has no NULL: they are compared by ``=``, which
+    Spark executes faster.
 
     >>> print(update_or_insert(["lake", "orders"], [("id", "int"), ("net", "int")], ["id"], "batch", equal_stay=True))
     MERGE INTO `lake`.`orders` AS `rivet_target` USING `batch` AS `rivet_source`
@@ -39,7 +41,7 @@ def update_or_insert(
     update = exp.When(matched=True, then=exp.Update(expressions=assigned))
     if equal_stay:
         update.set("condition", exp.not_(exp.paren(same_values(columns, _TARGET, _SOURCE), copy=False)))
-    on = _within(same(keys, [_TARGET], [_SOURCE]), inside)
+    on = _within(same(keys, [_TARGET], [_SOURCE], never_null), inside)
     return text(_merge(table, relation(source, _SOURCE), on, [update, _insert(columns)]))
 
 

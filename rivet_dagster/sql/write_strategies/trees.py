@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlglot import exp
 
@@ -49,13 +49,20 @@ def row_of(columns: Sequence[str], *within: str) -> exp.Struct:
     return exp.Struct(expressions=[named(column(name, *within), name) for name in columns])
 
 
-def same(columns: Sequence[str], left: Sequence[str], right: Sequence[str]) -> exp.Expr:
+def same(
+    columns: Sequence[str], left: Sequence[str], right: Sequence[str], never_null: Collection[str] = ()
+) -> exp.Expr:
     """Return the condition that ``columns`` are equal on both sides; NULL equals NULL, and without columns it is true.
 
-    >>> text(same(["id", "net"], ["batch"], ["target"]))
-    '`batch`.`id` IS NOT DISTINCT FROM `target`.`id` AND `batch`.`net` IS NOT DISTINCT FROM `target`.`net`'
+    One of the sides has no NULL in the columns ``never_null``, for which ``=`` means the same.
+
+    >>> text(same(["id", "net"], ["batch"], ["target"], never_null=["id"]))
+    '`batch`.`id` = `target`.`id` AND `batch`.`net` IS NOT DISTINCT FROM `target`.`net`'
     """
-    pairs = [exp.NullSafeEQ(this=column(c, *left), expression=column(c, *right)) for c in columns]
+    pairs = [
+        (exp.EQ if c in never_null else exp.NullSafeEQ)(this=column(c, *left), expression=column(c, *right))
+        for c in columns
+    ]
     return exp.and_(*pairs) if pairs else exp.true()
 
 

@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.rewriting.plans import identity, replaces_everything
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, computed, counted
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan, WriteMode
-from rivet_dagster.model.storage import Base, Record, StoredRows
+from rivet_dagster.model.storage import Base, ColumnStatistics, Record, StoredRows
 from rivet_dagster.model.write_plan import (
     Append,
     AppendNewer,
@@ -109,7 +109,8 @@ class NativeWrite:
         register_batch(self.session, self.session.load(batch.relation), columns)
         source = distinct_by_key(plan, self.session, columns, self.context.shows_values)
         inside, values = self._window() if self.context.window is not None else (None, {})
-        sql = update_or_insert(self.branch.written_to, columns, plan.keys, source, inside, equal_stay=True)
+        filled = [key for key in plan.keys if batch.statistics.values.get(key, ColumnStatistics()).nulls == 0]
+        sql = update_or_insert(self.branch.written_to, columns, plan.keys, source, inside, True, filled)
         self.session.execute(sql, values, self.context.progress)
         return self._merged(batch, query_plan, lambda: self._differing(source, plan))
 
