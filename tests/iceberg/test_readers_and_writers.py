@@ -116,6 +116,7 @@ READERS = (pyiceberg_reader, duckdb_reader, our_reader)
 def read_repeatedly(test, stop, read, options, root) -> None:
     """Read until stopped; send the versions that were read whole, and everything else."""
     whole, other = set(), []
+    read(options, root)  # the first time takes some seconds
     test.send("begun")
     while not stop.wait(0.2):
         found = Counter(read(options, root))
