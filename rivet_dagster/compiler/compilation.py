@@ -102,6 +102,7 @@ def compile_project(
         default_engine=project.profile.default_engine,
         workspace=project.profile.workspace,
         dagster=project.dagster,
+        fail_fast=project.fail_fast,
         errors=diagnostics.sorted_errors(),
         warnings=tuple(diagnostics.warnings),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -36,6 +37,10 @@ _OF_THE_APPLICATION = ("spark.sql.catalog.", "spark.sql.extensions", "spark.sql.
 _OF_EXTENSIONS = ("spark.sql.catalog.", "spark.sql.iceberg.")
 
 _CLASSIC_DEFAULTS = {
+    # Of groups that run at once none waits until another has used all processors. Without the file, jobs take turns
+    # only if each thread names a pool of its own, which Spark never removes.
+    "spark.scheduler.mode": "FAIR",
+    "spark.scheduler.allocation.file": str(Path(__file__).with_name("fairscheduler.xml")),
     "spark.ui.showConsoleProgress": "false",
     # Spark's web UI shows all settings; its own default knows neither of the last two.
     "spark.redaction.regex": "(?i)secret|password|token|access[.-]?key|credential|authorization",
@@ -68,6 +73,8 @@ def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict
     spark.sql.parquet.outputTimestampType TIMESTAMP_MICROS
     spark.sql.variable.substitute false
     spark.sql.optimizer.excludedRules org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset
+    spark.scheduler.mode FAIR
+    spark.scheduler.allocation.file ...fairscheduler.xml
     spark.ui.showConsoleProgress false
     spark.redaction.regex (?i)secret|password|token|access[.-]?key|credential|authorization
     spark.ui.enabled false

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,6 +29,9 @@ from rivet_dagster.model.session_needs import SessionNeeds
 if TYPE_CHECKING:
     from rivet_dagster.engines.pyspark.adapter import SparkAdapter
     from rivet_dagster.engines.pyspark.session import PySparkSession
+
+_starting = Lock()
+"""Held while Spark starts in this process, or a server is attached to: threads that want it wait for the first."""
 
 
 class PySparkEngine(Engine):
@@ -75,7 +79,6 @@ class PySparkEngine(Engine):
         self._check_interrupt = check_interrupt
         self._base: SparkAdapter | None = None
         self._settings: dict[str, str] = {}
-        self._lock = Lock()
 
     def session_config(self) -> dict[str, str]:
         """Return Spark's settings, as its session builder takes them."""
@@ -98,7 +101,7 @@ class PySparkEngine(Engine):
         from rivet_dagster.engines.pyspark.session import PySparkSession
 
         try:
-            with self._lock:
+            with self._waited_for(_starting):
                 base = self._live_base()
             return PySparkSession(base, self._settings, self._check_interrupt)
         except Exception as error:
@@ -106,6 +109,17 @@ class PySparkEngine(Engine):
             if translated is None:
                 raise
             raise translated from error
+
+    @contextmanager
+    def _waited_for(self, lock: Lock) -> Iterator[None]:
+        """Hold the lock, and heed interrupts while another thread holds it."""
+        while not lock.acquire(timeout=1):
+            if self._check_interrupt is not None:
+                self._check_interrupt()
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _live_base(self) -> SparkAdapter:
         from rivet_dagster.engines.pyspark.launch import connected
