@@ -1,6 +1,7 @@
 PYTHON ?= python3
 LOCK_ARGS ?=
 PROFILE ?= default
+WORKERS ?= 2
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -9,6 +10,9 @@ OLDEST := .venv-oldest
 OLDEST_TESTS := tests/dagster
 # What needs no JVM: units, and the examples in docstrings.
 QUICK_TESTS := tests/unit rivet_dagster
+# Each worker has a Spark of its own. Files go to workers in the order of testpaths, which ends with the quick ones, so
+# that all workers end at about the same time.
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo dev check test test-oldest lint lock clean
@@ -26,6 +30,7 @@ help:
 	@echo 'make lock    refresh requirements.lock after a change of dependencies (LOCK_ARGS=--upgrade takes newer ones)'
 	@echo 'make clean   remove what demo, dev and tests left behind (not .venv)'
 	@echo
+	@echo 'WORKERS=...  how many processes share the tests, each with a Spark of about 2 GB (now: $(WORKERS))'
 	@echo 'PYTHON=...   the Python that .venv is made with (3.11 or newer; now: $(PYTHON))'
 
 # One memory of runs for both: what the demo ran is there in the UI.
@@ -53,12 +58,12 @@ check: lint
 	@$(BIN)/pytest $(QUICK_TESTS)
 
 test: lint
-	@echo '==> pytest'
-	@$(BIN)/pytest
+	@echo '==> pytest, $(WORKERS) at once'
+	@$(BIN)/pytest $(PARALLEL)
 
 test-oldest: $(OLDEST)/.ready
 	@echo '==> pytest, on the oldest Dagster'
-	@$(OLDEST)/bin/python -m pytest $(OLDEST_TESTS)
+	@$(OLDEST)/bin/python -m pytest $(PARALLEL) $(OLDEST_TESTS)
 
 # The cache of lint-imports keeps answering for modules that have been added or removed since.
 lint: $(READY)

@@ -1,5 +1,6 @@
 """Fixtures for all tests: one Spark for each process, since starting it takes longer than most tests."""
 
+import os
 import random
 import signal
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import pytest
 from support.folders import Files, ProjectFolder
 from support.iceberg import iceberg_settings
 from support.servers import database, iceberg_rest, postgres, s3  # noqa: F401, these are fixtures
-from support.spark import MASTER, SqlExecutions, settings
+from support.spark import MASTER, QUICK, SqlExecutions, settings
 
 from rivet_dagster import redaction
 from rivet_dagster.engines.pyspark import PySparkEngine
@@ -18,6 +19,9 @@ from rivet_dagster.model.profile import EngineSpec
 
 # A shell lets background processes ignore SIGINT, which some tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Each JVM of Spark that a process of these tests starts, by whatever profile.
+os.environ["SPARK_SUBMIT_OPTS"] = QUICK
 
 # The same examples each time, on busy machines as well.
 hypothesis.settings.register_profile(

@@ -40,11 +40,21 @@ class TestFolders(IcebergConformance):
 
 @pytest.mark.parametrize("kind", ["rest", "postgres"], scope="class")
 class TestServers(IcebergConformance):
-    """Catalogs whose server keeps the current metadata: all but the row cases, which do not depend on it."""
+    """Catalogs whose server keeps the current metadata: all but what is the same once that has been loaded."""
 
+    # rows
     test_the_meaning_of_a_write_plan = None
     test_a_batch_that_does_not_fit_is_refused = None
     test_the_meaning_of_a_history = None
+    # which errors belong to which rows, by properties of snapshots
+    test_an_error_table_is_described_without_an_engine = None
+    test_an_error_table_without_rows = None
+    test_errors_of_several_calls_are_one_table = None
+    test_a_version_without_error_table_has_none = None
+    test_an_error_table_of_another_name = None
+    test_a_reader_of_errors_finishes_with_them = None
+    test_another_table_is_no_error_table = None
+    test_an_older_version_comes_back_with_its_errors = None
 
     @pytest.fixture(autouse=True)
     def declared(self, kind: str, iceberg_options: Callable[[str], dict[str, Any]]) -> None:

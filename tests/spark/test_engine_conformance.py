@@ -9,7 +9,7 @@ from support.spark import MASTER
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.relations import arrow_rows
 from rivet_dagster.model.profile import EngineSpec
-from rivet_dagster.model.relations import CatalogTable, JdbcTable
+from rivet_dagster.model.relations import ArrowRows, CatalogTable, JdbcTable
 from rivet_dagster.testing.engine import EngineConformance
 
 
@@ -42,17 +42,13 @@ class TestClassicSpark(EngineConformance):
         return super().target_of(kind, rows, folder)
 
 
-class TestSpooledRows(TestClassicSpark):
-    """More rows than one chunk are passed through files."""
-
-    @pytest.fixture(autouse=True)
-    def small_chunks(self, monkeypatch):
-        monkeypatch.setattr(arrow_rows, "CHUNK", 1)
-
-
-class TestChunksInMemory(TestSpooledRows):
-    """Without access of Spark to this machine's files each chunk is a frame."""
-
-    @pytest.fixture(autouse=True)
-    def far_away(self, monkeypatch):
-        monkeypatch.setattr("rivet_dagster.engines.pyspark.classic.ClassicAdapter.sees_local_files", False)
+@pytest.mark.parametrize("sees_local_files", [True, False], ids=["through files", "in memory"])
+def test_rows_of_arrow_are_passed_in_chunks(application, monkeypatch, tmp_path, sees_local_files):
+    """Through files, or as a frame each where Spark has no access to those of this machine; all else is as above."""
+    monkeypatch.setattr(arrow_rows, "CHUNK", 1)
+    monkeypatch.setattr("rivet_dagster.engines.pyspark.classic.ClassicAdapter.sees_local_files", sees_local_files)
+    suite = TestClassicSpark()
+    engine = suite.new_engine()
+    with engine.session() as session:
+        suite.test_each_kind_is_read_that_the_engine_says_it_reads(engine, session, tmp_path, ArrowRows)
+        suite.test_values_of_arrow_are_frames(session)

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JJavaError
 from support.joint_by_joint import Both, Table, compiled
 from support.random_projects import RandomProject, literal, projects, quote
 
-SUITE = 100
+SUITE = 40
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 from xml.sax.saxutils import escape
@@ -24,12 +26,13 @@ def jar(coordinates: str) -> Path:
     return REPOSITORY / group.replace(".", "/") / artifact / version / file
 
 
-def are_there(coordinates: Iterable[str]) -> bool:
+def are_there(coordinates: Collection[str]) -> bool:
     """Return whether the local repository has all of these jars, after Maven has tried to fetch what is missing."""
-    missing = [each for each in coordinates if not jar(each).is_file()]
-    if missing and shutil.which("mvn"):
-        _fetch(missing)
-    return all(jar(each).is_file() for each in missing)
+    if _absent(coordinates) and shutil.which("mvn"):
+        with _one_process_at_a_time():
+            if absent := _absent(coordinates):
+                _fetch(absent)
+    return not _absent(coordinates)
 
 
 def jars(*coordinates: str) -> list[str]:
@@ -44,6 +47,19 @@ def missing(what: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(what)
     pytest.skip(what)
+
+
+def _absent(coordinates: Iterable[str]) -> list[str]:
+    return [each for each in coordinates if not jar(each).is_file()]
+
+
+@contextmanager
+def _one_process_at_a_time() -> Iterator[None]:
+    """Wait for other processes of the tests: Maven's repository is for one that writes to it."""
+    REPOSITORY.mkdir(parents=True, exist_ok=True)
+    with (REPOSITORY / ".rivet-tests.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _fetch(coordinates: Iterable[str]) -> None:
