@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.iceberg.settings.connection import connected
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD
 
-ROWS, PUBLISHES = 50, 20
+ROWS, PUBLISHES = 50, 50
 EACH, MOST = 4, 50
 SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
