@@ -47,8 +47,9 @@ class Node:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The address of a master, and its workers."""
+    """A master, its address, and its workers."""
 
+    master: Node
     address: str
     workers: tuple[Node, ...]
 
@@ -66,7 +67,7 @@ def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
             nodes.append(_start(folder, f"worker {number}", [*own, "-d", str(folder / f"work {number}"), address]))
         for worker in nodes[1:]:
             worker.wait_for(_REGISTERED)
-        yield Cluster(address, tuple(nodes[1:]))
+        yield Cluster(master, address, tuple(nodes[1:]))
     finally:
         for node in nodes:
             if node.process.poll() is None:
@@ -78,6 +79,7 @@ def _start(folder: Path, name: str, arguments: list[str]) -> Node:
     environ = dict(os.environ)
     prepare_java(find_java(environ), environ)
     environ["SPARK_DAEMON_MEMORY"] = "256m"
+    environ.pop("LOG4J_CONFIGURATION_FILE", None)  # the engine's, in which nothing but warnings is logged
     command = [f"{Path(pyspark.__file__).parent}/bin/spark-class", class_, *arguments]
     log = folder / f"{name}.log"
     with log.open("w") as output:
