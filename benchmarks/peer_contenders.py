@@ -20,7 +20,8 @@ class Contender:
     """One way to run the six steps: a project in a folder of ``peers``, and the command that runs it.
 
     ``lay_out`` adds to a copy of the folder what is generated, ``answer`` is where the rows stand afterwards, as a
-    pattern. With ``metastore`` the sources are tables of one.
+    pattern. With ``metastore`` the sources are tables of one. ``before`` and ``after`` are commands around it that are
+    not timed.
     """
 
     title: str
@@ -30,6 +31,8 @@ class Contender:
     lay_out: Callable[[Path], None]
     answer: str
     metastore: bool = False
+    before: Sequence[Sequence[str]] = ()
+    after: Sequence[Sequence[str]] = ()
 
 
 def step_queries(step: str = "{0}", table: str = "{0}") -> Mapping[str, str]:
@@ -89,6 +92,7 @@ def write_files(folder: Path, texts: Mapping[str, str]) -> None:
 
 
 DAGSTER = ("dagster", "asset", "materialize", "-f", "definitions.py", "--select", "*")
+ON_SERVER = ("rivet-dagster", "--profile", "server")
 DBT_RUN = ("dbt", "run", "--quiet")
 DBT_ANSWER = f"spark-warehouse/fusion.db/{STEPS[-1]}"
 SPARK_PIPELINES = ("spark-pipelines", "--remote", MASTER, "run")  # it refuses a master
@@ -106,6 +110,16 @@ CONTENDERS = {
     ),
     "rivet-run": Contender(
         "`rivet-dagster run`", "rivet", "rivet", ("rivet-dagster", "run"), write_joints, f"results/{GROUP}"
+    ),
+    "rivet-server": Contender(
+        "`rivet-dagster run` on a warm Spark server",
+        "rivet-connect",
+        "rivet",
+        (*ON_SERVER, "run"),
+        write_joints,
+        f"results/{GROUP}",
+        before=((*ON_SERVER, "spark", "start"), (*ON_SERVER, "run")),
+        after=((*ON_SERVER, "spark", "stop"),),
     ),
     "rivet-dagster": Contender(
         "rivet_dagster by `dagster asset materialize`", "rivet", "rivet", DAGSTER, write_joints, f"results/{GROUP}"

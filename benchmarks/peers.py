@@ -16,6 +16,7 @@ import os
 import platform
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,7 +47,7 @@ class Failed(Exception):
 
 def main() -> None:
     options = arguments()
-    data = options.data or PROJECT / "data" / f"sf{options.scale:g}"
+    data = PROJECT / "data" / f"sf{options.scale:g}"
     make_data(data, options.scale)
     adopt_orphans()
     results = PEERS / "results"
@@ -137,7 +138,13 @@ class Arena:
         contender.lay_out(folder)
         if contender.metastore:
             shutil.copytree(self.metastore(environment), folder / METASTORE)
-        measured = self.timed(contender.command, environment, folder)
+        try:
+            for command in contender.before:
+                self.timed(command, environment, folder)
+            measured = self.timed(contender.command, environment, folder)
+        finally:
+            for command in contender.after:
+                self.timed(command, environment, folder)
         found = [rows(answer) for answer in folder.glob(contender.answer)]
         if found != [self.expected]:
             raise Failed(f"gives other rows than DuckDB: {found}")
@@ -170,7 +177,11 @@ class Arena:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-            code = process.wait()
+            try:
+                code = process.wait()
+            except BaseException:  # Ctrl-C does not reach another session
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
             seconds = time.perf_counter() - started
         wait_for_group(process.pid)
         if code:
