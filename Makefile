@@ -17,7 +17,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:
 	@echo 'make demo    set up, run the example project on a year of flights, show one result'
 	@echo '             (PROFILE=iceberg: its tables in Apache Iceberg)'
-	@echo 'make dev     the example project in the Dagster UI'
+	@echo 'make dev     the example project in the Dagster UI, on a Spark server that stays for the next run'
+	@echo '             (PROFILE=default: each run starts a Spark of its own)'
 	@echo 'make check   after each change, about a minute: lint, then the tests that need no JVM'
 	@echo 'make test    everything that CI checks: lint, then all tests'
 	@echo 'make test-oldest   the tests of the Dagster side on the oldest Dagster that is supported'
@@ -29,7 +30,9 @@ help:
 
 # One memory of runs for both: what the demo ran is there in the UI.
 demo dev: export DAGSTER_HOME := $(CURDIR)/.dagster
-demo dev: export RIVET_PROFILE := $(PROFILE)
+demo: export RIVET_PROFILE := $(PROFILE)
+# In the UI assets are materialized one by one: there a start of Spark each time would be most of the time.
+dev: export RIVET_PROFILE := $(if $(filter file,$(origin PROFILE)),server,$(PROFILE))
 
 demo: $(READY) .dagster/dagster.yaml
 	@echo '==> data'
@@ -104,6 +107,7 @@ lock:
 		--custom-compile-command 'make lock' --output-file requirements.lock $(LOCK_ARGS)
 
 clean:
+	@if [ -d example_repo/.rivet/spark ]; then $(BIN)/rivet-dagster -p example_repo --profile server spark stop; fi
 	@rm -rf .dagster .rivet .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	@rm -rf example_repo/.rivet example_repo/data example_repo/warehouse example_repo/lakehouse
 	@rm -rf derby.log metastore_db spark-warehouse

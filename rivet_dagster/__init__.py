@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from rivet_dagster.definitions.assets.rivet_assets import rivet_assets
     from rivet_dagster.definitions.automation.conditions import automation_condition
     from rivet_dagster.definitions.component.component import RivetProjectComponent
+    from rivet_dagster.definitions.executors.rivet_executor import rivet_executor
     from rivet_dagster.definitions.load import load_definitions
     from rivet_dagster.definitions.project import RivetProject
-    from rivet_dagster.definitions.resources.engines import rivet_executor
     from rivet_dagster.definitions.resources.rivet_resources import rivet_resources
     from rivet_dagster.definitions.schedules.materialization import build_schedule_from_rivet_selection
     from rivet_dagster.definitions.schedules.observation import build_observation_schedule
@@ -53,7 +53,7 @@ _HOMES = {
     "compile_directory": "rivet_dagster.loading",
     "load_definitions": "rivet_dagster.definitions.load",
     "rivet_assets": "rivet_dagster.definitions.assets.rivet_assets",
-    "rivet_executor": "rivet_dagster.definitions.resources.engines",
+    "rivet_executor": "rivet_dagster.definitions.executors.rivet_executor",
     "rivet_resources": "rivet_dagster.definitions.resources.rivet_resources",
 }
 

@@ -47,6 +47,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-126": "Set it in the engine's `config`, `packages` or `jars`, which win, or give each catalog an engine of "
     "its own.",
     "RVT-127": "Name the runtime that fits the installed Spark, or none: without one the engine takes it by itself.",
+    "RVT-128": "Install the pyspark of that version, or use a Spark of pyspark's: pip install 'pyspark==4.1.*'.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "
     "without `name` it is the file's.",
@@ -135,12 +136,16 @@ REMEDIATIONS: dict[str, str] = {
     "`retries` try it again.",
     "RVT-519": "Run the joint on another engine, or choose another catalog.",
     "RVT-520": "Correct the data or the expressions, or publish the other rows with `on_error: quarantine`.",
+    "RVT-521": "Its log in `.rivet/spark` may say more; memory is `spark.driver.memory` in the engine's `config`. The "
+    "next run starts a new server.",
+    "RVT-522": "Wait until nobody uses it, or end it with `rivet-dagster spark stop`; a second server is an engine of "
+    "another name.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
 """The remediation of each code, shown where the code that raises the error gives no more specific one."""
 
 
-TRANSIENT = frozenset({"RVT-406", "RVT-510", "RVT-518"})
+TRANSIENT = frozenset({"RVT-406", "RVT-510", "RVT-518", "RVT-521"})
 """Codes of errors that may not recur when the same step is tried again."""
 
 

@@ -50,6 +50,14 @@ class Catalog(ABC):
         """
         return ()
 
+    @classmethod
+    def columns_named(cls, own: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+        """Return the columns that the options ``own`` of a table that is written name, each behind its option.
+
+        The options are valid; a value with an unexpanded ``${`` names none.
+        """
+        return ()
+
     @abstractmethod
     def __init__(self, spec: CatalogSpec, root: Path) -> None:
         """Take ``spec``, its ``${VAR}`` expanded; relative paths start at ``root``, the project's directory.

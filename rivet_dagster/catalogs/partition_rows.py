@@ -1,4 +1,4 @@
-"""How many rows each partition of a run has."""
+"""The number of rows of each partition of a run."""
 
 from __future__ import annotations
 

@@ -54,4 +54,5 @@ def traits_of(catalog: type[Catalog]) -> CatalogTraits:
         facts["refuses_listing"] = catalog.refuses_listing
     if issubclass(catalog, TellsLocations):
         facts |= {"written_locations": catalog.written_locations, "read_locations": catalog.read_locations}
-    return CatalogTraits(options=catalog.options, check=catalog.check, check_table=catalog.check_table, **facts)
+    facts |= {"check": catalog.check, "check_table": catalog.check_table, "columns_named": catalog.columns_named}
+    return CatalogTraits(options=catalog.options, **facts)

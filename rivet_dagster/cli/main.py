@@ -52,6 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from rivet_dagster.cli.watermark_command import watermark_command
 
             return watermark_command(options)
+        if options.command == "spark":
+            from rivet_dagster.cli.spark_command import spark_command
+
+            return spark_command(options)
         if options.command == "doctor":
             from rivet_dagster.cli.doctor.command import doctor_command
 
@@ -116,6 +120,10 @@ def _parser() -> argparse.ArgumentParser:
 
     examining = commands.add_parser("doctor", help="whether machine, project, storage and Dagster are fit for runs")
     _add_globals(examining)
+
+    spark = commands.add_parser("spark", help="the Spark server of engines with `remote: local`")
+    spark.add_argument("action", choices=("start", "stop", "status"))
+    _add_globals(spark)
 
     sweeping = commands.add_parser("sweep", help="remove the leftovers of dead runs from the catalogs")
     sweeping.add_argument("--upkeep", action="store_true", help="then do the upkeep of the project's tables")

@@ -11,6 +11,7 @@ from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.errors import RivetError, nearest
 
+_SINGLE_TAG = "dagster/partition"
 _FIRST_TAG, _LAST_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
@@ -23,15 +24,12 @@ class Covered:
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags of a Dagster run over a range of partitions; empty for a single one."""
-        if self.first is None or self.last is None or self.first == self.last:
+        """The tags of a Dagster run over these partitions."""
+        if self.first is None or self.last is None:
             return {}
+        if self.first == self.last:
+            return {_SINGLE_TAG: self.first}
         return {_FIRST_TAG: self.first, _LAST_TAG: self.last}
-
-    @property
-    def key(self) -> str | None:
-        """The partition key where the run covers a single partition."""
-        return self.first if self.first == self.last else None
 
     def __str__(self) -> str:
         return str(self.first) if self.first == self.last else f"{self.first}...{self.last}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from rivet_dagster.cli.run_report import SUCCESS, CheckReport, GroupReport, RunReport
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.definitions.runs.fail_fast import was_not_started
 from rivet_dagster.execution.phases import PHASES
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.convert import shortened
@@ -44,6 +45,8 @@ def event_line(event: Any) -> str | None:
     if event is None or event.step_key is None:
         return None
     word = _WORDS.get(event.event_type_value)
+    if event.event_type_value == "STEP_FAILURE" and was_not_started(event):
+        word = "not started"
     return f"{event.step_key}: {word}" if word else None
 
 

@@ -10,6 +10,7 @@ import sys
 import uuid
 import warnings
 from contextlib import closing
+from dataclasses import replace
 
 import dagster as dg
 
@@ -19,6 +20,8 @@ from rivet_dagster.cli.run_report import RunReport, read_report
 from rivet_dagster.cli.screen import Screen, screen_on
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
+from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
+from rivet_dagster.definitions.executors.steps_in_threads import execute_here
 from rivet_dagster.definitions.jobs.target import target_of
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject
@@ -32,13 +35,15 @@ def run_command(options: argparse.Namespace) -> int:
     """Materialize the selected joints and print the report. Return its exit code."""
     warnings.filterwarnings("ignore", module="dagster")
     project = RivetProject.load(options.project, options.profile)
+    if options.no_fail_fast:
+        project = replace(project, assembly=replace(project.assembly, fail_fast=False))
     with closing(screen_on(sys.stderr)) as screen:
-        definitions = build_definitions(project, [screen.show])
+        definitions = build_definitions(project, [screen.show], executor=one_process_executor(project))
         joints = _joints(options, project)
         window = covered(options.partition, options.partition_range, joints)
         with stdout_kept_for_the_report():
             selection = target_of(project, [joint.name for joint in joints]).selection(project)
-            report = _run(project.assembly, definitions, selection, window, screen, fail_fast=not options.no_fail_fast)
+            report = _run(project.assembly, definitions, selection, window, screen)
     if options.format == "json":
         print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
     else:
@@ -52,7 +57,6 @@ def _run(
     selection: dg.AssetSelection,
     window: Covered,
     screen: Screen,
-    fail_fast: bool,
 ) -> RunReport:
     with_job = dg.Definitions.merge(
         definitions,
@@ -63,18 +67,9 @@ def _run(
     with dg.DagsterInstance.get() if os.environ.get("DAGSTER_HOME") else dg.DagsterInstance.ephemeral() as instance:
         success, stopped = False, None
         try:
-            result = job.execute_in_process(
-                instance=instance,
-                run_id=run_id,
-                partition_key=window.key,
-                tags=window.tags,
-                raise_on_error=fail_fast,
-                run_config={"loggers": {"progress": {"config": {}}}},
-            )
-            success = result.success
+            success = execute_here(job, instance, run_id, window.tags, {"loggers": {"progress": {"config": {}}}})
         except (Exception, KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
-            # Raised at the first failed step, whatever its error; the run's events say which step failed, and why.
-            stopped = error
+            stopped = error  # the run's events may say which step failed, and why
         entries = instance.all_logs(run_id)
         events = [entry.dagster_event for entry in entries if entry.dagster_event is not None]
         report = read_report(events, run_id, success, assembly, None if window.first is None else str(window))

@@ -11,6 +11,7 @@ import dagster as dg
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.definitions.metadata.error_metadata import DIAGNOSTICS
 from rivet_dagster.definitions.metadata.materialization_metadata import ROW_COUNT
+from rivet_dagster.definitions.runs.fail_fast import was_not_started
 from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.evaluation_error import SiteDiagnostic
@@ -103,7 +104,7 @@ def read_report(
 ) -> RunReport:
     """Return the report of a run of ``assembly`` with these events, in order.
 
-    Groups that never started are skipped; groups that an interrupt ended are canceled.
+    Groups that did not start are skipped; groups that an interrupt ended are canceled.
     """
     steps: dict[str, str] = {}
     missing = SKIPPED
@@ -122,6 +123,8 @@ def read_report(
             planned += [group] if group is not None and group not in planned else []
         elif event.event_type == dg.DagsterEventType.STEP_SUCCESS:
             steps[step] = SUCCESS
+        elif event.event_type == dg.DagsterEventType.STEP_FAILURE and was_not_started(event):
+            steps[step] = SKIPPED
         elif event.event_type == dg.DagsterEventType.STEP_FAILURE:
             interrupted = _is_interrupt(event.step_failure_data.error)
             steps[step] = CANCELED if interrupted else FAILED

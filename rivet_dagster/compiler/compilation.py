@@ -12,6 +12,7 @@ from rivet_dagster.compiler.external_assets import check_external_assets
 from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, fuse_joints, order_groups
 from rivet_dagster.compiler.groups import fused_group, targets_of
 from rivet_dagster.compiler.landing import check_landing_readers, check_landing_zones
+from rivet_dagster.compiler.layouts import check_layouts
 from rivet_dagster.compiler.materialization import engine_boundaries, materializations
 from rivet_dagster.compiler.partitions import check_parameters, check_partition_columns
 from rivet_dagster.compiler.plan import CompiledAssembly
@@ -81,6 +82,7 @@ def compile_project(
     check_storage(graph, fusion, engines, reach, diagnostics)
     boundaries = engine_boundaries(graph, fusion, order, engines, reach, diagnostics)
     targets = targets_of(graph, fusion, project.profile.workspace)
+    check_layouts(targets, graph, schemas, project.profile, plugins, diagnostics)
     check_error_tables(targets, graph, engines, project.profile, plugins, diagnostics)
     groups = tuple(fused_group(name, members[name], graph, engines, targets.get(name), cache) for name in order)
     check_quarantine(groups, graph, diagnostics)
@@ -100,6 +102,7 @@ def compile_project(
         default_engine=project.profile.default_engine,
         workspace=project.profile.workspace,
         dagster=project.dagster,
+        fail_fast=project.fail_fast,
         errors=diagnostics.sorted_errors(),
         warnings=tuple(diagnostics.warnings),
     )

@@ -74,7 +74,7 @@ class CompiledAssembly:
     """The immutable plan of a project under one profile.
 
     If ``success`` is false, ``errors`` are the reasons and there are no groups. ``default_engine`` is the profile's,
-    None where it has none.
+    None where it has none. ``fail_fast`` is whether a run starts no further group after one has failed.
     """
 
     profile: str
@@ -89,6 +89,7 @@ class CompiledAssembly:
     default_engine: str | None = None
     workspace: str = ""
     dagster: DagsterSettings = DagsterSettings()
+    fail_fast: bool = True
     errors: tuple[Diagnostic, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
 

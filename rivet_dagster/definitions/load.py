@@ -10,9 +10,9 @@ import dagster as dg
 
 from rivet_dagster.definitions.assets.rivet_assets import Body, StepSettings, group_body, project_assets
 from rivet_dagster.definitions.block import block_definitions
+from rivet_dagster.definitions.executors.rivet_executor import rivet_executor
 from rivet_dagster.definitions.jobs.over_everything import jobs_over_everything
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.definitions.resources.engines import rivet_executor
 from rivet_dagster.definitions.resources.rivet_resources import rivet_resources
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.execution.progress import ProgressListener
@@ -38,10 +38,10 @@ def load_definitions(
     conditions and freshness policies are those of the ``dagster:`` block.
 
     ``joints`` are added to those in files. ``executor`` replaces the default one, which runs a project on one embedded
-    Spark in one process, and limits other engines to their ``concurrency_limit``; with None there is no executor, for
-    merging with Definitions that have one. No engine is started. No catalog is contacted, unless ``introspect`` is
-    true: then catalogs are asked for the columns of sources that declare none, for at most 10 seconds, and a failure is
-    a warning of the plan. Raises one RivetError with all errors of the project.
+    Spark in threads of one process and other projects in processes, within the ``concurrency_limit`` of each engine;
+    with None there is no executor, for merging with Definitions that have one. No engine is started. No catalog is
+    contacted, unless ``introspect`` is true: then catalogs are asked for the columns of sources that declare none, for
+    at most 10 seconds, and a failure is a warning of the plan. Raises one RivetError with all errors of the project.
 
     >>> load_definitions("example_repo").resolve_job_def("all").name
     'all'

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -251,6 +252,9 @@ class Engine(ABC):
     """Whether its sessions run the queries of ``RowErrors``, which are Spark's SQL."""
     resource: ClassVar[DagsterResource | None] = None
     """The Dagster resource through which steps connect; None if sessions connect by themselves."""
+
+    root: Path = Path()
+    """The project's folder, which ``open_engine`` sets; the current one for an engine that is made by itself."""
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:

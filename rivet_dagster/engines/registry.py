@@ -43,7 +43,9 @@ def open_engine(
     class_ = engine_class(spec.type)
     options = expand(spec.options, environ)
     paths = {key: _absolute(options[key], root) for key in class_.path_options & options.keys()}
-    return class_(replace(spec, options=options | paths), connect, check_interrupt, needs)
+    engine = class_(replace(spec, options=options | paths), connect, check_interrupt, needs)
+    engine.root = root
+    return engine
 
 
 def concurrency_limit(spec: EngineSpec) -> int:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
@@ -24,7 +25,7 @@ from rivet_dagster.model.profile import EngineSpec
 
 
 class Runtime:
-    """The catalogs and engines of a plan, and the hooks of a run.
+    """The catalogs and engines of a plan, and the hooks of a run; several threads may use one.
 
     ``connect`` holds functions that return an engine's underlying connection, by engine; other engines connect by
     themselves. ``${VAR}`` in options is expanded from ``environ`` (default: this process's environment). ``listeners``
@@ -49,15 +50,17 @@ class Runtime:
         self._check_interrupt = check_interrupt
         self._catalogs: dict[str, Catalog] = {}
         self._engines: dict[str, Engine] = {}
+        self._opening = RLock()
 
     def catalog(self, name: str) -> Catalog:
         """Return the catalog of that name. Raises RVT-103, RVT-104, RVT-105, RVT-107, RVT-109."""
-        if name not in self._catalogs:
-            specs = {spec.name: spec for spec in self.assembly.catalogs}
-            self._catalogs[name] = catalog = open_catalog(specs[name], self.root, self._environ)
-            if isinstance(catalog, NeedsEngine):
-                catalog.attach(lambda: self._session_at_hand(name))
-        return self._catalogs[name]
+        with self._opening:
+            if name not in self._catalogs:
+                specs = {spec.name: spec for spec in self.assembly.catalogs}
+                self._catalogs[name] = catalog = open_catalog(specs[name], self.root, self._environ)
+                if isinstance(catalog, NeedsEngine):
+                    catalog.attach(lambda: self._session_at_hand(name))
+            return self._catalogs[name]
 
     def catalog_within_reach(self, name: str) -> Catalog:
         """Return the catalog of that name; if it needs an engine to look up its tables, one may start.
@@ -79,10 +82,11 @@ class Runtime:
 
         Raises RVT-103, RVT-104, RVT-105, RVT-107, RVT-109, RVT-126.
         """
-        if name not in self._engines:
-            specs = {spec.name: spec for spec in self.assembly.engines}
-            self._engines[name] = self._opened(specs[name])
-        return self._engines[name]
+        with self._opening:
+            if name not in self._engines:
+                specs = {spec.name: spec for spec in self.assembly.engines}
+                self._engines[name] = self._opened(specs[name])
+            return self._engines[name]
 
     @property
     def default_engine(self) -> Engine:

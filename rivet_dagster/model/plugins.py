@@ -38,6 +38,10 @@ CheckTable = Callable[[Mapping[str, Any], str, Mapping[str, Any], bool], Iterabl
 """Takes a catalog's options, a table, the joint's own options and whether it writes the table; returns the errors."""
 
 
+NamesColumns = Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]]
+"""Takes the own options of a joint and returns the columns that they name, each behind its option."""
+
+
 def _nothing_wrong(_: Mapping[str, Any]) -> Mapping[str, str]:
     return {}
 
@@ -51,6 +55,10 @@ def _no_files(_: Mapping[str, Any], table: str) -> str | None:
 
 
 def _no_rules(_: Mapping[str, Any], table: str, own: Mapping[str, Any], is_written: bool) -> Iterable[Wrong]:
+    return ()
+
+
+def _no_columns(own: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     return ()
 
 
@@ -70,6 +78,7 @@ class CatalogTraits:
     written_locations: Places = _nowhere
     read_locations: Places = _nowhere
     check_table: CheckTable = _no_rules
+    columns_named: NamesColumns = _no_columns
     gives: Kinds = frozenset({Files})
     """The kinds of relation as which its tables are read and written."""
     error_tables: bool = False

@@ -57,7 +57,8 @@ class Project:
     """The declarations of a project under one profile, and the errors in single files.
 
     ``functions`` are the functions of Python joints by joint name. ``asset_groups`` is each joint's top-level folder
-    below the manifest's path, by joint name; joints outside of folders are left out.
+    below the manifest's path, by joint name; joints outside of folders are left out. ``fail_fast`` is whether a run
+    starts no further group after one has failed.
     """
 
     profile: Profile
@@ -66,6 +67,7 @@ class Project:
     asset_groups: Mapping[str, str] = field(default_factory=dict)
     dagster: DagsterSettings = DagsterSettings()
     errors: tuple[Diagnostic, ...] = ()
+    fail_fast: bool = True
 
 
 def is_of_block(error: Diagnostic) -> bool:

@@ -87,6 +87,7 @@ def read_project(
         asset_groups,
         manifest.dagster,
         _in_order((*errors, *wrong_functions, *manifest.dagster_errors)),
+        manifest.fail_fast,
     )
 
 

@@ -14,10 +14,11 @@ from rivet_dagster.model.project import MANIFEST, DagsterSettings
 from rivet_dagster.project.automation import read_automation, read_freshness
 from rivet_dagster.project.schedules import read_observations, read_schedules
 from rivet_dagster.project.sensors import read_sensors
-from rivet_dagster.project.settings_file import Section, read_settings, text
+from rivet_dagster.project.settings_file import Section, boolean, read_settings, text
 
 _REQUIRED = ("profiles", "sources", "joints", "sinks")
 _OPTIONAL = ("quality", "tests")
+_FAIL_FAST = "fail_fast"
 _DAGSTER = ("key_prefix", "io_manager_key", "schedules", "sensors", "observe", "automation", "freshness")
 _KEY_PART = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -33,6 +34,7 @@ class Manifest:
     quality: str | None
     tests: str | None
     dagster: DagsterSettings
+    fail_fast: bool = True
     dagster_errors: tuple[Diagnostic, ...] = ()
     """Errors in the ``dagster:`` block; everything else can be read without it."""
 
@@ -51,7 +53,7 @@ def read_manifest(root: Path) -> tuple[Manifest, list[Diagnostic]]:
         raise RivetError("RVT-101", f"there is no {MANIFEST} in {root}{_neighbour(root / MANIFEST)}")
     errors: list[Diagnostic] = []
     section = Section(read_settings(root / MANIFEST, MANIFEST), "", MANIFEST, errors)
-    section.only((*_REQUIRED, *_OPTIONAL, "dagster"))
+    section.only((*_REQUIRED, *_OPTIONAL, _FAIL_FAST, "dagster"))
     paths = {key: section.need(key, _path) for key in _REQUIRED} | {key: section.get(key, _path) for key in _OPTIONAL}
     for key, path in paths.items():
         if path is None and key in _OPTIONAL and key not in section.value and (root / key).is_dir():
@@ -59,7 +61,9 @@ def read_manifest(root: Path) -> tuple[Manifest, list[Diagnostic]]:
         elif path is not None and not _exists(section, key, root / path):
             paths[key] = None
     in_block: list[Diagnostic] = []
-    return Manifest(dagster=_dagster(section, in_block), dagster_errors=tuple(in_block), **paths), errors
+    fail_fast = section.get(_FAIL_FAST, boolean) is not False
+    dagster = _dagster(section, in_block)
+    return Manifest(dagster=dagster, fail_fast=fail_fast, dagster_errors=tuple(in_block), **paths), errors
 
 
 def _path(value: Any) -> str:

@@ -274,7 +274,8 @@ def engines(*names: str, **options) -> dict:
 
 def test_one_embedded_engine_runs_in_one_process_and_other_engines_in_limited_processes(folder):
     sales = folder(FUSED)
-    assert load_definitions(sales.root).executor is dg.in_process_executor
+    assert load_definitions(sales.root).executor.name == "threads"
+    assert load_definitions(sales.root).executor is load_definitions(sales.root).executor  # as merging requires
     for files in (engines("spark", "slow"), engines("spark", master="spark://far:7077")):
         executor = load_definitions(sales.write(files).root).executor
         assert executor.name == "multiprocess"
@@ -286,6 +287,7 @@ def test_one_embedded_engine_runs_in_one_process_and_other_engines_in_limited_pr
     assert [(limit["key"], limit["value"], limit["limit"]) for limit in limits] == [
         ("rivet/engine", "spark", 3), ("rivet/engine", "slow", 3),
     ]  # fmt: skip
+    assert config["max_concurrent"] >= 6  # whatever the number of processors
 
 
 def test_the_job_all_contains_every_joint_and_the_checks_of_gated_sources(folder):

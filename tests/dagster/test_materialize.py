@@ -3,7 +3,7 @@
 import dagster as dg
 import duckdb
 import pytest
-from support.folders import MANIFEST, WORKSPACE, in_order, sink, source
+from support.folders import GOES_ON, MANIFEST, WORKSPACE, in_order, sink, source
 
 from rivet_dagster import DagsterRivetTranslator, load_definitions
 
@@ -291,7 +291,9 @@ def test_a_gate_applies_even_if_its_checks_are_not_selected(project, instance):
 
 
 def test_a_failure_has_diagnostics_and_no_stack_of_rivet_dagster(project, instance):
-    sales = project({**SALES, "joints/totals.sql": "\nSELECT nmae(customer) AS customer,\n  1 AS total\nFROM big"})
+    sales = project(
+        {**SALES, **GOES_ON, "joints/totals.sql": "\nSELECT nmae(customer) AS customer,\n  1 AS total\nFROM big"}
+    )
     result = run(sales.root, instance, raise_on_error=False)
     assert set(materialized(result)) == {"big", "made", "latest"}  # steps that do not depend on it go on
     (found,) = diagnostics(result, "report")
@@ -309,7 +311,7 @@ def test_a_failure_has_diagnostics_and_no_stack_of_rivet_dagster(project, instan
 
 
 def test_an_exception_of_a_python_joint_fails_its_step(project, instance):
-    sales = project({**SALES, "joints/made.py": "def transform(big):\n    raise KeyError('customer')\n"})
+    sales = project({**SALES, **GOES_ON, "joints/made.py": "def transform(big):\n    raise KeyError('customer')\n"})
     result = run(sales.root, instance, raise_on_error=False)
     (found,) = diagnostics(result, "made")
     assert (found["code"], found["file"], found["line"]) == ("RVT-504", "joints/made.py", 2)
@@ -431,7 +433,7 @@ REFERENCES = {
 
 
 def test_a_check_that_reads_another_joint_waits_for_it(project, instance):
-    folder = project(REFERENCES)
+    folder = project({**REFERENCES, **GOES_ON})
     result = run(folder.root, instance, raise_on_error=False)
     order = [event.step_key for event in result.all_events if event.event_type_value == "STEP_START"]
     assert order.index("zeta") < order.index("billed")

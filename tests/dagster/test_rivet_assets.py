@@ -58,7 +58,7 @@ def test_the_decorator_makes_the_same_assets_as_load_definitions(folder):
     assert own.resolve_asset_graph().asset_check_keys == whole.resolve_asset_graph().asset_check_keys
     theirs = {spec.key: spec for spec in whole.resolve_all_asset_specs()}
     assert {spec.key: spec for spec in own.resolve_all_asset_specs()} == theirs
-    assert own.resolve_implicit_global_asset_job_def().executor_def is dg.in_process_executor
+    assert own.resolve_implicit_global_asset_job_def().executor_def is rivet_executor(project)
 
 
 def test_the_function_gets_its_group_resources_and_config(project, instance):

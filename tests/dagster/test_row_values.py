@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import dagster as dg
 import pytest
-from support.folders import PROFILES, sink, source
+from support.folders import GOES_ON, PROFILES, sink, source
 
 from rivet_dagster import load_definitions
 
@@ -52,7 +52,7 @@ def run_and_log(project, instance):
 
     def run(**profile):
         profiles = {"default": {**deepcopy(PROFILES["default"]), **profile}}
-        root = project({**PEOPLE, "profiles.yaml": profiles}).root
+        root = project({**PEOPLE, **GOES_ON, "profiles.yaml": profiles}).root
         definitions = load_definitions(root)
         (parted,) = [job.name for job in definitions.jobs or [] if job.name.startswith("all_")]
         results = [

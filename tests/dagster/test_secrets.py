@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import dagster as dg
 import pytest
-from support.folders import PROFILES, sink, source
+from support.folders import GOES_ON, PROFILES, sink, source
 
 from rivet_dagster import load_definitions
 from rivet_dagster.cli.main import main
@@ -31,6 +31,7 @@ def shop(project, monkeypatch):
     check = {"type": "expression", "sql": f"raise_error({SPELT}) IS NULL", "name": "told", "severity": "warn"}
     return project(
         {
+            **GOES_ON,
             "profiles.yaml": profiles,
             "data/orders.csv": "id\n1\n",
             "sources/orders.yaml": source("orders", "id INT"),

@@ -5,7 +5,7 @@ import os
 import dagster as dg
 import pyarrow as pa
 import pytest
-from support.folders import WORKSPACE, in_order, sink, source
+from support.folders import GOES_ON, WORKSPACE, in_order, sink, source
 
 from rivet_dagster import load_definitions
 
@@ -191,6 +191,7 @@ def test_a_re_execution_from_failure_runs_failed_and_skipped_steps(
     flag = tmp_path / "flag"
     flag.touch()
     folder = project({
+        **GOES_ON,
         "data/rows.csv": ROWS,
         "sources/rows.yaml": source("rows", "id INT, side STRING, qty INT"),
         "joints/big.sql": "SELECT id, qty FROM rows WHERE qty > 10",

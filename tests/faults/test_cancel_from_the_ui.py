@@ -6,6 +6,7 @@ import time
 import dagster as dg
 import pytest
 from dagster_graphql import DagsterGraphQLClient, DagsterGraphQLClientError
+from support.folders import PROFILES, WORKSPACE
 
 from .conftest import wait_until
 from .test_interrupted_runs import ENDLESS, OLD, assert_table, published, staged
@@ -28,10 +29,18 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+def staged_others(folder) -> list:
+    """Return the data files of the other group, none of which is ever published."""
+    return list((folder.root / WORKSPACE / ".rivet/others").rglob("part-*"))
+
+
 @pytest.mark.filterwarnings("ignore:Using variable_values:DeprecationWarning")
 def test_a_terminated_run_is_canceled_within_seconds(published, start, tmp_path):
+    engine = {**PROFILES["default"]["engines"][0], "concurrency_limit": 2}
     published.write({
+        "profiles.yaml": {"default": {**PROFILES["default"], "engines": [engine]}},
         "joints/numbers.sql": ENDLESS,
+        "joints/others.sql": f"-- rivet:eager: true\n{ENDLESS}",
         "defs.py": f"from rivet_dagster import load_definitions\ndefs = load_definitions({str(published.root)!r})\n",
     })  # fmt: skip
     home = tmp_path / "home"
@@ -54,11 +63,11 @@ def test_a_terminated_run_is_canceled_within_seconds(published, start, tmp_path)
         return True
 
     wait_until(launched, server)
-    wait_until(lambda: staged(published), server)
+    wait_until(lambda: staged(published) and staged_others(published), server)
     terminated = time.monotonic()
     client.terminate_run(run[0])
     wait_until(lambda: client.get_run_status(run[0]) == dg.DagsterRunStatus.CANCELED, server)
     assert time.monotonic() - terminated < SECONDS
-    wait_until(lambda: not staged(published), server, SECONDS)
+    wait_until(lambda: not staged(published) and not staged_others(published), server, SECONDS)
     assert published.bytes_of("out") == before
     assert_table(published, OLD)

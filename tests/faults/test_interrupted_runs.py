@@ -8,7 +8,7 @@ import time
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from support.folders import ProjectFolder, sink
+from support.folders import PROFILES, ProjectFolder, sink
 
 from .conftest import wait_until
 
@@ -82,3 +82,26 @@ def test_an_interrupt_stops_a_long_query_and_discards_its_staged_version(publish
     assert published.bytes_of("out") == before
     assert_table(published, OLD)
     assert pq.read_table(published.root / "lake/out").num_rows == len(OLD)
+
+
+def test_ctrl_c_stops_all_groups_that_run_at_once(project, start):
+    engine = {**PROFILES["default"]["engines"][0], "master": "local[4]", "concurrency_limit": 4}
+    names = [f"out_{n}" for n in range(4)]
+    files = {f"joints/numbers_{n}.sql": ENDLESS.replace("0, 2, 1, 2", f"{n}, {n + 1}, 1, 1") for n in range(1, 4)}
+    files |= {f"sinks/{name}.yaml": sink(name, f"numbers_{n}") for n, name in enumerate(names)}
+    folder = project({
+        "profiles.yaml": {"default": {**PROFILES["default"], "engines": [engine]}},
+        "joints/numbers_0.sql": ENDLESS,
+        **files,
+    })  # fmt: skip
+    process = start(*CLI, folder.root, "run", "--format", "json")
+    wait_until(lambda: all(list((folder.root / "lake/.rivet" / name).rglob("part-*")) for name in names), process)
+    interrupted = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=120)
+    assert time.monotonic() - interrupted < SECONDS
+    assert process.returncode == 130
+    report = json.loads(out)
+    assert {group["status"] for group in report["groups"]} == {"canceled"}
+    assert (report["success"], report["errors"]) == (False, [])
+    assert {name: folder.versions(name) for name in names} == {name: [] for name in names}

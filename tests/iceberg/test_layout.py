@@ -10,7 +10,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import DateType, ListType, LongType, NestedField, StringType, StructType, TimestamptzType
+from support.folders import ProjectFolder, sink
+from support.iceberg_folders import profiles
 
+from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.iceberg.metadata.layout import (
     Layout,
     layout_updates,
@@ -121,6 +124,35 @@ def test_what_is_not_expanded_is_not_judged() -> None:
     assert not list(wrong_layout(good))
     assert parse_layout(good) == Layout((), (), {"write.data.path": "x", "a": "true", "b": "1.5", "c": "2"})
     assert parse_layout({}) == Layout()
+
+
+@pytest.mark.parametrize(
+    ("fields", "messages"),
+    [
+        (
+            {},
+            ["`partitioned_by` names dy, which the table does not have; did you mean 'day'?", "`sort_order` names ix"],
+        ),
+        ({"write_strategy": "append"}, ["`partitioned_by` names dy", "`sort_order` names ix"]),
+        ({"write_strategy": {"mode": "append", "on_schema_change": "add"}}, []),  # the table may have it
+        ({"upstream": ["anything"]}, []),
+    ],
+)
+def test_columns_of_a_layout_are_looked_up_when_compiling(
+    tmp_path: Path, fields: dict[str, Any], messages: list[str]
+) -> None:
+    options = {"partitioned_by": ["DAY", "days(dy)", "${MORE}"], "sort_order": ["id", "place.x DESC", "bucket(4, ix)"]}
+    files = {
+        "profiles.yaml": profiles(),
+        "sources/unknown.yaml": {"type": "source", "catalog": "raw", "table": "x.csv"},
+        "joints/anything.sql": "SELECT * FROM unknown",
+        "joints/days.sql": "SELECT 1 AS id, DATE'2024-01-31' AS day, named_struct('y', 1) AS place",
+        "sinks/out.yaml": sink("out", "days", options=options) | fields,
+    }
+    errors = compile_directory(ProjectFolder(tmp_path, files).root).errors
+    assert [error.code for error in errors] == ["RVT-324"] * len(messages)
+    assert all(message in error.message for error, message in zip(errors, messages, strict=True)), errors
+    assert {(error.joint, error.file) for error in errors} <= {("out", "sinks/out.yaml")}
 
 
 def test_specs_and_orders() -> None:

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections import Counter
+from collections.abc import Callable
 
 import duckdb
 import pytest
@@ -18,6 +19,7 @@ from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD
 
 ROWS, PUBLISHES = 50, 50
 EACH, MOST = 4, 50
+SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +100,17 @@ def our_reader(options, root) -> list[int]:
         return engine.to_arrow(engine.load(catalog.read(catalog.current(TABLE))))["net"].to_pylist()
 
 
+def spark_reader(spark) -> Callable[..., list[int]]:
+    """Return a reader that is a session of Spark as others have it."""
+
+    def spark_sql(options, root) -> list[int]:
+        return [row["net"] for row in spark.sql(f"SELECT net FROM others.{NAMESPACE}.{TABLE}").collect()]
+
+    return spark_sql
+
+
 READERS = (pyiceberg_reader, duckdb_reader, our_reader)
+"""Readers in processes of their own."""
 
 
 def read_repeatedly(test, stop, read, options, root) -> None:
@@ -114,25 +126,37 @@ def read_repeatedly(test, stop, read, options, root) -> None:
     test.send((whole, other))
 
 
-def test_readers_see_whole_versions_while_others_are_published(tmp_path):
+def test_readers_see_whole_versions_while_others_are_published(iceberg_session, tmp_path):
     options = declared("hadoop", tmp_path / "lake")
+    spark = iceberg_session().spark.newSession()
+    for key, value in {"": SPARK_CATALOG, ".type": "hadoop", ".cache-enabled": "false"}.items():
+        spark.conf.set(f"spark.sql.catalog.others{key}", value)
+    spark.conf.set("spark.sql.catalog.others.warehouse", options["warehouse"])
+    readers = (*READERS, spark_reader(spark))
     catalog = lake(options, tmp_path)
     run(catalog, Work(range(ROWS), 0), tmp_path)
     stop = PROCESSES.Event()
-    pipes = [PROCESSES.Pipe(duplex=False) for _ in READERS]
+    pipes = [PROCESSES.Pipe(duplex=False) for _ in readers]
     processes = [
         start(read_repeatedly, there, stop, read, options, tmp_path)
-        for read, (_, there) in zip(READERS, pipes, strict=True)
+        for read, (_, there) in zip(READERS, pipes, strict=False)
     ]
-    here = [connection for connection, there in pipes if not there.close()]
-    assert [connection.recv() for connection in here] == ["begun"] * len(READERS)
+    arguments = (pipes[-1][1], stop, readers[-1], options, tmp_path)
+    thread = threading.Thread(target=read_repeatedly, args=arguments, daemon=True)
+    thread.start()
+    here = [connection for connection, _ in pipes]
+    for _, there in pipes[:-1]:
+        there.close()
+    assert [connection.recv() for connection in here] == ["begun"] * len(readers)
     for number in range(1, PUBLISHES + 1):
         run(catalog, Work(range(ROWS), number, adds=number % 10 == 0, identity=f"run-{number}/orders"), tmp_path)
     stop.set()
-    for read, connection, process in zip(READERS, here, processes, strict=True):
+    for read, connection in zip(readers, here, strict=True):
+        assert connection.poll(60), read.__name__
         whole, other = connection.recv()
-        assert ended(process) == 0
         assert other == [], read.__name__
         assert len(whole) > 1
         assert whole <= set(range(PUBLISHES + 1))
+    assert [ended(process) for process in processes] == [0] * len(READERS)
+    thread.join()
     assert len(catalog.versions(TABLE)) == PUBLISHES + 1

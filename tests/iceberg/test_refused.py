@@ -1,22 +1,31 @@
 """What an Iceberg catalog refuses: one RivetError each, with the place and a remedy, after which nothing is left."""
 
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import pytest
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchPropertyException
+from pyiceberg.view.metadata import ViewVersion
 from support.iceberg import declared
 from support.iceberg_runs import ERRORS, NAMESPACE, TABLE, UPSERT, Work, heartbeats, lake, run, written
+from support.killing import PROCESSES, ended, start
 from support.tables import refused, tree
 
 from rivet_dagster.catalogs.iceberg import rest_catalog
+from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
 from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED, published_snapshots
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 from rivet_dagster.errors import RivetError
 
 OLD, NEW = Work([1, 2], 1), Work([2, 3], 2, identity="new/orders")
@@ -179,13 +188,90 @@ def test_a_table_of_a_later_format_is_not_published_to_and_is_told_before_anythi
     assert_nothing_is_left(place)
 
 
-def test_a_file_where_a_table_should_be(place):
+# What is no table
+
+
+@pytest.mark.parametrize("file", [TABLE, f"{TABLE}/part-0.parquet"])
+def test_files_where_a_table_should_be(place, file):
     folder = place.root / "lake/warehouse" / NAMESPACE
-    folder.mkdir(parents=True)
-    (folder / TABLE).write_text("mine")
+    (folder / file).parent.mkdir(parents=True)
+    (folder / file).write_text("mine")
+    before = tree(folder)
     error = refused(run_in_a_block, place, NEW)
     assert error.code == "RVT-404"
-    assert tree(folder) == [TABLE]
+    assert f"something else in its place, with the file {file.rpartition('/')[2]}" in str(error)
+    assert "Choose another name" in error.diagnostics[0].remediation
+    assert tree(folder) == before
+
+
+@pytest.mark.parametrize("error", [NoSuchIcebergTableError, NoSuchPropertyException])
+def test_a_table_that_is_not_icebergs(place, monkeypatch, error):
+    def no_iceberg(catalog, identifier):
+        raise error(f"Property table_type is VIRTUAL_VIEW, expected iceberg: {identifier}")
+
+    monkeypatch.setattr(HadoopCatalog, "load_table", no_iceberg)
+    found = refused(run_in_a_block, place, NEW)
+    assert found.code == "RVT-403"
+    assert "the table shop.orders is not an Iceberg table: Property table_type is VIRTUAL_VIEW" in str(found)
+    assert "Choose another name" in found.diagnostics[0].remediation
+    assert tree(place.root / "lake") == []
+
+
+def test_a_view_where_a_table_should_be(iceberg_options, tmp_path, monkeypatch):
+    place = SimpleNamespace(root=tmp_path, options=iceberg_options("rest"))
+    place.catalog, plain = lake(place.options, tmp_path), connected("plain", place.options, tmp_path)
+    plain.create_namespace(NAMESPACE)
+    query = {"type": "sql", "sql": "SELECT 1 AS id, 2 AS net", "dialect": "spark"}
+    version = {"schema-id": 0, "default-namespace": [NAMESPACE], "representations": [query]}
+    plain.create_view(NAME, OLD.rows.schema, ViewVersion.model_validate(version))
+    error = refused(run_in_a_block, place, NEW)
+    assert (error.code, "'lake.shop.orders' is a view" in str(error)) == ("RVT-404", True)
+    monkeypatch.setattr(RestCatalog, "view_exists", lambda catalog, name: False)  # a server that does not say
+    error = refused(run, place.catalog, NEW, tmp_path)
+    assert error.code == "RVT-404"
+    assert "something of the name 'lake.shop.orders' that is no table" in str(error)
+    assert (plain.list_tables(NAMESPACE), heartbeats(tmp_path)) == ([], [])
+    assert list((tmp_path / "rest/warehouse").rglob("*.parquet")) == []
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_warehouse_that_is_only_readable(is_first):
+    with TemporaryDirectory() as folder:  # one that other users may enter
+        root = Path(folder)
+        options = declared("hadoop", root / "lake")
+        (root / "lake/warehouse").mkdir()
+        if not is_first:
+            run(lake(options, root), OLD, root)
+        for path in (root, *root.rglob("*")):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        before = tree(root)
+        test, child = PROCESSES.Pipe(duplex=False)
+        process = start(publish_as_another_user, child, options, root)
+        child.close()
+        read, errors = test.recv()
+        assert ended(process) == 0
+        assert read == (None if is_first else [1, 2])
+        for code, message, remedy in errors:
+            assert (code, "access is refused" in message) == ("RVT-404", True), message
+            assert "rights" in remedy
+        assert tree(root) == before
+        for path in (root, *root.rglob("*/")):
+            path.chmod(0o755)
+
+
+def publish_as_another_user(test, options, root) -> None:
+    """Read the table and try to publish as a user who may only read; send the rows and the errors."""
+    if os.geteuid() == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+    place = SimpleNamespace(root=root, options=options, catalog=lake(options, root))
+    published = place.catalog.current(TABLE)
+    place.plain = connected("plain", options, root)
+    errors = [refused(run_in_a_block, place, work).diagnostics[0] for work in (NEW, replace(NEW, plan=UPSERT))]
+    (finding, *_) = place.catalog.examine(publishes=True)
+    errors.append(SimpleNamespace(code=finding.code, message=finding.text, remediation=finding.remedy))
+    facts = [(error.code, error.message, error.remediation) for error in errors]
+    test.send((None if published is None else ids(place), facts))
 
 
 # Servers
@@ -253,6 +339,40 @@ def test_a_bucket_that_is_not_there(tmp_path, s3):
     error = refused(run_in_a_block, place, NEW)
     assert error.code == "RVT-404"
     assert "nowhere-at-all" in str(error)
+
+
+# Interrupts
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_errors_are_taken_back_unless_the_interrupt_comes_after_the_commit_of_the_rows(place, monkeypatch, after):
+    release = IcebergTransaction._release
+
+    def interrupted(transaction, properties) -> None:
+        if after:
+            release(transaction, properties)
+        raise KeyboardInterrupt
+
+    for old, errors in ((None, ["new"]), (replace(OLD, errors=["old"], identity="old/orders"), ["newer"])):
+        if old is not None:
+            run(place.catalog, old, place.root)
+        before = seen_errors(place)
+        with monkeypatch.context() as patch:
+            patch.setattr(IcebergTransaction, "_release", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                run(place.catalog, replace(NEW, errors=errors, identity=f"{errors[0]}/orders"), place.root)
+        assert seen_errors(place) == (errors if after else before)
+
+
+def seen_errors(place) -> list[str] | None:
+    """Return the errors of the current rows; None if there are none."""
+    if place.catalog.current(TABLE) is None:
+        assert not place.plain.table_exists((NAMESPACE, ERRORS))
+        return None
+    relation = place.catalog.errors_of(place.catalog.current(TABLE))
+    assert relation == place.catalog.relation(ERRORS, {})
+    scan = place.plain.load_table((NAMESPACE, ERRORS)).scan(snapshot_id=relation.snapshot)
+    return scan.to_arrow()["message"].to_pylist()
 
 
 # Retries

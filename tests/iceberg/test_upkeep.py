@@ -38,9 +38,11 @@ EVERYTHING = {"rewrite_data_files": {"min-input-files": 2}, **KEEP_TWO}
 class Lake:
     """A catalog on a folder, and a session that computes the rows."""
 
-    def __init__(self, folder: Path, session_with: Callable[..., PySparkSession]) -> None:
+    def __init__(
+        self, folder: Path, session_with: Callable[..., PySparkSession], options: dict[str, Any] | None = None
+    ) -> None:
         self.folder = folder
-        self.options = declared("hadoop", folder / "lake") | {"default-namespace": "shop"}
+        self.options = (options or declared("hadoop", folder / "lake")) | {"default-namespace": "shop"}
         self.session = session_with(lake=self.options)
         for name, value in QUICK.items():
             self.session.spark.conf.set(name, value)
@@ -231,6 +233,29 @@ def test_files_of_runs_and_of_withheld_versions_are_no_orphans(lake, monkeypatch
     with catalog.take_up("orders", staged_on_branch.version) as transaction:
         transaction.commit("by hand")
     assert lake.ids() == [2, 3]
+
+
+def test_a_table_whose_metadata_a_server_keeps(tmp_path, iceberg_session, iceberg_options, monkeypatch):
+    lake = Lake(tmp_path, iceberg_session, iceberg_options("rest"))
+    *_, previous, current = [lake.publish(number) for number in range(3)]
+    orphan = Path(lake.loaded().metadata.location.removeprefix("file://")) / "data/orphan.parquet"
+    orphan.write_text("nobody knows it")
+    os.utime(orphan, (1e9, 1e9))
+    rewriting = lake.catalog(expire_snapshots=False, rewrite_data_files={"min-input-files": 2})
+    report = rewriting.upkeep("orders", lake.session)
+    assert (report.files_rewritten, report.files_added, report.orphans_deleted, report.skipped) == (3, 1, 1, {})
+    assert not orphan.exists()
+    expiring = lake.catalog(rewrite_data_files=False, rewrite_manifests=False, remove_orphan_files=False, **KEEP_TWO)
+    with later(monkeypatch):
+        report = expiring.upkeep("orders", lake.session)
+    assert report.snapshots_expired > 0
+    assert report.files_deleted > 0
+    assert [(v.name, v.state) for v in expiring.versions("orders")] == [
+        (current.version, CURRENT),
+        (previous.version, OLDER),
+    ]
+    assert (lake.read(current), lake.read(previous)) == ([0, 1, 2], [0, 1])
+    assert expiring.published_by("orders", "run0/orders").identity == "run0/orders"
 
 
 def test_the_command_treats_the_tables_of_the_project_and_no_others(lake, application, capsys):

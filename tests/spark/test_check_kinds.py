@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 import sqlglot
 from support.folders import ProjectFolder, sink, source
+from support.iceberg import PACKAGES
+from support.iceberg_folders import IcebergFolder
+from support.maven import jars
 
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.quality.judging import check_source
@@ -115,7 +118,11 @@ def test_freshness_shares_the_pass_of_other_checks(project, sql_executions):
     assert executions(project, sql_executions, query, FRESH, in_summer) == 2  # the write and one pass
 
 
-def test_checks_proven_by_statistics_read_no_rows(project, sql_executions):
+@pytest.mark.parametrize("catalog", ["filesystem", "iceberg"])
+def test_checks_proven_by_statistics_read_no_rows(project, sql_executions, tmp_path, catalog):
+    if catalog == "iceberg":
+        jars(*PACKAGES)
+    made = project if catalog == "filesystem" else lambda files: IcebergFolder(tmp_path / "project", files)
     query = """
     SELECT id, now() AS at, current_date() AS day, CAST(id AS DECIMAL(9, 2)) AS price, 'open' AS status,
            named_struct('city', 'Bonn') AS place, id % 3 AS kind
@@ -130,7 +137,7 @@ def test_checks_proven_by_statistics_read_no_rows(project, sql_executions):
         {"type": "expression", "name": "prices", "sql": "price >= 0 AND 9.5 > price"},
         {"type": "expression", "name": "days", "sql": "day > DATE '2020-01-31' AND day IS NOT NULL"},
     )
-    assert executions(project, sql_executions, query, *checks) == 1  # the write
+    assert executions(made, sql_executions, query, *checks) == 1  # the write
 
 
 EVERY_KIND = (

@@ -1,8 +1,10 @@
 """The settings that follow from an engine's declaration, before anything starts."""
 
+import os
 from pathlib import Path
 
 import pytest
+from support.fake_spark import fake_spark
 
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.launch import prepare
@@ -34,9 +36,30 @@ def test_a_server_has_its_own_master():
     assert "spark.master" not in found
 
 
+def test_the_projects_own_server_starts_with_all_settings():
+    found = config(remote="local", master="local[3]", packages=["a:b:1"], config={"spark.driver.memory": "3g"})
+    for key, value in {
+        "remote": "local", "master": "local[3]", "jars.packages": "a:b:1", "driver.memory": "3g"
+    }.items():  # fmt: skip
+        assert found[f"spark.{key}"] == value
+    local = EngineSpec("spark", "pyspark", options={"remote": "local"})
+    assert not PySparkEngine.embedded(local)
+    assert PySparkEngine(local).session_config()["spark.master"] == "local[*]"
+    assert PySparkEngine(local).server is not None
+    # Other code gets no server that pyspark starts inside its process.
+    assert "spark.remote" not in PySparkEngine(local).resource_arguments()["spark_config"]
+    for options in ({}, {"master": "yarn"}, {"remote": "sc://x"}):
+        assert PySparkEngine(EngineSpec("spark", "pyspark", options=options)).server is None
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"remote": "local[2]"}, "`remote` must be an address like sc://host:15002 or"),
+        ({"remote": "sc://x", "spark_home": "/opt/spark"}, "`spark_home` has no effect with `remote`"),
+        ({"remote": "sc://x", "idle_timeout": "1h"}, "`idle_timeout` has a meaning with `remote: local` alone"),
+        ({"idle_timeout": "1h"}, "`idle_timeout` has a meaning with `remote: local` alone"),
+        ({"remote": "local", "idle_timeout": "soon"}, "`idle_timeout` must be a duration like 30s"),
         ({"master": "local", "remote": "sc://x"}, "`remote` cannot stand beside `master`"),
         ({"remote": "sc://x", "packages": ["a:b:1"]}, "`packages` has no effect with `remote`"),
         ({"config": {"spark.remote": "sc://x"}, "jars": ["a.jar"]}, "`jars` has no effect with `remote`"),
@@ -64,6 +87,7 @@ def test_wrong_options(options, message):
 
 def test_values_that_are_not_known_yet_are_not_checked():
     assert PySparkEngine.check({"master": "${MASTER}", "app_name": "${NAME}"}) == {}
+    assert PySparkEngine.check({"remote": "${REMOTE}", "master": "local", "packages": ["a:b:1"]}) == {}
     assert PySparkEngine.embedded(EngineSpec("s", "pyspark", options={"master": "local[2]"}))
     for options in ({"master": "${MASTER}"}, {"master": "yarn"}, {"remote": "sc://x"}):
         assert not PySparkEngine.embedded(EngineSpec("s", "pyspark", options=options))
@@ -132,6 +156,21 @@ def test_jars_and_packages_are_checked_before_spark_starts(monkeypatch, tmp_path
     file = tmp_path / "iceberg-spark-runtime-3.5_2.13-1.9.0.jar"
     file.touch()
     assert refusal(monkeypatch, config={"spark.jars": f"file:{file}"}).code == "RVT-127"
+
+
+def test_another_distribution_is_checked_before_spark_starts_from_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("SPARK_HOME", "/before")
+    monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED", raising=False)
+    monkeypatch.setattr("rivet_dagster.engines.pyspark.spark_home.spark_version", lambda: "4.1.4")
+    none = refusal(monkeypatch, spark_home=str(tmp_path))
+    assert (none.code, f"there is no Spark in {tmp_path}" in str(none)) == ("RVT-108", True)
+    other = refusal(monkeypatch, spark_home=str(fake_spark(tmp_path / "other", "4.0.1")))
+    assert other.code == "RVT-128"
+    assert "`spark_home` is Spark 4.0.1, and pyspark is 4.1.4" in str(other)
+    assert os.environ["SPARK_HOME"] == "/before"
+    same = fake_spark(tmp_path / "same", "4.1.2")
+    assert refusal(monkeypatch, spark_home=str(same)).code == "RVT-502"  # where Spark would start
+    assert os.environ["SPARK_HOME"] == str(same)
 
 
 def test_packages_that_spark_may_not_have_fetched_are_named(monkeypatch):

@@ -22,6 +22,11 @@ CHECKS: dict[str, dict[str, Any]] = {
     "expression": {"type": "expression", "sql": "net >= 0"},
     "accepted_values": {"type": "accepted_values", "column": "code", "values": ["a", "b", "c"]},
 }
+ALONE = CHECKS | {
+    "schema": {"type": "schema", "columns": {"id": "STRING"}},
+    "freshness": {"type": "freshness", "column": "at", "max_age": "1d"},
+    "relationship": {"type": "relationship", "column": "parent", "to": "out.id"},
+}
 SETS = {kind: [kind] for kind in CHECKS} | {"together": list(CHECKS)}
 
 
@@ -69,7 +74,30 @@ def test_readers_of_an_iceberg_table_do_not_see_the_branch_that_a_gate_reads(app
     old = {"clean": expected(CLEAN), "dirty": expected(DIRTY)}
     assert during == [(None, None), *[(old[name], old[name]) for name in ("clean", "clean", "dirty")]]
     refs, properties, published, tables, heartbeats = folder.state("out")
-    assert (list(refs), properties, len(published), tables, heartbeats) == (["main"], {}, 3, [("shop", "out")], [])
+    assert (list(refs), len(published), tables, heartbeats) == (["main"], 3, [("shop", "out")], [])
+    assert not [key for key in properties if key.startswith("rivet.")]
+
+
+def test_each_kind_alone_judges_the_branch_of_an_iceberg_table(application, sql_executions, tmp_path):
+    jars(*PACKAGES)
+    clean = "SELECT *, id AS parent, now() AS at FROM rows"
+    folder = IcebergFolder(
+        tmp_path / "project", {**FILES, "joints/all.sql": clean, "sinks/out.yaml": sink("out", "all")}
+    )
+    folder.run("out")
+    before = folder.state("out")
+    dirty = "SELECT *, id + 100 AS parent, TIMESTAMP'2020-01-31 12:00:00' AS at FROM rows"
+    folder.write({"data/rows.csv": DIRTY, "joints/all.sql": dirty})
+    queries = {}
+    for kind, check in ALONE.items():
+        folder.write({"sinks/out.yaml": sink("out", "all", assertions=[check])})
+        sql_executions.since()
+        result = folder.run("out")
+        queries[kind] = sql_executions.since() - 1  # the write
+        assert [(check.check.kind, check.passed, check.error) for check in result.checks] == [(kind, False, None)]
+        assert (result.gate_failed, result.published, folder.state("out")) == (True, None, before)
+    assert {kind for kind, count in queries.items() if not count} == {"row_count", "schema"}
+    assert rows(folder) == expected(CLEAN)
 
 
 def assert_the_gate_reads_the_batch(folder, kinds, phase, state):

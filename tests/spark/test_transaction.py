@@ -4,8 +4,11 @@ from unittest.mock import patch
 
 import pytest
 from support.folders import ProjectFolder, sink
+from support.iceberg import PACKAGES
+from support.iceberg_folders import IcebergFolder, profiles
+from support.maven import jars
 
-from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
+from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.writing import publish as transaction
 
@@ -24,17 +27,17 @@ def no_pauses(monkeypatch) -> None:
 
 def overtaken(folder: ProjectFolder, times: int):
     """Let another run publish right before the run, ``times`` times."""
-    commit = FilesystemTransaction.commit
+    commit = TableTransaction.commit
     left = [times]
 
     def slow(transaction, identity, inputs):
         if left[0]:
             left[0] -= 1
-            with patch.object(FilesystemTransaction, "commit", commit):
+            with patch.object(TableTransaction, "commit", commit):
                 folder.run("out", identity=f"other-{left[0]}")
         return commit(transaction, identity, inputs)
 
-    return patch.object(FilesystemTransaction, "commit", slow)
+    return patch.object(TableTransaction, "commit", slow)
 
 
 def test_a_retry_of_a_published_run_publishes_nothing_twice(folder, sql_executions):
@@ -79,6 +82,36 @@ def test_an_overtaken_run_writes_on_top_of_the_other_version(folder, strategy, r
     assert result.rows.total == len(rows)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "rows", "counts"),
+    [
+        ("append", ["first 0", "mine 1", "mine 2", "mine 3", "other 2", "other 3", "other 4"], (3, 0)),
+        ({"mode": "merge", "key_columns": ["id"]}, ["first 0", "mine 1", "mine 2", "mine 3", "other 4"], (1, 2)),
+    ],
+)
+def test_of_two_projects_that_publish_to_one_iceberg_table_at_once_no_row_is_lost(
+    application, tmp_path, strategy, rows, counts
+):
+    jars(*PACKAGES)
+
+    def numbers(name: str, first: int, end: int) -> dict[str, str]:
+        return {"joints/numbers.sql": f"SELECT '{name} ' || id AS text, id FROM range({first}, {end})"}
+
+    out = {"sinks/out.yaml": sink("out", "numbers", write_strategy=strategy)}
+    folder = IcebergFolder(tmp_path / "mine", numbers("first", 0, 1) | out)
+    folder.run("out")
+    folder.write(numbers("mine", 1, 4))
+    of_others = {"profiles.yaml": profiles(catalog="hadoop", warehouse=str(tmp_path / "mine/lake"))}
+    others = IcebergFolder(tmp_path / "others", of_others | numbers("other", 2, 5) | out)
+    with overtaken(others, 1):
+        result = folder.run("out", identity="mine")
+    assert sorted(row["text"] for row in folder.rows("out")) == rows
+    assert (result.rows.inserted, result.rows.updated, result.rows.total) == (*counts, len(rows))
+    assert [version.identity for version in folder.runtime.catalog("lake").versions("out")][:2] == ["mine", "other-0"]
+    refs, _, published, tables, heartbeats = folder.state("out")
+    assert (list(refs), len(published), tables, heartbeats) == (["main"], 3, [("shop", "out")], [])
+
+
 def test_the_version_of_a_run_that_is_always_overtaken_is_withheld(folder):
     with overtaken(folder, 4), pytest.raises(RivetError) as caught:
         folder.run("out", identity="mine")
@@ -95,14 +128,14 @@ def test_the_version_of_a_run_that_is_always_overtaken_is_withheld(folder):
 
 def test_a_run_overtaken_by_its_own_retry_is_finished(folder):
     """A step that counted as dead continues and publishes while its retry does."""
-    commit = FilesystemTransaction.commit
+    commit = TableTransaction.commit
 
     def zombie(transaction, identity, inputs):
-        with patch.object(FilesystemTransaction, "commit", commit):
+        with patch.object(TableTransaction, "commit", commit):
             folder.run("out", identity="mine")
         return commit(transaction, identity, inputs)
 
-    with patch.object(FilesystemTransaction, "commit", zombie):
+    with patch.object(TableTransaction, "commit", zombie):
         result = folder.run("out", identity="mine")
     assert len(folder.runtime.catalog("lake").versions("out")) == 1
     assert folder.runtime.catalog("lake").current("out") == result.published

@@ -23,6 +23,8 @@ from rivet_dagster.model.partitions import Window
 from support.spark import MASTER
 
 MANIFEST = {"profiles": "profiles.yaml", "sources": "sources", "joints": "joints", "sinks": "sinks"}
+GOES_ON = {"rivet.yaml": {**MANIFEST, "fail_fast": False}}
+"""A manifest with which a run skips only what depends on a failure."""
 PROFILES = {
     "default": {
         "catalogs": {

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from sqlalchemy.orm import Session
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
@@ -129,6 +130,7 @@ def _announce(step: Callable[[str], None]) -> None:
         before(home, "commit_table", lambda table, *changes: ".".join(table.name()))
         before(home, "drop_table", str)
         before(home, "purge_table", str)
+    before(Session, "commit", lambda: "of the database")
     before(PyArrowFileIO, "new_output", str)
     before(PyArrowFileIO, "delete", str)
 

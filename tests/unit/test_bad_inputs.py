@@ -114,6 +114,10 @@ CONFIGURATION = {
         RVT-103 rivet.yaml:5: unknown key 'qualty'; did you mean 'quality'?
             Remove the key or correct its name.
     """),
+    "manifest: fail_fast": manifest("sinks: sinks", "sinks: sinks\nfail_fast: no", """
+        RVT-104 rivet.yaml:5: `fail_fast` must be true or false, not a text
+            Correct the value.
+    """),
     "manifest: no folder": manifest("joints: joints", "joints: joint", """
         RVT-108 rivet.yaml:3: `joints`: the folder 'joint' does not exist; did you mean 'joints'?
             Create the file or folder, or correct the path in rivet.yaml.

@@ -284,6 +284,21 @@ def test_a_doctor_without_pyiceberg_names_the_extra(monkeypatch):
     assert finding.remedy == "pip install 'rivet_dagster[iceberg]'"
 
 
+def test_a_doctor_tries_to_write_a_warehouse_of_folders(tmp_path):
+    def examined(folder: str, publishes: bool = True) -> list[tuple[str | None, str]]:
+        catalog = IcebergCatalog(CatalogSpec("lake", "iceberg", declared("hadoop", warehouse=folder)), tmp_path)
+        return [(finding.code, finding.text) for finding in catalog.examine(publishes)]
+
+    (tmp_path / "file").touch()
+    assert examined("new/lake") == examined(".") == [(None, "answers")]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    ((code, text),) = examined("file/lake")
+    assert code == "RVT-404"
+    assert "Not a directory" in text
+    assert examined("/proc/lake")[0][0] == "RVT-404"
+    assert examined("file/lake", publishes=False) == [(None, "answers")]
+
+
 # Secrets
 
 

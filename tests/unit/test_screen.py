@@ -63,6 +63,21 @@ def test_a_line_on_a_terminal_replaces_the_bar():
     assert tty.lines() == ["report: running", "report: done", ""]
 
 
+def test_joints_that_are_written_at_once_share_the_line():
+    tty = Tty()
+    screen = screen_on(tty)
+    screen.show("report", Progress(0, 1, 3, 6, 3))
+    screen.show("totals", Progress(0, 1, 1, 10, 1))
+    screen.show("report", Progress(1, 1, 6, 6, 4))
+    (line,) = tty.lines()
+    assert re.fullmatch(r"report, totals: 7 of 16 tasks \(43%\) \|.*\|", line)
+    screen.line("report: done")
+    screen.show("totals", Progress(0, 1, 5, 10, 5))
+    assert re.fullmatch(r"totals: 0 of 1 stages, 5 of 10 tasks \(50%\), 5 s \|.*\|", tty.lines()[1])
+    screen.close()
+    assert tty.lines() == ["report: done", ""]
+
+
 def test_other_outputs_get_whole_lines_at_a_readable_pace():
     stream = io.StringIO()
     screen = screen_on(stream)

@@ -19,6 +19,7 @@ from support.tables import refused
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.catalogs.filesystem.stores import store, store_tree
+from rivet_dagster.catalogs.filesystem.stores.explanations import explained
 from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.model.finding import FAIL, OK
@@ -37,6 +38,15 @@ IGNORED = ("days/_log.csv", "days/.hidden", "days/_archive/v1/1.csv", "_tmp/x.cs
 def catalog(bucket: Bucket, path: str = "raw", **options: object) -> FilesystemCatalog:
     declared = bucket.catalog(path, **options)
     return FilesystemCatalog(CatalogSpec("raw", declared.pop("type"), declared), Path("/nowhere"))
+
+
+@pytest.mark.parametrize("code", ["PERMANENT_REDIRECT", "UNKNOWN (HTTP status 301)", "UNKNOWN (HTTP status 307)"])
+def test_a_bucket_of_another_region_is_told(code: str) -> None:
+    error = OSError(f"When listing objects: AWS Error {code} during ListObjectsV2 operation: try there")
+    assert explained(error, StoreUri.of("s3a://lake/raw"), lambda: None) == (
+        "the bucket is in another region",
+        "Name the bucket's `region` in the catalog's `options`.",
+    )
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ class TableTransaction(ABC):
     """The name of the version, which it keeps when it is published."""
 
     query_plan: QueryPlan | None = None
-    """How the engine computed the batch; None unless it was written by a query."""
+    """The engine's plan of the batch; None unless it was written by a query."""
 
     branch: str | None = None
     """The branch of the table on which the version is staged, in storage that has branches."""

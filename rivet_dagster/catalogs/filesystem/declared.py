@@ -43,10 +43,10 @@ _LONGEST = 255
 _CATALOG_PATH = "Give the catalog another `path`."
 
 PUBLISH_WITH_ICEBERG = "Publish there with a catalog of type iceberg, whose `warehouse` may be in that store."
-"""What to do about a sink in a store."""
+"""The remedy for a sink in a store."""
 
 OWN_CATALOG = "Declare a catalog whose `path` is there."
-"""What to do about a table that is not where the catalog is."""
+"""The remedy for a table that is not where the catalog is."""
 
 
 def wrong_sink(catalog: Mapping[str, Any], table: str, options: Mapping[str, Any]) -> Iterator[Wrong]:

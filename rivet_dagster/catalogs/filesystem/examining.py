@@ -22,7 +22,7 @@ from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 from rivet_dagster.project.own_folder import keep_out_of_git
 
 _NAMES = 5
-"""How many leftovers are named in a finding."""
+"""The number of leftovers that a finding names."""
 
 
 def examine(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +11,13 @@ from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.capabilities.upkeep import UpkeepReport
 from rivet_dagster.catalogs.iceberg import examining
+from rivet_dagster.catalogs.iceberg.hadoop.trying import try_to_commit
 from rivet_dagster.catalogs.iceberg.names import TableName, staging_of, table_name
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
 from rivet_dagster.catalogs.iceberg.settings.spark_settings import spark_needs
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import parse_upkeep
-from rivet_dagster.catalogs.iceberg.sources import snapshot_read
 from rivet_dagster.catalogs.iceberg.traits import IcebergTraits
 from rivet_dagster.catalogs.iceberg.watermark import max_of, override_of, set_override
 from rivet_dagster.engines.contract import EngineSession
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     import pyiceberg.catalog
     from pyiceberg.table import Table
 
+    from rivet_dagster.catalogs.iceberg.all_tables import AllTables
     from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
 
@@ -84,9 +84,10 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
     def current(self, table: str) -> Published | None:
         """Return the current snapshot; None for a table without snapshots, and for an error table."""
         from rivet_dagster.catalogs.iceberg.metadata.history import published
+        from rivet_dagster.catalogs.iceberg.reading import is_error_table
 
         found = self._opened(table).load_if_any()
-        snapshot = found.current_snapshot() if found is not None and not _is_error_table(found) else None
+        snapshot = found.current_snapshot() if found is not None and not is_error_table(found) else None
         if found is None or snapshot is None:
             return None
         with self._reaching(table):
@@ -104,19 +105,7 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
             snapshot = history.published_by(found, identity)
             if snapshot is not None:
                 return history.published(found, snapshot, self.name, table)
-        for version, known in history.expired_publications(found):
-            if identity and identity in (known.identity, known.made_by):
-                statistics = Statistics(known.rows, known.record.bytes or 0, current.statistics.columns)
-                return replace(
-                    current,
-                    version=str(version),
-                    statistics=statistics,
-                    rows_before=known.rows_before,
-                    identity=known.identity,
-                    record=known.record,
-                    inputs=known.inputs,
-                )
-        return None
+        return history.expired_version(found, identity, current)
 
     def read(self, published: Published) -> CatalogTable:
         """Return the newest snapshot with the rows of that version."""
@@ -134,17 +123,10 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
 
     def errors_of(self, published: Published) -> CatalogTable | None:
         """Return the snapshot of the error table that names that of the rows."""
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, with_facts
-        from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
+        from rivet_dagster.catalogs.iceberg.reading import errors_of_version
 
-        snapshot = self._existing(published)
-        found = self._required(published.table)
-        rows = found.snapshot_by_id(snapshot)
-        name = facts_of(with_facts(found, rows)).get(ERRORS) if rows is not None else None
-        if name is None:
-            return None
-        errors = self._errors_snapshot(name, int(published.version))
-        return None if errors is None else CatalogTable(self._name(name).parts, snapshot=errors)
+        errors = errors_of_version(self._opened, published)
+        return None if errors is None else CatalogTable(self._name(errors[0]).parts, snapshot=errors[1])
 
     def begin(
         self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
@@ -255,41 +237,15 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
 
     def building(self) -> tuple[str, ...]:
         """Return the branches and staging tables of runs, each as ``table/branch``."""
-        from rivet_dagster.catalogs.iceberg.writes.sweeping import all_staged
-
-        with self._reaching(""):
-            return tuple(dict.fromkeys(leftover.name for leftover in all_staged(self._all_tables())))
+        return self._all_tables().staged()
 
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
         """Remove the branches and staging tables of dead runs in all tables of the catalog."""
-        from rivet_dagster.catalogs.iceberg.writes.sweeping import all_staged, finish_drops, remove_heartbeats
-
-        swept: list[str] = []
-        errors: list[RivetError] = []
-        with self._reaching(""):
-            tables = list(self._all_tables())
-        alive: dict[str, bool] = {}
-        for table in tables:
-            try:
-                with reaching(self.name, f"the table {table.name}", "RVT-404"):
-                    for leftover in all_staged(iter((table,))):
-                        # One run has several: whether it is alive is asked before its heartbeat is removed.
-                        if not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive()):
-                            leftover.remove()
-                            swept.append(leftover.name)
-                    remove_heartbeats(table)
-            except RivetError as error:
-                (failed or errors.append)(error)
-        with self._reaching("", "RVT-404"):
-            for namespace in self._namespaces(()):
-                finish_drops(self._catalog, namespace)
-        if errors:
-            raise RivetError.of(diagnostic for error in errors for diagnostic in error.diagnostics)
-        return tuple(dict.fromkeys(swept))
+        return self._all_tables().sweep(failed)
 
     def examine(self, publishes: bool) -> Iterable[Finding]:
         """Return findings about whether the catalog can be reached, and what dead runs have left in it."""
-        return examining.examine(f"catalog {self.name}", self.building if publishes else self._reached)
+        return examining.examine(f"catalog {self.name}", self._tried if publishes else self._reached)
 
     def _reached(self) -> tuple[str, ...]:
         """Ask the catalog for its namespaces, and return nothing. Raises RVT-403."""
@@ -297,23 +253,20 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
             self._catalog.list_namespaces()
         return ()
 
+    def _tried(self) -> tuple[str, ...]:
+        """Try to write where that leaves no trace, and return what runs have staged. Raises RVT-403, RVT-404."""
+        with self._reaching("", "RVT-404"):
+            try_to_commit(self._catalog)
+        return self.building()
+
     @cached_property
     def _catalog(self) -> pyiceberg.catalog.Catalog:
         return connected(self.name, self._options, self._root)
 
-    def _all_tables(self) -> Iterator[OpenedTable]:
-        """Yield all tables of all namespaces, staging tables first: whether those are needed depends on the others."""
-        found = [
-            identifier for namespace in self._namespaces(()) for identifier in self._catalog.list_tables(namespace)
-        ]
-        for identifier in sorted(found, key=lambda parts: (staging_of(parts[-1]) is None, parts)):
-            yield OpenedTable(self._catalog, TableName(self.name, tuple(identifier[:-1]), identifier[-1]))
+    def _all_tables(self) -> AllTables:
+        from rivet_dagster.catalogs.iceberg.all_tables import AllTables
 
-    def _namespaces(self, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        for namespace in self._catalog.list_namespaces(parent):
-            if len(namespace) > len(parent):
-                yield tuple(namespace)
-                yield from self._namespaces(tuple(namespace))
+        return AllTables(self._catalog, self.name)
 
     def _name(self, table: str) -> TableName:
         namespace = self._options.get("default-namespace")
@@ -329,45 +282,15 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
         return reaching(self.name, f"the table {table}" if table else "", code)
 
     def _existing(self, published: Published) -> int:
-        """Return the id of a version's snapshot. Raises RVT-401 if it has expired."""
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import snapshot_of
+        from rivet_dagster.catalogs.iceberg.reading import snapshot_of_version
 
-        found = self._opened(published.table).load_if_any()
-        snapshot = snapshot_of(found, int(published.version)) if found is not None else None
-        if snapshot is None:
-            message = f"the snapshot {published.version} of '{published.table}' has expired, or the table is gone"
-            raise RivetError("RVT-401", message)
-        return int(snapshot.snapshot_id)
+        return snapshot_of_version(self._opened, published)
 
     def _snapshot(self, table: str, found: Table, options: Mapping[str, Any]) -> int | None:
-        """Return the snapshot to be read. Raises RVT-403 for an error table that the current rows do not have."""
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, version_of, with_facts
-        from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, ERRORS_OF
+        from rivet_dagster.catalogs.iceberg.reading import current_snapshot
 
-        of = found.metadata.properties.get(ERRORS_OF)
-        if of is None or options:
-            return snapshot_read(found, options)
-        rows = self._opened(of).load_if_any()
-        current = rows.current_snapshot() if rows is not None else None
-        errors = None
-        if rows is not None and current is not None and ERRORS in facts_of(with_facts(rows, current)):
-            errors = self._errors_snapshot(table, version_of(rows, current))
-        if errors is None:
-            raise RivetError("RVT-403", f"the current rows of {of} were published without the error table {table}")
-        return errors
-
-    def _errors_snapshot(self, name: str, data_snapshot: int) -> int | None:
-        from rivet_dagster.catalogs.iceberg.writes.errors import errors_snapshot
-
-        found = self._opened(name).load_if_any()
-        return None if found is None else errors_snapshot(found, data_snapshot)
+        return current_snapshot(self._opened, table, found, options)
 
     def _unknown(self, table: str, version: str, state: str) -> RivetError:
         names = [known.name for known in self.versions(table) if known.state == state]
         return RivetError("RVT-408", f"'{table}' has no {state} version '{version}'{nearest(version, names)}")
-
-
-def _is_error_table(found: Table) -> bool:
-    from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
-
-    return ERRORS_OF in found.metadata.properties

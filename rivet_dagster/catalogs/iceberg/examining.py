@@ -8,7 +8,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 
 _NAMES = 5
-"""How many leftovers are named in a finding."""
+"""The number of leftovers that a finding names."""
 
 
 def examine(subject: str, staged: Callable[[], Sequence[str]]) -> Iterator[Finding]:

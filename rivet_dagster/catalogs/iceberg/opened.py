@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,15 +27,24 @@ class OpenedTable:
             return self.catalog.load_table(self.name.identifier)
 
     def load_if_any(self) -> Table | None:
-        """Return the table, None if it does not exist. Raises RVT-403 if that cannot be determined."""
-        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+        """Return the table, None if it does not exist.
+
+        Raises RVT-403 if that cannot be determined, or the name is that of a table that is not Iceberg's.
+        """
+        from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchNamespaceError, NoSuchTableError
 
         with reaching(self.name.catalog, f"the table {'.'.join(self.name.identifier)}"):
             try:
                 return self.catalog.load_table(self.name.identifier)
+            except NoSuchIcebergTableError:
+                raise
             except (NoSuchTableError, NoSuchNamespaceError):
                 return None
 
     def staged(self, key: str, suffix: str = "") -> OpenedTable:
         """Return the staging table of the attempt ``key``."""
         return OpenedTable(self.catalog, self.name.staged(key, suffix))
+
+
+Opener = Callable[[str], OpenedTable]
+"""A function that opens a table by the name that joints give it."""

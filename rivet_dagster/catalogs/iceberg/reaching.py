@@ -7,6 +7,9 @@ from contextlib import contextmanager
 
 from rivet_dagster.errors import RivetError
 
+OTHER_NAME = "Choose another name for the table, or remove what has this one."
+"""The remedy where something else has the name of a table."""
+
 _REACH = "Check the catalog's options, and that its server runs and can be reached from here."
 _SERVER = "Look at the log of the catalog's server."
 _RIGHTS = "Correct the credentials in the catalog's options, or have the rights granted."
@@ -35,6 +38,10 @@ def _translated(catalog: str, what: str, code: str, error: Exception) -> RivetEr
     about = f"catalog '{catalog}': {what}" if what else f"catalog '{catalog}'"
     text = first_line(error)
     match error:
+        case iceberg.NoSuchIcebergTableError() | iceberg.NoSuchPropertyException():
+            return RivetError(code, f"{about} is not an Iceberg table: {text}", remediation=OTHER_NAME)
+        case iceberg.TableAlreadyExistsError():
+            return RivetError("RVT-404", f"{about}: {text}", remediation=OTHER_NAME)
         case iceberg.NoSuchTableError() | iceberg.NoSuchNamespaceError():
             return RivetError("RVT-403", f"{about} does not exist")
         case iceberg.UnauthorizedError() | iceberg.ForbiddenError() | iceberg.OAuthError() | PermissionError():

@@ -14,7 +14,7 @@ from rivet_dagster.catalogs.capabilities.targets import PlanType
 from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep
 from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
-from rivet_dagster.catalogs.iceberg.metadata.layout import wrong_layout
+from rivet_dagster.catalogs.iceberg.metadata.declared_layout import columns_named, wrong_layout
 from rivet_dagster.catalogs.iceberg.names import wrong_name
 from rivet_dagster.catalogs.iceberg.settings.options import OPTIONS, uri, warehouse, wrong_options
 from rivet_dagster.catalogs.iceberg.sources import wrong_source
@@ -45,6 +45,11 @@ class IcebergTraits(HasVersions, HasWatermarks, HasUpkeep, ListsTables, Sweeps, 
     ) -> Iterable[Wrong]:
         """Check the name of a table, and the layout of a sink or the state that a source names."""
         return _wrong_table(options, table, own, is_written)
+
+    @classmethod
+    def columns_named(cls, own: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+        """Return the columns of the partitions and of the sort order."""
+        return columns_named(own)
 
     @classmethod
     def wants_upkeep(cls, options: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Which errors of the version that a write builds upon still hold: errors follow the rows that they stand for."""
+"""The errors of the version that a write builds upon that still hold: errors follow the rows that they stand for."""
 
 from __future__ import annotations
 

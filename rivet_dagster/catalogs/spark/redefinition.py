@@ -18,7 +18,7 @@ _SCHEMA = "spark.sql.sources.schema"
 _OLD = (_SCHEMA, "spark.sql.statistics")
 """Properties of the old definition: columns, with the letter case that Hive loses, and statistics."""
 _LONGEST = 4000
-"""How long a value can be that all metastores take; Spark divides a longer schema."""
+"""The length of the longest value that all metastores take; Spark divides a longer schema."""
 
 
 def redefine(spark: Any, name: TableName, schema: str, folder: Path) -> None:

@@ -22,6 +22,7 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import open_runtime
 from rivet_dagster.definitions.runs.data_version import data_version
 from rivet_dagster.definitions.runs.eviction import read_since
+from rivet_dagster.definitions.runs.fail_fast import refuse_after_failure
 from rivet_dagster.definitions.runs.failure import failure, rivet_failures, step_failures
 from rivet_dagster.definitions.runs.identity import run_identity
 from rivet_dagster.definitions.runs.names import step_name
@@ -66,12 +67,13 @@ class RivetGroupRun:
         selected.
         """
         project = self.project
+        refuse_after_failure(context.op_execution_context, project.assembly)
         group = project.assembly.group(self.name)
         keys = {joint.name: project.key(joint.name) for joint in self.joints}
         partitions = self.joints[-1].partitions
         limit = TimeLimit(project.assembly.joint(group.exit))
         listeners: list[ProgressListener] = [ProgressLines(context.log.info), *self.listeners]
-        runtime = open_runtime(project, context.resources, listeners, limit.check)
+        runtime = open_runtime(project, context.resources, context.run.run_id, listeners, limit.check)
         selected = [name for name, key in keys.items() if key in context.selected_asset_keys]
         if not selected:
             yield from _judge_only(context, project, runtime, self.joints)

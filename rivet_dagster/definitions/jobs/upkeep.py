@@ -47,7 +47,7 @@ def upkeep_job(project: RivetProject) -> dg.JobDefinition:
         pool=engine_pool(engines[0]) if len(engines) == 1 else None,
     )
     def upkeep_of_tables(context: dg.OpExecutionContext) -> Iterator[dg.AssetObservation | dg.Output[None]]:
-        runtime = open_runtime(project, context.resources)
+        runtime = open_runtime(project, context.resources, context.run_id)
         tables = own_tables(project.assembly, context.op_config.get(_CATALOGS, ()))
         done: list[Kept] = []
         with rivet_failures():

@@ -1,4 +1,4 @@
-"""Engines as Dagster resources, pools and tags of steps, and the runtime and executor that use them."""
+"""Engines as Dagster resources, pools and tags of steps, and the runtime that uses them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import dagster as dg
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.plan_json import read, write
 from rivet_dagster.definitions.project import RivetProject
-from rivet_dagster.engines.registry import concurrency_limit, engine_class
+from rivet_dagster.definitions.runs.interrupts import raise_if_interrupted
+from rivet_dagster.engines.registry import engine_class
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.execution.runtime import Runtime, reached
@@ -52,16 +53,24 @@ def engine_resources(project: RivetProject) -> dict[str, dg.ResourceDefinition]:
 def open_runtime(
     project: RivetProject,
     resources: Any,
+    run_id: str | None,
     listeners: Sequence[ProgressListener] = (),
-    check_interrupt: Callable[[], None] | None = None,
+    check_limit: Callable[[], None] | None = None,
 ) -> Runtime:
-    """Return the runtime of a step, whose engines connect through the step's resources.
+    """Return the runtime of a step of a run, whose engines connect through the step's resources.
 
-    ``listeners`` are called with the progress of writes. An exception that ``check_interrupt`` raises stops the run.
+    ``run_id`` is None outside of runs. ``listeners`` are called with the progress of writes. An exception that
+    ``check_limit`` raises stops the step, as an interrupt of the run does.
     """
 
     def connect(key: str, attribute: str) -> Callable[[], Any]:
         return lambda: getattr(getattr(resources, key), attribute)
+
+    def check_interrupt() -> None:
+        if run_id is not None:
+            raise_if_interrupted(run_id)
+        if check_limit is not None:
+            check_limit()
 
     connects = {
         spec.name: connect(engine_key(spec.name), resource.connection)
@@ -69,15 +78,6 @@ def open_runtime(
         if (resource := engine_class(spec.type).resource) is not None
     }
     return Runtime(project.assembly, project.root, connects, listeners=listeners, check_interrupt=check_interrupt)
-
-
-def rivet_executor(project: RivetProject) -> dg.ExecutorDefinition:
-    """Return the in-process executor for one embedded engine (its JVM starts once), else multiprocess with limits."""
-    engines = project.assembly.engines
-    if len(engines) == 1 and engine_class(engines[0].type).embedded(engines[0]):
-        return dg.in_process_executor
-    limits = {spec.name: concurrency_limit(spec) for spec in engines}
-    return _limited_executor(tuple(limits.items()))
 
 
 class _WrongEngine:
@@ -101,12 +101,6 @@ def _part(assembly: CompiledAssembly, engine: EngineSpec) -> CompiledAssembly:
 
 
 # Definitions can only be merged if resources of one key are one object, as with the cache for parts of a project.
-@cache
-def _limited_executor(limits: tuple[tuple[str, int], ...]) -> dg.ExecutorDefinition:
-    tags = [{"key": ENGINE_TAG, "value": engine, "limit": limit} for engine, limit in limits]
-    return dg.multiprocess_executor.configured({"tag_concurrency_limits": tags})
-
-
 @cache
 def _engine_resource(declared: str, root: Path) -> dg.ResourceDefinition:
     """Return the resource of the one engine of a plan, given as JSON so that equal plans share a cached resource."""

@@ -101,9 +101,8 @@ def io_manager_definition(project: RivetProject) -> dg.IOManagerDefinition:
             assert context.run is not None and context.instance is not None
             return run_identity(context.run, context.instance, step)
 
-        return RivetIOManager(
-            open_runtime(project, context.resources), project.joints, run_of, project.specs.errors_by_key
-        )
+        runtime = open_runtime(project, context.resources, context.run.run_id if context.run is not None else None)
+        return RivetIOManager(runtime, project.joints, run_of, project.specs.errors_by_key)
 
     return rivet_io_manager
 

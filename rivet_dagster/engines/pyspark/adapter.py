@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.engines.pyspark.stages import StageListener
+from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +36,10 @@ class SparkAdapter(ABC):
     @abstractmethod
     def sees_local_files(self) -> bool:
         """Whether the executors certainly have access to the files of this machine."""
+
+    @abstractmethod
+    def lost(self) -> RivetError | None:
+        """Return the error that says that Spark has ended, None while it runs, or where that is not known."""
 
     @abstractmethod
     def new_session(self) -> SparkAdapter:
@@ -71,6 +76,11 @@ class SparkAdapter(ABC):
     @abstractmethod
     def batches(self, frame: DataFrame) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ``frame``, with at most the rows of one Spark partition in memory."""
+
+    @property
+    @abstractmethod
+    def drops_slow_readers(self) -> bool:
+        """Whether the rest of ``batches`` is lost if nobody asks for the next batch for a while."""
 
     @abstractmethod
     def close(self) -> None:

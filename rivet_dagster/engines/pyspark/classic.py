@@ -10,6 +10,7 @@ from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
 from rivet_dagster.engines.pyspark.plans import plan_of_execution
 from rivet_dagster.engines.pyspark.stages import StageListener, stages_polled
+from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +34,10 @@ class ClassicAdapter(SparkAdapter):
     def sees_local_files(self) -> bool:
         """Whether the executors run on this machine."""
         return str(self.spark.sparkContext.master).startswith("local")
+
+    def lost(self) -> RivetError | None:
+        """Return None: exceptions of py4j tell that its JVM has ended."""
+        return None
 
     def new_session(self) -> ClassicAdapter:
         """Begin a session with views, functions and settings of its own."""
@@ -85,6 +90,11 @@ class ClassicAdapter(SparkAdapter):
             if schema is None:
                 schema = _schema(frame)
             yield pa.ipc.read_record_batch(message, schema)
+
+    @property
+    def drops_slow_readers(self) -> bool:
+        """False: each partition waits in the driver."""
+        return False
 
     def close(self) -> None:
         """Do nothing: Spark drops a session that is not referenced any more."""

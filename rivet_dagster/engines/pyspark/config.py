@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -16,8 +17,12 @@ from rivet_dagster.secret_names import names_secret
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OPTIONS = frozenset({"master", "remote", "config", "packages", "jars", "app_name", "max_fusion_depth"})
-PATHS = frozenset({"jars"})
+OPTIONS = frozenset(
+    {"master", "remote", "config", "packages", "jars", "app_name", "spark_home", "idle_timeout", "max_fusion_depth"}
+)
+PATHS = frozenset({"jars", "spark_home"})
+LOCAL = "local"
+"""The ``remote`` of an engine whose server this package starts."""
 PACKAGES, JARS = "spark.jars.packages", "spark.jars"
 
 _DEFAULTS = {
@@ -36,6 +41,10 @@ _OF_THE_APPLICATION = ("spark.sql.catalog.", "spark.sql.extensions", "spark.sql.
 _OF_EXTENSIONS = ("spark.sql.catalog.", "spark.sql.iceberg.")
 
 _CLASSIC_DEFAULTS = {
+    # Of groups that run at once none waits until another has used all processors. Without the file, jobs take turns
+    # only if each thread names a pool of its own, which Spark never removes.
+    "spark.scheduler.mode": "FAIR",
+    "spark.scheduler.allocation.file": str(Path(__file__).with_name("fairscheduler.xml")),
     "spark.ui.showConsoleProgress": "false",
     # Spark's web UI shows all settings; its own default knows neither of the last two.
     "spark.redaction.regex": "(?i)secret|password|token|access[.-]?key|credential|authorization",
@@ -45,6 +54,8 @@ _CONVERTERS = {
     "master": convert.text,
     "remote": convert.text,
     "app_name": convert.text,
+    "spark_home": convert.text,
+    "idle_timeout": convert.seconds,
     "packages": convert.texts,
     "jars": convert.texts,
     "max_fusion_depth": convert.whole(1),
@@ -58,7 +69,8 @@ def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict
     """Return Spark's settings for ``spec`` and the ``needs`` of catalogs; its ``config`` overrides everything else.
 
     Lists (packages, jars and extensions) are joined. Needs that only a start can meet, such as packages and jars, are
-    left out for a server. Raises RVT-126.
+    left out for a server that runs already. With ``remote: local`` these are the settings that the server starts with,
+    and ``spark.remote`` is ``local``. Raises RVT-126.
 
     >>> spec = EngineSpec("spark", "pyspark", options={"master": "local[2]", "config": {"spark.ui.enabled": False}})
     >>> for setting in session_config(spec).items():
@@ -68,14 +80,19 @@ def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict
     spark.sql.parquet.outputTimestampType TIMESTAMP_MICROS
     spark.sql.variable.substitute false
     spark.sql.optimizer.excludedRules org.apache.spark.sql.catalyst.optimizer.PushProjectionThroughLimitAndOffset
+    spark.scheduler.mode FAIR
+    spark.scheduler.allocation.file ...fairscheduler.xml
     spark.ui.showConsoleProgress false
     spark.redaction.regex (?i)secret|password|token|access[.-]?key|credential|authorization
     spark.ui.enabled false
     """
     options = spec.options
     config = {key: convert.setting(value) for key, value in options.get("config", {}).items()}
-    remote = options.get("remote") or config.get("spark.remote")
-    address = {"spark.remote": remote} if remote else {"spark.master": options.get("master", "local[*]")}
+    declared = options.get("remote") or config.get("spark.remote")
+    remote = None if declared == LOCAL else declared
+    address = {"spark.remote": declared} if declared else {}
+    if not remote:
+        address["spark.master"] = options.get("master", "local[*]")
     defaults = address | {"spark.app.name": options.get("app_name", "rivet_dagster")} | _DEFAULTS
     if not remote:
         defaults |= _CLASSIC_DEFAULTS
@@ -88,6 +105,11 @@ def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict
         k: v for k, v in wanted.config.items() if k in config or not (remote and k.startswith(_OF_THE_SERVER))
     }
     return {**defaults, **of_session, **joined}
+
+
+def is_embedded(config: Mapping[str, str]) -> bool:
+    """Return whether Spark runs inside the process that uses it."""
+    return "spark.remote" not in config and config.get("spark.master", "").startswith("local")
 
 
 def listed(config: Mapping[str, str], key: str) -> tuple[str, ...]:
@@ -133,14 +155,18 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
             convert.setting(value)
         except ValueError as error:
             wrong["config"] = f"{key} {error}"
+    remote = config.get("spark.remote", options.get("remote"))
+    if remote == LOCAL or is_unexpanded(remote):
+        return wrong
     if "remote" in options and ("master" in options or "spark.master" in config):
         wrong["remote"] = "cannot stand beside `master`: the one attaches to a running Spark, the other starts one"
-    remote = config.get("spark.remote", options.get("remote"))
-    if isinstance(remote, str) and not is_unexpanded(remote) and (why := _wrong_address(remote)) is not None:
+    if isinstance(remote, str) and (why := _wrong_address(remote)) is not None:
         wrong["remote" if "remote" in options else "config"] = why
-    for key in ("packages", "jars"):
-        if key in options and ("remote" in options or "spark.remote" in config):
+    for key in ("packages", "jars", "spark_home"):
+        if key in options and remote is not None:
             wrong[key] = "has no effect with `remote`: install them where the server runs"
+    if "idle_timeout" in options:
+        wrong["idle_timeout"] = "has a meaning with `remote: local` alone, whose server this project starts"
     return wrong
 
 
@@ -161,7 +187,7 @@ def is_modifiable(spark: SparkSession, key: str) -> bool:
 
 def _wrong_address(remote: str) -> str | None:
     """Return why a text is not the address of a server, without quoting it, since it may contain a token."""
-    wrong = "must be an address like sc://host:15002 or sc://host:15002/;token=${TOKEN}"
+    wrong = "must be an address like sc://host:15002 or sc://host:15002/;token=${TOKEN}, or `local`"
     try:
         address = urlsplit(remote)
         if address.scheme != "sc" or not address.hostname or address.port == 0:

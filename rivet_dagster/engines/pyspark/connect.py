@@ -5,20 +5,42 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
 from rivet_dagster.engines.pyspark.plans import plan_requested
 from rivet_dagster.engines.pyspark.stages import StageListener, stages_received
+from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class OwnServer(Protocol):
+    """A server that the project has started, on this machine."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it still runs."""
+
+    @property
+    def sees_local_files(self) -> bool:
+        """Whether its executors run on this machine."""
+
+    def ended(self) -> RivetError:
+        """Return RVT-521 for what ran on the server when it ended."""
 
 
 class ConnectAdapter(SparkAdapter):
-    """A session on a Spark Connect server."""
+    """A session on a Spark Connect server: the project's ``own`` one, or one that others have started."""
+
+    def __init__(self, spark: SparkSession, own: OwnServer | None = None) -> None:
+        super().__init__(spark)
+        self._own = own
+        if own is not None:
+            self._connect.client.set_retry_policies([_retries(own)])
 
     @property
     def identity(self) -> str:
@@ -27,18 +49,22 @@ class ConnectAdapter(SparkAdapter):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the session has ended."""
-        return bool(self._connect.is_stopped)
+        """Whether the session has ended, or the project's own server."""
+        return bool(self._connect.is_stopped) or (self._own is not None and not self._own.is_running)
 
     @property
     def sees_local_files(self) -> bool:
-        """False, since the server may run on another machine."""
-        return False
+        """Whether this is the project's own server, with executors on this machine; others may run anywhere."""
+        return self._own is not None and self._own.sees_local_files
+
+    def lost(self) -> RivetError | None:
+        """Return RVT-521 if the project's own server has ended."""
+        return None if self._own is None or self._own.is_running else self._own.ended()
 
     def new_session(self) -> ConnectAdapter:
         """Begin a session with the same address and credentials, since Connect has no newSession()."""
         builder: Any = type(self._connect).builder
-        return ConnectAdapter(builder.channelBuilder(self._connect.client._builder).create())
+        return ConnectAdapter(builder.channelBuilder(self._connect.client._builder).create(), self._own)
 
     def begin(self, *tags: str) -> None:
         """Tag the operations of the calling thread."""
@@ -81,6 +107,11 @@ class ConnectAdapter(SparkAdapter):
             if hasattr(part, "to_batches"):  # otherwise it is the schema
                 yield from part.to_batches()
 
+    @property
+    def drops_slow_readers(self) -> bool:
+        """True: for the server, a client that does not read is one that has died."""
+        return True
+
     def close(self) -> None:
         """End the session on the server, and its views with it."""
         client = self._connect.client
@@ -92,6 +123,17 @@ class ConnectAdapter(SparkAdapter):
     @property
     def _connect(self) -> Any:
         return self.spark
+
+
+def _retries(own: OwnServer) -> Any:
+    """Return a policy of retries: none once the server has ended, and else for some seconds, not for ten minutes."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    class WhileItRuns(DefaultPolicy):
+        def can_retry(self, e: BaseException) -> bool:
+            return own.is_running and super().can_retry(e)
+
+    return WhileItRuns(max_retries=6, max_backoff=2000)
 
 
 def _nothing() -> None:

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rivet_dagster.engines.contract import DagsterResource, Engine
 from rivet_dagster.engines.pyspark.config import (
+    LOCAL,
     OPTIONS,
     PATHS,
+    is_embedded,
     is_modifiable,
     session_config,
     without_catalog_secrets,
     wrong_options,
     wrong_session_settings,
 )
-from rivet_dagster.engines.pyspark.examining import examine
+from rivet_dagster.engines.pyspark.examining import examine, examine_own_server
+from rivet_dagster.engines.pyspark.server.files import ServerFiles
+from rivet_dagster.engines.pyspark.server.record import running
+from rivet_dagster.engines.pyspark.server.starting import ServerSpec
 from rivet_dagster.entry_points import refuse_wrong_options
+from rivet_dagster.model import convert
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.model.profile import EngineSpec
@@ -29,12 +37,20 @@ if TYPE_CHECKING:
     from rivet_dagster.engines.pyspark.adapter import SparkAdapter
     from rivet_dagster.engines.pyspark.session import PySparkSession
 
+_starting = Lock()
+"""Held while Spark starts in this process, or a server is attached to: threads that want it wait for the first."""
+
+
+IDLE_TIMEOUT = "1h"
+
 
 class PySparkEngine(Engine):
     """Spark SQL in this process (``local[*]``), on a cluster, or behind a Spark Connect server.
 
-    Options: ``master`` (default ``local[*]``) or ``remote`` (``sc://host:port``); ``config``, any settings of Spark;
-    ``packages``, Maven coordinates; ``jars``, files of the project, or URIs; ``app_name``; ``max_fusion_depth``.
+    Options: ``master`` (default ``local[*]``) or ``remote`` (``sc://host:port``, or ``local`` for a server of the
+    project, which is started when it is needed, runs on ``master`` and ends ``idle_timeout`` after its last use);
+    ``config``, any settings of Spark; ``packages``, Maven coordinates; ``jars``, files of the project, or URIs;
+    ``app_name``; ``spark_home``, a Spark distribution; ``max_fusion_depth``.
     """
 
     type: ClassVar[str] = "pyspark"
@@ -59,7 +75,7 @@ class PySparkEngine(Engine):
     @classmethod
     def embedded(cls, spec: EngineSpec) -> bool:
         """Return whether the engine runs inside the process that uses it."""
-        return not cls.check(spec.options) and session_config(spec).get("spark.master", "").startswith("local")
+        return not cls.check(spec.options) and is_embedded(session_config(spec))
 
     def __init__(
         self,
@@ -75,19 +91,41 @@ class PySparkEngine(Engine):
         self._check_interrupt = check_interrupt
         self._base: SparkAdapter | None = None
         self._settings: dict[str, str] = {}
-        self._lock = Lock()
+        home = spec.options.get("spark_home")
+        self._home = None if home is None else Path(home)
+        self._idle_seconds = convert.seconds(spec.options.get("idle_timeout", IDLE_TIMEOUT))
 
     def session_config(self) -> dict[str, str]:
         """Return Spark's settings, as its session builder takes them."""
         return dict(self._config)
 
     def resource_arguments(self) -> Mapping[str, Any]:
-        """Return Spark's settings, but for secrets that sessions get later."""
-        return {"spark_config": without_catalog_secrets(self._config)}
+        """Return Spark's settings, but for secrets that sessions get later.
+
+        With ``remote: local`` sessions do not use the resource; other code that does gets the running server.
+        """
+        if self.server is None:
+            return {"spark_config": without_catalog_secrets(self._config)}
+        record = running(self.server.files)
+        if record is not None:
+            return {"spark_config": {"spark.remote": record.remote}}
+        settings = without_catalog_secrets(self._config)
+        return {"spark_config": {key: value for key, value in settings.items() if key != "spark.remote"}}
+
+    @property
+    def server(self) -> ServerSpec | None:
+        """The project's own server that this engine runs on, None for other engines; it need not run."""
+        if self._config.get("spark.remote") != LOCAL:
+            return None
+        files = ServerFiles(self.root.resolve(), self.name)
+        return ServerSpec(files, self._config, self._home, self._idle_seconds)
 
     def examine(self) -> Iterable[Finding]:
         """Return findings about Java and the driver's memory, or about whether a server accepts connections."""
-        return examine(f"engine {self.name}", self._config, os.environ)
+        subject = f"engine {self.name}"
+        if self.server is not None:
+            return examine_own_server(subject, self.server, os.environ)
+        return examine(subject, self._config, os.environ, self._home)
 
     def session(self) -> PySparkSession:
         """Begin a session; Spark starts with the first one."""
@@ -98,7 +136,7 @@ class PySparkEngine(Engine):
         from rivet_dagster.engines.pyspark.session import PySparkSession
 
         try:
-            with self._lock:
+            with self._waited_for(_starting):
                 base = self._live_base()
             return PySparkSession(base, self._settings, self._check_interrupt)
         except Exception as error:
@@ -107,16 +145,34 @@ class PySparkEngine(Engine):
                 raise
             raise translated from error
 
+    @contextmanager
+    def _waited_for(self, lock: Lock) -> Iterator[None]:
+        """Hold the lock, and heed interrupts while another thread holds it."""
+        while not lock.acquire(timeout=1):
+            if self._check_interrupt is not None:
+                self._check_interrupt()
+        try:
+            yield
+        finally:
+            lock.release()
+
     def _live_base(self) -> SparkAdapter:
-        from rivet_dagster.engines.pyspark.launch import connected
         from rivet_dagster.engines.pyspark.waiting import wait_for
 
         if self._base is None or self._base.is_stopped:
             # Started in another thread, Spark does not replace the process's handler of SIGINT, which may be Dagster's.
-            base = wait_for(
-                lambda: connected(self._config, self._connect), lambda: None, grace=0, tick=self._check_interrupt
-            )
+            base = wait_for(self._connected, lambda: None, grace=0, tick=self._check_interrupt)
             # Another engine may have started this application; its settings of the JVM itself cannot be changed.
             self._settings = {key: value for key, value in self._config.items() if is_modifiable(base.spark, key)}
             self._base = base
         return self._base
+
+    def _connected(self) -> SparkAdapter:
+        from rivet_dagster.engines.pyspark.launch import connected
+
+        if self.server is None:
+            return connected(self._config, self._connect, self._home)
+        from rivet_dagster.engines.pyspark.server.connecting import connected_to
+        from rivet_dagster.engines.pyspark.server.used_server import UsedServer
+
+        return connected_to(UsedServer.ensure(self.server))

@@ -5,11 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from rivet_dagster.engines.pyspark.iceberg_runtime import refuse_unfit_runtime
 from rivet_dagster.engines.pyspark.jars import refuse_missing_jars
-from rivet_dagster.engines.pyspark.java import find_java
+from rivet_dagster.engines.pyspark.java import Java, find_java
 from rivet_dagster.engines.pyspark.launch import expect_server, require_imports, server_of
+from rivet_dagster.engines.pyspark.server.command import server_settings
+from rivet_dagster.engines.pyspark.server.record import changed, running
+from rivet_dagster.engines.pyspark.server.starting import ServerSpec
+from rivet_dagster.engines.pyspark.spark_home import distribution, refuse_unfit_home, refuse_unfit_server
 from rivet_dagster.engines.pyspark.spark_version import spark_version
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
@@ -17,7 +22,9 @@ from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
-def examine(subject: str, config: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[Finding]:
+def examine(
+    subject: str, config: Mapping[str, str], environ: Mapping[str, str], home: Path | None = None
+) -> Iterator[Finding]:
     """Yield findings about whether a session with these settings could begin."""
     remote = config.get("spark.remote")
     try:
@@ -26,13 +33,45 @@ def examine(subject: str, config: Mapping[str, str], environ: Mapping[str, str])
             expect_server(remote, environ)
             yield in_order(subject, "Spark Connect at {}:{}".format(*server_of(remote)))
             return
-        refuse_missing_jars(config)
-        refuse_unfit_runtime(config, spark_version())
-        java = find_java(environ)
+        if home is not None:
+            refuse_unfit_home(home)
+        java = _java(config, environ)
     except RivetError as error:
         yield from broken(subject, error)
         return
     yield in_order(subject, f"Spark on {config['spark.master']}, Java {java.major} in {java.home}")
+    yield from _memory_findings(subject, config)
+
+
+def examine_own_server(subject: str, server: ServerSpec, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield findings about whether the project's own server runs, or could start."""
+    try:
+        require_imports(remote=True)
+        refuse_unfit_server(distribution(server.home))
+        java = _java(server.config, environ)
+    except RivetError as error:
+        yield from broken(subject, error)
+        return
+    record = running(server.files)
+    if record is not None:
+        yield in_order(subject, f"Spark server at {record.address}, pid {record.pid}, on {record.master}")
+        if different := changed(record, server_settings(server.config)):
+            text = f"the server was started with other values of {', '.join(different)}"
+            yield doubtful(subject, text, "`rivet-dagster spark stop`: the next run starts it with the new ones.")
+    else:
+        started = "starts with the first run"
+        text = f"Spark server on {server.config['spark.master']}, {started}; Java {java.major} in {java.home}"
+        yield in_order(subject, text)
+    yield from _memory_findings(subject, server.config)
+
+
+def _java(config: Mapping[str, str], environ: Mapping[str, str]) -> Java:
+    refuse_missing_jars(config)
+    refuse_unfit_runtime(config, spark_version())
+    return find_java(environ)
+
+
+def _memory_findings(subject: str, config: Mapping[str, str]) -> Iterator[Finding]:
     setting = config.get("spark.driver.memory", "")
     total = _memory()
     if config["spark.master"].startswith("local") and _bytes(setting) > total:

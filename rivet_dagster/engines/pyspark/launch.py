@@ -18,6 +18,7 @@ from rivet_dagster.engines.pyspark.iceberg_runtime import refuse_unfit_runtime
 from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars, unfetched
 from rivet_dagster.engines.pyspark.java import find_java, prepare_java
 from rivet_dagster.engines.pyspark.messages import summary
+from rivet_dagster.engines.pyspark.spark_home import refuse_unfit_client, refuse_unfit_home
 from rivet_dagster.engines.pyspark.spark_version import spark_version
 from rivet_dagster.errors import RivetError
 
@@ -30,21 +31,23 @@ _applications: dict[str, Mapping[str, str]] = {}
 """By Spark application (Connect: session) of this process, the settings of the engine that first used it."""
 
 
-def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> SparkAdapter:
+def connected(config: Mapping[str, str], connect: Callable[[], Any] | None, home: Path | None = None) -> SparkAdapter:
     """Prepare the environment, and return the session of ``connect`` (default: one built with ``config``).
 
-    Raises RVT-108, RVT-111, RVT-112, RVT-123, RVT-127, RVT-502, RVT-506.
+    ``home`` is another Spark distribution than that of pyspark. Raises RVT-108, RVT-111, RVT-112, RVT-123, RVT-127,
+    RVT-128, RVT-502, RVT-506.
     """
     if "spark.remote" not in config:
         refuse_missing_jars(config)
         refuse_unfit_runtime(config, spark_version())
-    running = _running_application()
-    if running is not None:
-        _refuse_another(config, running, connect is None)
-    elif "spark.remote" not in config:
+        if home is not None:
+            refuse_unfit_home(home)
+    if not refuse_another_application(config, connect is None) and "spark.remote" not in config:
         if "SPARK_CONNECT_MODE_ENABLED" in os.environ:
             message = "this process uses a Spark server already"
             raise RivetError("RVT-506", f"{message}; it cannot start Spark on {config['spark.master']} too")
+        if home is not None:
+            os.environ["SPARK_HOME"] = str(home)
         prepare(config, os.environ)
     if "spark.remote" in config:
         expect_server(config["spark.remote"], os.environ)
@@ -59,9 +62,22 @@ def connected(config: Mapping[str, str], connect: Callable[[], Any] | None) -> S
     except RivetError:
         raise
     except Exception as error:
+        if remote := config.get("spark.remote"):
+            raise not_connected(error, "sc://{}:{}".format(*server_of(remote))) from error
         message = summary(error)
         raise unfetched(config, message) or RivetError("RVT-502", f"Spark did not start: {message}") from error
+    if "spark.remote" in config:
+        refuse_unfit_client(spark.spark.version)
     return spark
+
+
+def not_connected(error: Exception, address: str) -> RivetError:
+    """Return RVT-502 for a server that answered with ``error``."""
+    message = summary(error)
+    if "UNAUTHENTICATED" in str(error):
+        remedy = "Correct the token in the engine's `remote`: sc://host:port/;token=${TOKEN}."
+        return RivetError("RVT-502", f"the Spark server at {address} refuses the token", remediation=remedy)
+    return RivetError("RVT-502", f"no session on the Spark server at {address}: {message}")
 
 
 def prepare(config: Mapping[str, str], environ: MutableMapping[str, str]) -> None:
@@ -120,6 +136,14 @@ def _build(config: Mapping[str, str]) -> SparkSession:
     session = builder.create() if "spark.remote" in config else builder.getOrCreate()
     _ = session.version  # the first access: only now does a Connect session contact its server
     return session
+
+
+def refuse_another_application(config: Mapping[str, str], building: bool = True) -> bool:
+    """Return whether this process runs a Spark application. Raises RVT-506 if that does not fit ``config``."""
+    running = _running_application()
+    if running is not None:
+        _refuse_another(config, running, building)
+    return running is not None
 
 
 def _running_application() -> Any:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rivet_dagster.engines.arrow_values import nullable
 from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan, WriteMode
+from rivet_dagster.engines.pyspark.batch_queue import BatchQueue
 from rivet_dagster.engines.pyspark.config import is_modifiable
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
 from rivet_dagster.engines.pyspark.parameters import bound
@@ -185,10 +186,11 @@ class PySparkSession(EngineSession):
             return
         self._closed = True
         # If Spark has died there is nothing to drop, and its own error is the one that the user must see.
-        with suppress(Exception):
-            self._adapter.cancel(self._tag)
-            self._views.clear()
-            self._adapter.close()
+        if not self._adapter.is_stopped:
+            with suppress(Exception):
+                self._adapter.cancel(self._tag)
+                self._views.clear()
+                self._adapter.close()
         self._spool.close()
 
     def _set(self, settings: Mapping[str, str]) -> None:
@@ -208,9 +210,10 @@ class PySparkSession(EngineSession):
             self._adapter.begin(self._tag, tag)
             return self._adapter.batches(frame)
 
-        with _translated():
+        unbounded = BatchQueue(self._spool.new_file()) if self._adapter.drops_slow_readers else None
+        with self._translated(), closing(unbounded) if unbounded else nullcontext():
             self._check_interrupt()
-            for batch in stream(tagged, lambda: self._adapter.cancel(tag), self._check_interrupt):
+            for batch in stream(tagged, lambda: self._adapter.cancel(tag), self._check_interrupt, unbounded):
                 yield batch.cast(schema)
 
     def _next_tag(self) -> str:
@@ -230,7 +233,7 @@ class PySparkSession(EngineSession):
             self._adapter.begin(self._tag, tag)
             return action()
 
-        with _translated(remediation):
+        with self._translated(remediation):
             self._check_interrupt()
             with reporting(progress, self._adapter.listen, tag) if progress else nullcontext(_nothing) as report:
 
@@ -240,17 +243,16 @@ class PySparkSession(EngineSession):
 
                 return wait_for(tagged, lambda: self._adapter.cancel(tag), timeout, tick=tick)
 
-
-@contextmanager
-def _translated(remediation: str | None = None) -> Iterator[None]:
-    """Turn exceptions of Spark in the block into RivetErrors."""
-    try:
-        yield
-    except Exception as error:
-        translated = spark_error(error, remediation)
-        if translated is None:
-            raise
-        raise translated from error
+    @contextmanager
+    def _translated(self, remediation: str | None = None) -> Iterator[None]:
+        """Turn exceptions of Spark in the block into RivetErrors."""
+        try:
+            yield
+        except Exception as error:
+            translated = spark_error(error, remediation)
+            if translated is None:
+                raise
+            raise self._adapter.lost() or translated from error
 
 
 def _nothing() -> None:

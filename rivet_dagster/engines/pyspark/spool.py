@@ -15,7 +15,7 @@ class Spool:
         self._files = 0
 
     def new_file(self) -> Path:
-        """Return a unique path for a Parquet file."""
+        """Return a unique path for a file of rows."""
         if self._root is None:
             self._root = Path(tempfile.mkdtemp(prefix="rivet-spool-"))
         self._files += 1

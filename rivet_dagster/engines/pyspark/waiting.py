@@ -11,16 +11,31 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from queue import Empty, Full, Queue
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 THREAD_PREFIX = "rivet-spark-"
 GRACE_SECONDS = 10.0
 TICK_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 _CANCEL_SECONDS = 0.3
+_AHEAD = 2
+"""How many items are computed in advance, unless another queue has more room."""
 
 T = TypeVar("T")
 _numbers = itertools.count(1)
+
+
+class Items(Protocol[T]):
+    """A queue, as far as ``stream`` uses it."""
+
+    def put(self, item: T, /, *, timeout: float | None) -> None:
+        """Add an item. Raises Full if there is no room for ``timeout`` seconds."""
+
+    def get(self, *, timeout: float | None) -> T:
+        """Remove and return the first item. Raises Empty if there is none for ``timeout`` seconds."""
+
+    def get_nowait(self) -> T:
+        """Remove and return the first item. Raises Empty."""
 
 
 def wait_for(
@@ -73,9 +88,12 @@ def wait_for(
 
 
 def stream(
-    work: Callable[[], Iterator[T]], cancel: Callable[[], None], tick: Callable[[], None], ahead: int = 2
+    work: Callable[[], Iterator[T]],
+    cancel: Callable[[], None],
+    tick: Callable[[], None],
+    items: Items[T] | None = None,
 ) -> Iterator[T]:
-    """Yield the items of ``work``, which another thread computes at most ``ahead`` items in advance.
+    """Yield the items of ``work``, which another thread computes as far in advance as there is room in ``items``.
 
     If the caller stops reading, also by an interrupt, ``work`` is cancelled. ``tick`` is called about once a second
     while the caller waits for an item. Raises whatever ``work``, ``tick`` or a signal handler raises.
@@ -83,7 +101,7 @@ def stream(
     >>> list(stream(lambda: iter("abc"), lambda: None, lambda: None))
     ['a', 'b', 'c']
     """
-    items: Queue[T] = Queue(ahead)
+    items = Queue(_AHEAD) if items is None else items
     errors: list[BaseException] = []
     ended, unread = threading.Event(), threading.Event()
 
@@ -120,7 +138,7 @@ def stream(
         raise errors[0]
 
 
-def _offered(items: Queue[T], item: T, unread: threading.Event) -> bool:
+def _offered(items: Items[T], item: T, unread: threading.Event) -> bool:
     """Put ``item`` into the queue; return False if the caller has stopped reading."""
     while not unread.is_set():
         try:

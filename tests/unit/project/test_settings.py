@@ -98,6 +98,12 @@ def test_wrong_manifests(
     assert error.exit_code == 10
 
 
+def test_a_run_fails_fast_unless_the_manifest_says_not_to(load: Load) -> None:
+    assert load({"rivet.yaml": MANIFEST}).fail_fast
+    assert load({"rivet.yaml": MANIFEST + "fail_fast: true"}).fail_fast
+    assert not load({"rivet.yaml": MANIFEST + "fail_fast: false"}).fail_fast
+
+
 def test_dagster_settings(load: Load) -> None:
     block = "dagster: {key_prefix: [sales, eu-west], io_manager_key: mine}\n"
     settings = load({"rivet.yaml": MANIFEST + block}).dagster

@@ -19,7 +19,7 @@ MISSING = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
 """Error numbers of a file system when nothing has, or can have, the name."""
 
 REMEDY = "Give this user the right to read there, or look after that file system."
-"""What to do about a failed lookup."""
+"""The remedy for a failed lookup."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What sources need of the file system that their files are on, be it this machine's or an object store."""
+"""The file system that the files of sources are on, this machine's or an object store, as far as they need it."""
 
 from __future__ import annotations
 

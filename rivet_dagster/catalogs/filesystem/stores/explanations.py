@@ -1,4 +1,4 @@
-"""What the answers of a store mean, and what to do about them."""
+"""The meaning of a store's answers, and remedies."""
 
 from __future__ import annotations
 

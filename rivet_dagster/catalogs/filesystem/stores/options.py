@@ -1,4 +1,4 @@
-"""What is wrong with the ``path`` and the ``options`` of a catalog in a store."""
+"""Problems of the ``path`` and the ``options`` of a catalog in a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a session of Spark needs to read files of a store."""
+"""The settings and packages with which a session of Spark reads files of a store."""
 
 from __future__ import annotations
 

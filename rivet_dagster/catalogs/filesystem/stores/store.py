@@ -13,7 +13,7 @@ from rivet_dagster.catalogs.filesystem.stores.store_uri import StoreUri
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 5.0
-"""How long a client waits for a connection, and for the next byte of an answer, in each of its attempts."""
+"""The seconds for which a client waits for a connection, or the next byte of an answer, in each of its attempts."""
 
 ATTEMPTS = 3
 

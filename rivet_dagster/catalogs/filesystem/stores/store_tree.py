@@ -19,7 +19,7 @@ from rivet_dagster.redaction import redacted
 _FOLDER = FileStatus(0, 0, is_folder=True)
 _SECOND = 10**9
 _AT_ONCE = 8
-"""How many folders are listed at the same time."""
+"""The number of folders that are listed at the same time."""
 
 _BLOCK = 1 << 20
 

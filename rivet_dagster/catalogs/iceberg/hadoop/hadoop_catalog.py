@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import gzip
 import os
-import shutil
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
@@ -31,11 +29,17 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
 from rivet_dagster.catalogs.iceberg.hadoop.metadata_folder import MetadataFolder, VersionExistsError
+from rivet_dagster.catalogs.iceberg.hadoop.table_folders import (
+    delete_file,
+    files_elsewhere,
+    local_path,
+    refuse_other_files,
+    remove_tree,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.catalog import PropertiesUpdateSummary
-    from pyiceberg.io import FileIO
     from pyiceberg.schema import Schema
     from pyiceberg.table.update import TableRequirement, TableUpdate
     from pyiceberg.view import View
@@ -57,7 +61,7 @@ class HadoopCatalog(MetastoreCatalog):
         """Take the properties of the catalog. Raises ValueError for a warehouse that is no absolute local path."""
         super().__init__(name, **properties)
         self._warehouse = properties.get("warehouse", "").rstrip("/")
-        self._root = _local(self._warehouse)
+        self.folder = local_path(self._warehouse)
 
     def create_table(
         self,
@@ -130,12 +134,12 @@ class HadoopCatalog(MetastoreCatalog):
         folder = self._folder(identifier)
         dropped = folder.with_name(f"{_DROPPED}{uuid4()}")
         folder.rename(dropped)
-        _remove_tree(dropped)
+        remove_tree(dropped)
 
     def finish_drops(self, namespace: str | Identifier) -> None:
         """Remove the folders of tables of which a process that died in between has only removed the name."""
         for dropped in self._folder(namespace).glob(f"{_DROPPED}*"):
-            _remove_tree(dropped)
+            remove_tree(dropped)
 
     def purge_table(self, identifier: str | Identifier) -> None:
         """Remove a table's folder, and its data files that lie elsewhere unless ``gc.enabled`` is false.
@@ -144,10 +148,10 @@ class HadoopCatalog(MetastoreCatalog):
         """
         table = self.load_table(identifier)
         is_allowed = table.metadata.properties.get("gc.enabled", "true").lower() != "false"
-        elsewhere = _files_elsewhere(table) if is_allowed else set()
+        elsewhere = files_elsewhere(table) if is_allowed else set()
         self.drop_table(identifier)
         for path in sorted(elsewhere):
-            _delete(table.io, path)
+            delete_file(table.io, path)
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
         """Return the tables of a namespace. Raises NoSuchNamespaceError."""
@@ -239,6 +243,7 @@ class HadoopCatalog(MetastoreCatalog):
         own = self._location(identifier)
         if location is not None and location.rstrip("/") != own:
             raise ValueError(f"a table of a hadoop catalog lies in the folder of its name, {own}, not in {location}")
+        refuse_other_files(local_path(own))
         metadata = new_table_metadata(
             location=own,
             schema=self._convert_schema_if_needed(schema),
@@ -268,7 +273,7 @@ class HadoopCatalog(MetastoreCatalog):
         return "/".join([self._warehouse, *parts])
 
     def _folder(self, identifier: str | Identifier) -> Path:
-        return _local(self._location(identifier))
+        return local_path(self._location(identifier))
 
     def _metadata(self, identifier: str | Identifier) -> MetadataFolder:
         return MetadataFolder(self._folder(identifier) / "metadata")
@@ -279,21 +284,11 @@ class HadoopCatalog(MetastoreCatalog):
     def _children(self, namespace: Identifier) -> Iterator[str]:
         if namespace and not self._is_namespace(namespace):
             raise NoSuchNamespaceError(f"Namespace does not exist: {_dotted(namespace)}")
-        if not self._root.is_dir():
+        if not self.folder.is_dir():
             return iter(())
         with os.scandir(self._folder(namespace)) as entries:
             names = [entry.name for entry in entries if entry.is_dir()]
             return iter(sorted(name for name in names if not name.startswith(_DROPPED)))
-
-
-def _local(location: str) -> Path:
-    """Return the path of a location, which Hadoop does not decode. Raises ValueError."""
-    path = location.removeprefix("file:")
-    if path.startswith("//"):
-        path = "/" + path.lstrip("/")
-    if not path.startswith("/"):
-        raise ValueError(f"the warehouse of a hadoop catalog is an absolute path of this machine, not {location!r}")
-    return Path(path)
 
 
 def _read(file: Path) -> TableMetadata:
@@ -304,30 +299,6 @@ def _read(file: Path) -> TableMetadata:
 
 def _response(metadata: TableMetadata, location: str) -> CommitTableResponse:
     return CommitTableResponse(metadata=metadata, **{"metadata-location": location})
-
-
-def _files_elsewhere(table: Table) -> set[str]:
-    """Return the paths of the data and delete files of all snapshots that do not lie in the table's folder."""
-    manifests = {manifest for snapshot in table.metadata.snapshots for manifest in snapshot.manifests(table.io)}
-    entries = (entry for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io))
-    own = f"{_local(table.metadata.location)}/"
-    paths = {entry.data_file.file_path for entry in entries}
-    return {path for path in paths if not path.removeprefix("file:").startswith(own)}
-
-
-def _delete(io: FileIO, path: str) -> None:
-    with suppress(FileNotFoundError):  # a file that only an older snapshot has may be gone
-        io.delete(path)
-
-
-def _remove_tree(folder: Path) -> None:
-    """Remove a folder, maybe while another process does so, too."""
-
-    def failed(function: Any, path: str, error: Any) -> None:
-        if not isinstance(error[1], FileNotFoundError):
-            raise error[1]
-
-    shutil.rmtree(folder, onerror=failed)
 
 
 def _dotted(identifier: Any) -> str:

@@ -1,1 +1,1 @@
-"""What Iceberg's metadata says: read and written as data, without an engine."""
+"""Iceberg's metadata, read and written as data, without an engine."""

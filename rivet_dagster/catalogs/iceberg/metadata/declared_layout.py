@@ -24,6 +24,12 @@ _RESERVED = frozenset(
 """Properties by which Iceberg shows the metadata of a table; they cannot be set."""
 
 
+_FIELDS: Mapping[str, Callable[[str], PartitionText]] = {
+    "partitioned_by": partition_text,
+    "sort_order": lambda text: sort_text(text).field,
+}
+
+
 def wrong_layout(options: Mapping[str, Any]) -> Iterator[Wrong]:
     """Yield the errors of a joint's options; a value with an unexpanded ``${`` is not judged.
 
@@ -38,9 +44,22 @@ def wrong_layout(options: Mapping[str, Any]) -> Iterator[Wrong]:
                 nearest(key, (*LAYOUT_OPTIONS, *STEP_OPTIONS), listed=False) or f"; known: {', '.join(LAYOUT_OPTIONS)}"
             )
             yield Wrong("RVT-203", f"options.{key}", f"unknown option '{key}'{hint}")
-    yield from _wrong_fields("partitioned_by", options, partition_text)
-    yield from _wrong_fields("sort_order", options, lambda text: sort_text(text).field)
+    for key, parse in _FIELDS.items():
+        yield from _wrong_fields(key, options, parse)
     yield from _wrong_properties(options.get("properties", {}))
+
+
+def columns_named(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the columns of valid options, each behind its option; of a field of a struct, that of the struct.
+
+    >>> list(columns_named({"partitioned_by": ["days(at)", "${DAY}"], "sort_order": ["place.city DESC"]}))
+    [('partitioned_by', 'at'), ('sort_order', 'place')]
+    """
+    for key, parse in _FIELDS.items():
+        value = options.get(key)
+        for text in value if isinstance(value, list | tuple) else ():
+            if not _is_unexpanded(text):
+                yield key, parse(text).column[0]
 
 
 def as_text(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -86,6 +87,22 @@ def expired_publications(table: Table) -> Iterator[tuple[int, Publication]]:
         publication = publication_of(properties)
         if publication is not None:
             yield int(version), publication
+
+
+def expired_version(table: Table, identity: str, current: Published) -> Published | None:
+    """Return the version that ``identity`` published or made, as far as it is remembered; None if it is not."""
+    for version, known in expired_publications(table):
+        if identity and identity in (known.identity, known.made_by):
+            return replace(
+                current,
+                version=str(version),
+                statistics=Statistics(known.rows, known.record.bytes or 0, current.statistics.columns),
+                rows_before=known.rows_before,
+                identity=known.identity,
+                record=known.record,
+                inputs=known.inputs,
+            )
+    return None
 
 
 def listed(table: Table) -> tuple[Version, ...]:

@@ -43,7 +43,7 @@ class PartitionText:
 
     @property
     def kind(self) -> tuple[tuple[str, ...], str]:
-        """What no two fields of a table can share: a table has one kind of transform of a column."""
+        """The column and its kind of transform, which no two fields of a table can share."""
         return tuple(part.lower() for part in self.column), "time" if self.transform in _TIMES else self.transform
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Which version the rows of a snapshot are: rewriting files makes new snapshots of the same version.
+"""The version whose rows a snapshot has: rewriting files makes new snapshots of the same version.
 
 A version has the id of the snapshot that published it. Iceberg says of a snapshot that only rewrote files, by whoever,
 that its operation is ``replace``; upkeep then adds one with the facts of the version, which names it in ``ROWS_OF``.

@@ -26,7 +26,7 @@ _BYTES = "rivet.bytes-written"
 
 @dataclass(frozen=True)
 class Publication:
-    """What is recorded with a version: who published and who made it, from what, and how its rows came about."""
+    """The facts recorded with a version: who published and who made it, from what, and how its rows came about."""
 
     identity: str
     made_by: str

@@ -1,4 +1,4 @@
-"""What a Spark session needs to reach an Iceberg catalog."""
+"""The settings and packages with which a Spark session reaches an Iceberg catalog."""
 
 from __future__ import annotations
 

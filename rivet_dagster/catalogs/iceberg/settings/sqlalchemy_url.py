@@ -17,7 +17,7 @@ _PARAMETERS = {
 """Parameters of PostgreSQL's JDBC driver, by their names in libpq; others are about that driver alone."""
 
 _SECONDS = "10"
-"""How long a connection may take unless the options say; libpq by itself waits for minutes."""
+"""The seconds that a connection may take unless the options say; libpq by itself waits for minutes."""
 
 
 def sqlalchemy_url(jdbc: str, properties: Mapping[str, str]) -> str:

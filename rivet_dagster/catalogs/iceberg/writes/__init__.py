@@ -1,1 +1,1 @@
-"""How a run writes a new version: on a branch of the table or in a staging table, and its publication."""
+"""The writing of a new version, on a branch of the table or in a staging table, and its publication."""

@@ -1,9 +1,6 @@
-"""What a transaction begins with: the current version of a table, a withheld one, or an older one."""
+"""The beginning of a transaction: upon the current version of a table, a withheld one, or an older one."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id, refuse_later_format
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
@@ -12,7 +9,7 @@ from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, snapshot_of, with_facts
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, Origin
 from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors, errors_snapshot
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
@@ -22,11 +19,6 @@ from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 from rivet_dagster.catalogs.iceberg.writes.withheld import Withheld
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.storage import Base, Published
-
-if TYPE_CHECKING:
-    pass
-
-Opener = Callable[[str], OpenedTable]
 
 
 def beginning(table: OpenedTable, declared: str, layout: Layout, catalog: str, open: Opener) -> Beginning:

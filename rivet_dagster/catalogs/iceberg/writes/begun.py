@@ -1,4 +1,4 @@
-"""What a transaction begins with."""
+"""The state that a transaction begins with."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rivet_dagster.model.storage import Base, Published, StoredRows
 
 @dataclass(frozen=True)
 class Beginning:
-    """What a transaction begins with.
+    """The state that a transaction begins with.
 
     ``declared`` is the table's name as the joint has it; ``upon`` is the current snapshot of the table, ``rows_before``
     the number of its rows. ``base`` is None only if the table does not exist. ``described`` returns the published

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_branch
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS, ERRORS_OF, IDENTITY
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable, place_of
@@ -25,8 +25,6 @@ from rivet_dagster.model.storage import StoredRows
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
-
-Opener = Callable[[str], OpenedTable]
 
 
 @dataclass

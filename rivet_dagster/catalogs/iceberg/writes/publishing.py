@@ -21,6 +21,7 @@ from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, layout_updates, table_properties
 from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
 from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, creation
 from rivet_dagster.errors import RivetError
@@ -115,7 +116,10 @@ class Release:
         if not create(self.table.catalog, new, updates):
             writer.discard()
             found = self.table.load_if_any()
-            if found is None or not self._is_done(found):
+            if found is None:
+                message = f"the catalog has something of the name '{self.table.name}' that is no table"
+                raise RivetError("RVT-404", message, remediation=OTHER_NAME)
+            if not self._is_done(found):
                 raise RivetError("RVT-405", f"'{self.table.name}' has been made by another run since")
 
     def _adopted(self, found: Table, source: Table, files: list[DataFile]) -> Changes:

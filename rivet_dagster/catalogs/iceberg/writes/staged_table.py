@@ -18,7 +18,7 @@ from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, order_of, spec_of
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME, reaching
 from rivet_dagster.catalogs.iceberg.writes.stored import stored_rows
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
@@ -46,9 +46,9 @@ _OF_NEW_TABLES = {"write.parquet.compression-codec": "zstd"}
 
 @dataclass(frozen=True)
 class Place:
-    """Where the data files of a version belong: those of the table ``of``, which exists if ``existing`` is not None.
+    """The place where the data files of a version belong: among those of the table ``of``.
 
-    ``location`` is the location of that table, or the one that it will have.
+    That exists if ``existing`` is not None; ``location`` is its location, or the one that it will have.
     """
 
     of: OpenedTable
@@ -64,15 +64,29 @@ class Place:
 
 
 def place_of(table: OpenedTable) -> Place:
-    """Return where the data files of a table belong; nothing is made for one that does not exist. Raises RVT-403."""
+    """Return where the data files of a table belong; nothing is made for one that does not exist.
+
+    Raises RVT-403, and RVT-404 if the name is that of something else.
+    """
     existing = table.load_if_any()
     if existing is not None:
         return Place(table, existing, existing.metadata.location, existing.io)
-    with reaching(table.name.catalog, f"the table {'.'.join(table.name.identifier)}"):
+    with reaching(table.name.catalog, f"the table {'.'.join(table.name.identifier)}", "RVT-404"):
         if not table.catalog.namespace_exists(table.name.namespace):
             table.catalog.create_namespace_if_not_exists(table.name.namespace)
+        _refuse_view(table)
         planned = planned_table(table)
     return Place(table, None, planned.metadata.location, planned.io)
+
+
+def _refuse_view(table: OpenedTable) -> None:
+    """Raise RVT-404 if the name is that of a view."""
+    from pyiceberg.exceptions import RESTError
+
+    # Most catalogs, and some servers, know no views; of one that cannot be asked, the commit finds it out.
+    with suppress(NotImplementedError, RESTError):
+        if table.catalog.view_exists(table.name.identifier):
+            raise RivetError("RVT-404", f"'{table.name}' is a view", remediation=OTHER_NAME)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""How a version is staged: whether it fits the table as it is, and the name of its branch."""
+"""The choice of where a version is staged: whether it fits the table as it is, and the name of its branch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the snapshots of a table hold: as relations that an engine reads, and in numbers by their metadata."""
+"""The rows of the snapshots of a table: as relations that an engine reads, and in numbers by their metadata."""
 
 from __future__ import annotations
 

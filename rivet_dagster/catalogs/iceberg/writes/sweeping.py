@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Leftover:
-    """What a run has staged: the branch ``key`` of ``table``, or the staging table ``table`` itself."""
+    """Something that a run has staged: the branch ``key`` of ``table``, or the staging table ``table`` itself."""
 
     table: OpenedTable
     key: str

@@ -1,0 +1,72 @@
+"""``rivet-dagster spark start|stop|status``: the Spark servers of engines with ``remote: local``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from rivet_dagster.catalogs.registry import open_catalog
+from rivet_dagster.engines.pyspark.engine import PySparkEngine
+from rivet_dagster.engines.pyspark.server.record import ServerRecord, running
+from rivet_dagster.engines.pyspark.server.starting import ServerSpec, ensure_server
+from rivet_dagster.engines.pyspark.server.stopping import stop_running
+from rivet_dagster.engines.registry import engine_class, open_engine
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.profile import EngineSpec, Profile
+from rivet_dagster.project.load import load_project
+
+
+def spark_command(options: argparse.Namespace) -> int:
+    """Start, stop or show the server of each engine with ``remote: local``, and print a line for each. Return 0."""
+    root = Path(options.project)
+    servers = servers_of(load_project(root, options.profile).profile, root)
+    act = {"start": _start, "stop": _stop, "status": _status}[options.action]
+    for server in servers:
+        print(f"engine {server.files.engine}: {act(server)}", flush=True)
+    return 0
+
+
+def servers_of(profile: Profile, root: Path) -> list[ServerSpec]:
+    """Return the servers of a profile, with what the catalogs that their engines reach need. Raises RVT-110."""
+    engines = [_opened(profile, spec, root) for spec in profile.engines if _is_spark(spec)]
+    servers = [engine.server for engine in engines if engine.server is not None]
+    if not servers:
+        message = f"no engine of the profile '{profile.name}' has a Spark server of this project"
+        remedy = "Give an engine of the type pyspark `remote: local`, or choose another profile with --profile."
+        raise RivetError("RVT-110", message, remediation=remedy)
+    return servers
+
+
+def _is_spark(spec: EngineSpec) -> bool:
+    return issubclass(engine_class(spec.type), PySparkEngine)
+
+
+def _opened(profile: Profile, spec: EngineSpec, root: Path) -> PySparkEngine:
+    names = {*spec.catalogs, profile.workspace}
+    catalogs = [open_catalog(catalog, root, os.environ) for catalog in profile.catalogs if catalog.name in names]
+    engine = open_engine(spec, root, os.environ, needs=[catalog.session_needs(spec.type) for catalog in catalogs])
+    assert isinstance(engine, PySparkEngine)
+    return engine
+
+
+def _start(server: ServerSpec) -> str:
+    before = running(server.files)
+    record, users = ensure_server(server)
+    users.close()
+    found = before is not None and before.pid == record.pid
+    return f"the Spark server {'runs already' if found else 'has started'}, {_described(server, record)}"
+
+
+def _stop(server: ServerSpec) -> str:
+    record = stop_running(server.files)
+    return "no Spark server runs" if record is None else f"the Spark server has ended, pid {record.pid}"
+
+
+def _status(server: ServerSpec) -> str:
+    record = running(server.files)
+    return "no Spark server runs" if record is None else f"the Spark server runs, {_described(server, record)}"
+
+
+def _described(server: ServerSpec, record: ServerRecord) -> str:
+    return f"pid {record.pid}, address {record.address}, log {server.files.log}"

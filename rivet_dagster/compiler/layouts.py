@@ -1,0 +1,44 @@
+"""Columns that the options of a table name, such as those of its partitions: they are among those of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.graph import Graph
+from rivet_dagster.compiler.schemas import JointSchema
+from rivet_dagster.errors import nearest
+from rivet_dagster.model.joint import Joint
+from rivet_dagster.model.plugins import Plugins
+from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.target import Target
+
+_REMEDY = "Correct the joint's `options`, or have the query give that column."
+
+
+def check_layouts(
+    targets: Mapping[str, Target],
+    graph: Graph,
+    schemas: Mapping[str, JointSchema],
+    profile: Profile,
+    plugins: Plugins,
+    diagnostics: Diagnostics,
+) -> None:
+    """Report RVT-324 for columns that the options of a target name and that its table certainly does not have."""
+    for name, target in targets.items():
+        spec, columns = profile.catalog(target.catalog), _columns(graph.joints[name], schemas[name])
+        if spec is None or spec.type not in plugins.catalogs or columns is None:
+            continue
+        present = {column.lower() for column in columns}
+        for option, column in plugins.catalogs[spec.type].columns_named(target.options):
+            if column.lower() not in present:
+                message = f"`{option}` names {column}, which the table does not have{nearest(column, columns)}"
+                diagnostics.error(graph.joints[name], "RVT-324", message, f"options.{option}", _REMEDY)
+
+
+def _columns(joint: Joint, known: JointSchema) -> list[str] | None:
+    """Return the columns of the table; None where they are not known, or it may have other columns than the batch."""
+    strategy = joint.write_strategy
+    if known.schema is None or (strategy.mode != "replace" and strategy.on_schema_change != "fail"):
+        return None
+    return [*(field.name for field in known.schema), *(column for _, column in strategy.validity)]

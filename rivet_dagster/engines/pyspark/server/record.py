@@ -1,0 +1,91 @@
+"""What is known of a running server, in a file that only its owner can read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from rivet_dagster.engines.pyspark.server.files import ServerFiles
+from rivet_dagster.engines.pyspark.server.identity import process_state
+from rivet_dagster.redaction import remember
+
+HOST = "localhost"
+"""Spark's client sends a token without TLS to a host of this name alone."""
+
+
+@dataclass(frozen=True)
+class ServerRecord:
+    """A server: its process and when that began, its port and token, and the digests of the settings it has.
+
+    ``marker`` is a part of its command line.
+    """
+
+    pid: int
+    began: str
+    marker: str
+    port: int
+    master: str
+    settings: Mapping[str, str]
+    token: str = field(repr=False)
+
+    @property
+    def address(self) -> str:
+        """The address without the token."""
+        return f"sc://{HOST}:{self.port}"
+
+    @property
+    def remote(self) -> str:
+        """The address with the token, as Spark's client takes it."""
+        return f"{self.address}/;token={self.token}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there and is the server, and not another one that got its number."""
+        state = process_state(self.pid)
+        return state is not None and state.began == self.began and self.marker in state.command
+
+
+def recorded(files: ServerFiles) -> ServerRecord | None:
+    """Return what is recorded, whether or not the server still runs; None if that cannot be read as a server."""
+    try:
+        record = ServerRecord(**json.loads(files.record.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None  # none, or one of another release
+    remember(record.token)
+    return record
+
+
+def running(files: ServerFiles) -> ServerRecord | None:
+    """Return the server that runs, None if none does."""
+    record = recorded(files)
+    return record if record is not None and record.is_running else None
+
+
+def write_record(files: ServerFiles, record: ServerRecord) -> None:
+    """Record a server, so that no other process sees a part of the record."""
+    written = files.record.with_suffix(".new")
+    with files.open_private(written) as file:
+        json.dump(asdict(record), file, indent=2)
+    os.replace(written, files.record)
+
+
+def digests(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings with which a server starts in a form that shows no secrets; those of sessions are left out.
+
+    >>> sorted(digests({"spark.driver.memory": "2g", "spark.sql.catalog.lake.uri": "https://lake"}))
+    ['spark.driver.memory']
+    """
+    return {
+        key: hashlib.sha256(f"{key}={value}".encode()).hexdigest()[:16]
+        for key, value in settings.items()
+        if not key.startswith("spark.sql.catalog.")
+    }
+
+
+def changed(record: ServerRecord, settings: Mapping[str, str]) -> list[str]:
+    """Return the names of the settings in which a server differs from ``settings``."""
+    wanted = digests(settings)
+    return sorted(key for key in {*record.settings, *wanted} if record.settings.get(key) != wanted.get(key))

@@ -1,0 +1,130 @@
+"""The process that starts a server, records it, and ends it when nobody has used it for a while.
+
+It is the parent of Spark's JVM, and independent of the process that asked for the server.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from rivet_dagster.engines.pyspark.launch import prepare
+from rivet_dagster.engines.pyspark.server.command import PORT, properties, server_command, server_environ
+from rivet_dagster.engines.pyspark.server.files import ServerFiles
+from rivet_dagster.engines.pyspark.server.identity import process_state
+from rivet_dagster.engines.pyspark.server.order import Order
+from rivet_dagster.engines.pyspark.server.ports import accepts_connections, free_port
+from rivet_dagster.engines.pyspark.server.record import ServerRecord, recorded, write_record
+from rivet_dagster.engines.pyspark.server.stopping import GRACE_SECONDS
+
+_POLL_SECONDS = 0.2
+_LOOK_SECONDS = 5.0
+"""How often it looks whether the server is used."""
+
+
+def main() -> None:
+    """Read the order from stdin and supervise the server until that ends."""
+    order = Order.from_json(sys.stdin.read())
+    signal.signal(signal.SIGTERM, _exit)
+    port = int(order.settings.get(PORT) or free_port())
+    server = _started(order, port)
+    try:
+        if _answers(server, port):
+            _record(order, server.pid, port)
+            os.close(order.lock)
+            _watch(order, server)
+    finally:
+        _end(server)
+        # Clients show the last line of the log, and wait with that until the server is forgotten.
+        print(_ending(server.returncode), flush=True)
+        _forget(order.files, server.pid)
+    sys.exit(1 if server.returncode else 0)
+
+
+def _started(order: Order, port: int) -> subprocess.Popen[bytes]:
+    files, home = order.files, Path(order.home)
+    settings = {**order.settings, PORT: str(port)}
+    files.remove_old_settings()
+    path = files.settings(os.getpid())
+    with files.open_private(path) as file:
+        file.write(properties(settings))
+    environ = server_environ(os.environ, home, order.token)
+    # Here, and not before: what it makes for a trimmed Java lasts as long as this process.
+    prepare(settings, environ)
+    return subprocess.Popen(server_command(home, path), cwd=order.root, env=environ, stdin=subprocess.DEVNULL)
+
+
+def _answers(server: subprocess.Popen[bytes], port: int) -> bool:
+    """Wait until the server accepts connections, which it does when Spark has started; False if it ends before."""
+    while server.poll() is None:
+        if accepts_connections(port):
+            return True
+        time.sleep(_POLL_SECONDS)
+    return False
+
+
+def _record(order: Order, pid: int, port: int) -> None:
+    state = process_state(pid)
+    if state is None:
+        return  # it has ended already
+    marker, master = str(order.files.settings(os.getpid())), order.settings["spark.master"]
+    write_record(order.files, ServerRecord(pid, state.began, marker, port, master, order.digests, order.token))
+
+
+def _watch(order: Order, server: subprocess.Popen[bytes]) -> None:
+    """Return when the server has ended, or nobody has used it for long enough; then nobody can begin to use it."""
+    users = order.files.users()
+    idle_since = time.time()
+    look = min(_LOOK_SECONDS, order.idle_seconds / 4)
+    while True:
+        try:
+            server.wait(look)
+            return
+        except subprocess.TimeoutExpired:
+            pass
+        if not users.alone():
+            idle_since = time.time()
+            continue
+        idle_since = max(idle_since, users.last_joined)
+        if time.time() - idle_since >= order.idle_seconds:
+            print(f"nobody has used the server for {order.idle_seconds:g} s", flush=True)
+            return
+        users.leave()
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    if server.poll() is None:
+        server.terminate()
+        try:
+            server.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            server.kill()
+    server.wait()
+
+
+def _forget(files: ServerFiles, pid: int) -> None:
+    """Remove the files of this server; another one may have been recorded since."""
+    files.settings(os.getpid()).unlink(missing_ok=True)
+    record = recorded(files)
+    if record is not None and record.pid == pid:
+        files.record.unlink(missing_ok=True)
+
+
+def _ending(code: int | None) -> str:
+    """Return a sentence about an exit code.
+
+    >>> _ending(-9), _ending(1)
+    ('the server was killed by SIGKILL', 'the server ended with exit code 1')
+    """
+    if code is not None and code < 0:
+        return f"the server was killed by {signal.Signals(-code).name}"
+    return f"the server ended with exit code {code}"
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
