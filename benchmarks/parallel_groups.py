@@ -32,6 +32,7 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     # A way is what the job's executor is (None: the project's own), and what its engine declares besides.
     "in one process, in threads": {"executor": None, "engine": {}},
     "multiprocess, a JVM a step": {"executor": dg.multiprocess_executor, "engine": {}},
+    "multiprocess, one Spark server": {"executor": dg.multiprocess_executor, "engine": {"remote": "local"}},
 }
 
 
@@ -99,6 +100,9 @@ def ways(scratch: Path, rounds: int) -> dict[str, list[float]]:
             command = [sys.executable, __file__, "--one", str(folder), way]
             out = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder).stdout
             found.append(float(out.splitlines()[-1]))
+            if "remote" in WAYS[way]["engine"]:
+                stop = [sys.executable, "-m", "rivet_dagster.cli.main", "-p", str(folder), "spark", "stop"]
+                subprocess.run(stop, check=True, capture_output=True)
     return times
 
 
