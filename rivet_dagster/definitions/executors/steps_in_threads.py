@@ -49,7 +49,7 @@ _INTERRUPTS = (KeyboardInterrupt, dg.DagsterExecutionInterruptedError)
 
 @dataclass(frozen=True)
 class Rules:
-    """What runs in threads, and when: steps with the tag ``in_threads``, within the limits of ``tag_limits``.
+    """The rules of a run: in threads are steps with the tag ``in_threads``, within the limits of ``tag_limits``.
 
     Without that tag all steps run in the main thread. With ``fail_fast`` no step starts after another one has failed.
     """

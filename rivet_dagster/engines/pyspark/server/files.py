@@ -31,12 +31,12 @@ class ServerFiles:
 
     @property
     def record(self) -> Path:
-        """What is known of the running server."""
+        """The record of the running server."""
         return self.folder / f"{self.engine}.json"
 
     @property
     def log(self) -> Path:
-        """What the server prints."""
+        """The output of the server."""
         return self.folder / f"{self.engine}.log"
 
     def settings(self, supervisor: int) -> Path:

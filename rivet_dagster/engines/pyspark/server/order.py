@@ -1,4 +1,4 @@
-"""What a supervisor is told to start: passed through a pipe, so that it stands on no command line and in no file."""
+"""The order of a server, passed to its supervisor through a pipe: it stands on no command line and in no file."""
 
 from __future__ import annotations
 

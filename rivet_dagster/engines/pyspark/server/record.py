@@ -1,4 +1,4 @@
-"""What is known of a running server, in a file that only its owner can read."""
+"""The record of a running server, in a file that only its owner can read."""
 
 from __future__ import annotations
 
