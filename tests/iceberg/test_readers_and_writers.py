@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import duckdb
 import pytest
+from pyspark.errors import AnalysisException
 from support.iceberg import declared
 from support.iceberg_duckdb import session
 from support.iceberg_runs import APPEND, NAMESPACE, TABLE, Work, lake, run, written
@@ -104,7 +105,13 @@ def spark_reader(spark) -> Callable[..., list[int]]:
     """Return a reader that is a session of Spark as others have it."""
 
     def spark_sql(options, root) -> list[int]:
-        return [row["net"] for row in spark.sql(f"SELECT net FROM others.{NAMESPACE}.{TABLE}").collect()]
+        while True:
+            try:
+                return [row["net"] for row in spark.sql(f"SELECT net FROM others.{NAMESPACE}.{TABLE}").collect()]
+            except AnalysisException as error:
+                # Spark's own answer to columns that changed between its analysis and its reading: ask again
+                if not (error.getCondition() or "").startswith("INCOMPATIBLE_TABLE_CHANGE_AFTER_ANALYSIS"):
+                    raise
 
     return spark_sql
 
