@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -111,6 +112,18 @@ class ConnectAdapter(SparkAdapter):
     def drops_slow_readers(self) -> bool:
         """True: for the server, a client that does not read is one that has died."""
         return True
+
+    def close_at_exit(self) -> None:
+        """Close the session when this process ends.
+
+        Python's own end would close its channel after it has stopped the channel's threads, and wait for them forever.
+        """
+        atexit.register(self._close_quickly)
+
+    def _close_quickly(self) -> None:
+        """Close the session, by one attempt: a server that is gone holds up no process that ends."""
+        self._connect.client.set_retry_policies([])
+        self.close()
 
     def close(self) -> None:
         """End the session on the server, and its views with it."""

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
 from rivet_dagster.engines.pyspark.adapters import adapter_of
 from rivet_dagster.engines.pyspark.config import without_catalog_secrets
+from rivet_dagster.engines.pyspark.connect import ConnectAdapter
 from rivet_dagster.engines.pyspark.iceberg_runtime import refuse_unfit_runtime
 from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars, unfetched
 from rivet_dagster.engines.pyspark.java import find_java, prepare_java
@@ -66,7 +67,8 @@ def connected(config: Mapping[str, str], connect: Callable[[], Any] | None, home
             raise not_connected(error, "sc://{}:{}".format(*server_of(remote))) from error
         message = summary(error)
         raise unfetched(config, message) or RivetError("RVT-502", f"Spark did not start: {message}") from error
-    if "spark.remote" in config:
+    if isinstance(spark, ConnectAdapter) and "spark.remote" in config:
+        spark.close_at_exit()
         refuse_unfit_client(spark.spark.version)
     return spark
 

@@ -30,5 +30,6 @@ def connected_to(server: UsedServer) -> ConnectAdapter:
         if not server.is_running:
             raise server.ended() from error
         raise not_connected(error, server.record.address) from error
+    adapter.close_at_exit()
     refuse_unfit_client(version)
     return adapter
