@@ -26,6 +26,7 @@ from rivet_dagster.engines.pyspark.server.files import ServerFiles
 from rivet_dagster.engines.pyspark.server.record import running
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec
 from rivet_dagster.entry_points import refuse_wrong_options
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model import convert
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.plugins import SPARK
@@ -143,7 +144,8 @@ class PySparkEngine(Engine):
                 base = self._live_base()
             return PySparkSession(base, self._settings, self._check_interrupt)
         except Exception as error:
-            translated = spark_error(error)
+            ended = None if self._base is None or isinstance(error, RivetError) else self._base.lost()
+            translated = ended or spark_error(error)
             if translated is None:
                 raise
             raise translated from error
