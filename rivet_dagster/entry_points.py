@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -58,7 +59,13 @@ def plugins(group: str) -> dict[str, EntryPoint]:
     ['filesystem'...]
     """
     built_in = {name: EntryPoint(name, value, group) for name, value in _BUILT_IN[group].items()}
-    return built_in | {point.name: point for point in entry_points(group=group)}
+    return built_in | _installed(group, tuple(sys.path))
+
+
+@cache
+def _installed(group: str, path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+    """Return the plugins of ``group`` in the distributions on ``path``; to scan them takes long."""
+    return {point.name: point for point in entry_points(group=group)}
 
 
 def plugin_class(group: str, type_: str, base: type) -> Any:
