@@ -11,7 +11,7 @@ import pytest
 from support.folders import Files, ProjectFolder
 from support.iceberg import iceberg_settings
 from support.servers import database, iceberg_rest, postgres, s3  # noqa: F401, these are fixtures
-from support.spark import MASTER, QUICK, SqlExecutions, settings
+from support.spark import MASTER, OF_SESSIONS, QUICK, REMOTE, SqlExecutions, settings, where
 
 from rivet_dagster import redaction
 from rivet_dagster.engines.pyspark import PySparkEngine
@@ -64,7 +64,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> PySparkEngine:
-    """Return an engine on the one Spark, which knows Iceberg; it starts with its first session."""
+    """Return an engine on the one Spark, which knows Iceberg, or on a server; it starts with its first session."""
+    if REMOTE in os.environ:
+        config = {key: value for key, value in settings(Path()).items() if key in OF_SESSIONS}
+        return PySparkEngine(EngineSpec("spark", "pyspark", options={**where(), "config": config}))
     options = {"master": MASTER, "config": settings(tmp_path_factory.mktemp("spark")) | iceberg_settings()}
     return PySparkEngine(EngineSpec("spark", "pyspark", options=options))
 
@@ -85,6 +88,8 @@ def project(tmp_path: Path, application: PySparkEngine) -> Callable[[Files], Pro
 @pytest.fixture
 def sql_executions(application: PySparkEngine) -> SqlExecutions:
     """Return a counter of Spark's SQL executions from now on."""
+    if REMOTE in os.environ:
+        pytest.skip("the executions are counted in the JVM of this process")
     session = application.session()
     counter = SqlExecutions(session.spark)
     session.close()

@@ -26,9 +26,8 @@ from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import ArrowRows, CatalogTable, JdbcTable
 from rivet_dagster.testing.engine import EngineConformance
 from support.slow import sleeping
-from support.spark import MASTER, settings
+from support.spark import MASTER, REMOTE, settings
 
-REMOTE = "RIVET_TEST_REMOTE"
 _SECONDS = 120
 
 

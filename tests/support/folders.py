@@ -20,7 +20,7 @@ from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.partitions import Window
-from support.spark import MASTER
+from support.spark import where
 
 MANIFEST = {"profiles": "profiles.yaml", "sources": "sources", "joints": "joints", "sinks": "sinks"}
 GOES_ON = {"rivet.yaml": {**MANIFEST, "fail_fast": False}}
@@ -36,7 +36,7 @@ PROFILES = {
                 "name": "spark",
                 "type": "pyspark",
                 "catalogs": ["raw", "lake"],
-                "master": MASTER,
+                **where(),
                 "config": {"spark.sql.shuffle.partitions": 2},
             }
         ],

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 MASTER = "local[2]"
+REMOTE = "RIVET_TEST_REMOTE"
+"""The environment variable with the address of a server of Spark Connect, where tests are to run on one."""
 
 
 QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseParallelGC"
@@ -13,6 +16,9 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseParallel
 
 And a garbage collector without background work, since tests have two cores at best.
 """
+
+OF_SESSIONS = frozenset({"spark.sql.shuffle.partitions", "spark.sql.session.timeZone"})
+"""Those of the settings that a client of a server has, too."""
 
 
 def settings(place: Path) -> dict[str, Any]:
@@ -25,6 +31,11 @@ def settings(place: Path) -> dict[str, Any]:
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={place / 'derby'} {QUICK}",
     }
+
+
+def where() -> dict[str, str]:
+    """Return the options of an engine that tell where Spark runs: here, or on a server of Spark Connect."""
+    return {"remote": os.environ[REMOTE]} if REMOTE in os.environ else {"master": MASTER}
 
 
 class SqlExecutions:

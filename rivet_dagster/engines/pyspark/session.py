@@ -132,6 +132,7 @@ class PySparkSession(EngineSession):
 
     def explain(self, frame: DataFrame) -> Callable[[], QueryPlan]:
         """Return a function that returns Spark's plan of the next write, and the URL of its page in Spark's UI."""
+        self._tag_of_write = ""
         plan = self._adapter.explain(frame, lambda: self._tag_of_write)
         return lambda: self._run(plan)
 
@@ -144,7 +145,7 @@ class PySparkSession(EngineSession):
         mode: WriteMode = "append",
     ) -> None:
         """Write the rows in one Spark SQL execution. Raises RVT-316 for columns of the same name."""
-        self._tag_of_write = f"{self._tag}-{self._actions + 1}"
+        self._tag_of_write = self._tag_of_write or f"{self._tag}-{self._actions + 1}"
         self._run(lambda: write(self._adapter, frame, target, split_by, mode), progress=progress)
 
     def execute(

@@ -57,3 +57,15 @@ def nothing_of(name: str) -> str:
     """
     columns = exp.Star(except_=[exp.to_identifier(PART, quoted=True)])
     return text(limited(exp.select(columns).from_(relation(name)), 0))
+
+
+def in_partitions(name: str, count: int) -> str:
+    """Return all rows of a relation in ``count`` partitions of Spark, without a shuffle.
+
+    >>> in_partitions("batch", 2)
+    'SELECT /*+ COALESCE(2) */ * FROM `batch`'
+    """
+    coalesce = exp.Anonymous(this="COALESCE", expressions=[exp.Literal.number(count)])
+    query = exp.select(exp.Star()).from_(relation(name))
+    query.set("hint", exp.Hint(expressions=[coalesce]))
+    return text(query)

@@ -14,6 +14,7 @@ from rivet_dagster.catalogs.filesystem.files.data_files import FileStamp, Footer
 from rivet_dagster.catalogs.filesystem.files.file_status import looking
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import write_rows, writing
+from rivet_dagster.catalogs.filesystem.files.small_files import joined_count
 from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.heartbeat_thread import beating
@@ -23,7 +24,7 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.storage import Base, StoredRows
-from rivet_dagster.sql.write_strategies.layout import nothing_of
+from rivet_dagster.sql.write_strategies.layout import in_partitions, nothing_of
 
 _WRITTEN = "rivet_written"
 
@@ -69,10 +70,26 @@ class StagedVersion(RewritableVersion):
 
     def add(self, frame: Frame, context: WriteContext, split_by: str | None = None) -> None:
         """Have the engine write files; those of a split write are in subfolders until ``flatten`` moves them."""
+        before = set(self._added_files())
         self.session.write(frame, self.target, context.progress, split_by)
-        if split_by is not None and not self._added_files():
+        written = [path for path in self._added_files() if path not in before]
+        if split_by is None:
+            self._join(written)
+        elif not written and not before:
             self.session.register(_WRITTEN, frame)
             self.session.write(self.session.query(nothing_of(_WRITTEN)), self.target)
+
+    def _join(self, written: list[Path]) -> None:
+        """Have the engine write the rows of the files once more if these are many and small."""
+        count = joined_count([stamp_of(path)[1] for path in written])
+        if count is None:
+            return
+        with self.session.views():
+            self.session.register(_WRITTEN, self.session.load(self._relation(written, written)))
+            self.session.write(self.session.query(in_partitions(_WRITTEN, count)), self.target)
+        with writing(self.folder):
+            for path in written:
+                path.unlink()
 
     def put(self, rows: object) -> bool:
         """Write one more file, if Spark reads all columns with their own types."""
