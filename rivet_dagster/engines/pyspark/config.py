@@ -50,6 +50,11 @@ _CLASSIC_DEFAULTS = {
     "spark.redaction.regex": "(?i)secret|password|token|access[.-]?key|credential|authorization",
 }
 
+_CLUSTER_DEFAULTS = {
+    # Spark merges small shuffle partitions by itself, but cannot split large ones: its 200 are too few for terabytes.
+    "spark.sql.shuffle.partitions": "1000",
+}
+
 _CONVERTERS = {
     "master": convert.text,
     "remote": convert.text,
@@ -96,6 +101,8 @@ def session_config(spec: EngineSpec, needs: Sequence[SessionNeeds] = ()) -> dict
     defaults = address | {"spark.app.name": options.get("app_name", "rivet_dagster")} | _DEFAULTS
     if not remote:
         defaults |= _CLASSIC_DEFAULTS
+        if not config.get("spark.master", address["spark.master"]).startswith("local"):
+            defaults |= _CLUSTER_DEFAULTS
     packages = (*convert.texts(options.get("packages") or ()), *listed(config, PACKAGES))
     jars = (*convert.texts(options.get("jars") or ()), *listed(config, JARS))
     wanted = merged(needs, SessionNeeds(packages, jars, config))
