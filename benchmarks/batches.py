@@ -25,6 +25,7 @@ COLUMNS = 8
 """Random doubles, which no encoding makes smaller."""
 PARTS = 32
 
+MANIFEST = "profiles: profiles.yaml\nsources: sources\njoints: joints\nsinks: sinks\n"
 PROFILES = """
 default:
   catalogs: {lake: {type: filesystem, path: lake}}
@@ -62,8 +63,9 @@ def measured(gigabytes: float) -> Sequence[str]:
     count = int(gigabytes * 1e9 / (8 * COLUMNS))
     with tempfile.TemporaryDirectory(prefix="batches-", dir=HERE) as folder:
         root = Path(folder)
-        (root / "joints").mkdir()
-        (root / "rivet.yaml").write_text("{}\n")
+        for name in ("sources", "joints", "sinks"):
+            (root / name).mkdir()
+        (root / "rivet.yaml").write_text(MANIFEST)
         (root / "profiles.yaml").write_text(PROFILES)
         columns = ", ".join(f"rand({seed}) AS c{seed}" for seed in range(COLUMNS))
         (root / "joints" / "rows.sql").write_text(f"SELECT {columns} FROM range(0, {count}, 1, {PARTS})\n")
