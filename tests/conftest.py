@@ -86,10 +86,15 @@ def project(tmp_path: Path, application: PySparkEngine) -> Callable[[Files], Pro
 
 
 @pytest.fixture
-def sql_executions(application: PySparkEngine) -> SqlExecutions:
-    """Return a counter of Spark's SQL executions from now on."""
+def in_this_process() -> None:
+    """Skip the test on a server: it looks into the JVM of this process."""
     if REMOTE in os.environ:
-        pytest.skip("the executions are counted in the JVM of this process")
+        pytest.skip("it looks into the JVM of this process")
+
+
+@pytest.fixture
+def sql_executions(in_this_process: None, application: PySparkEngine) -> SqlExecutions:
+    """Return a counter of Spark's SQL executions from now on."""
     session = application.session()
     counter = SqlExecutions(session.spark)
     session.close()

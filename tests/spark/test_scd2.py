@@ -110,6 +110,7 @@ def test_rows_of_one_batch_mean_what_they_mean_in_runs_of_their_own(session: PyS
     assert inserted == len(at_once.inserted)
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_the_target_is_read_once_and_only_affected_rows_are_sorted(session: PySparkSession, tmp_path) -> None:
     spark = session.spark
     batch = "SELECT * FROM VALUES ('a', TIMESTAMP '2026-01-01', 1, 'x') AS batch (id, at, price, note)"
