@@ -63,7 +63,7 @@ def plugins(group: str) -> dict[str, EntryPoint]:
 
 
 @cache
-def _installed(group: str, path: tuple[str, ...]) -> Mapping[str, EntryPoint]:
+def _installed(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
     """Return the plugins of ``group`` in the distributions on ``path``; to scan them takes long."""
     return {point.name: point for point in entry_points(group=group)}
 
