@@ -48,6 +48,7 @@ REMEDIATIONS: dict[str, str] = {
     "its own.",
     "RVT-127": "Name the runtime that fits the installed Spark, or none: without one the engine takes it by itself.",
     "RVT-128": "Install the pyspark of that version, or use a Spark of pyspark's: pip install 'pyspark==4.1.*'.",
+    "RVT-129": "Names of environments match ^[a-z0-9][a-z0-9_-]*$ and have at most 64 characters.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "
     "without `name` it is the file's.",
@@ -114,6 +115,9 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-413": "Use a catalog of another type for it.",
     "RVT-414": "Correct the catalog's `upkeep`, or what the engine's message names; the rows are as they were, and the "
     "next upkeep does what this one has not.",
+    "RVT-415": "Name one that `rivet-dagster environment list` shows, or make it with `environment create`.",
+    "RVT-416": "Take another name: an environment belongs to one profile.",
+    "RVT-417": "Wait for what is running in the environment, then try it again.",
     # 5xx: engines and runs
     "RVT-501": "Give `concurrency_limit` a whole number of at least 1, or leave it out.",
     "RVT-502": "Read the engine's own message above; correct its `config`.",
@@ -140,6 +144,7 @@ REMEDIATIONS: dict[str, str] = {
     "next run starts a new server.",
     "RVT-522": "Wait until nobody uses it, or end it with `rivet-dagster spark stop`; a second server is an engine of "
     "another name.",
+    "RVT-523": "Start a new run here instead, or re-execute it in the code location of that environment.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
 """The remediation of each code, shown where the code that raises the error gives no more specific one."""

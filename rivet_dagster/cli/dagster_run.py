@@ -16,7 +16,7 @@ import dagster as dg
 
 from rivet_dagster.cli.partition_options import Covered, covered
 from rivet_dagster.cli.report_text import event_line
-from rivet_dagster.cli.run_report import RunReport, read_report
+from rivet_dagster.cli.run_report import NOTHING_CHANGED, RunReport, read_report
 from rivet_dagster.cli.screen import Screen, screen_on
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
@@ -24,29 +24,43 @@ from rivet_dagster.definitions.executors.steps_in_threads import execute_here
 from rivet_dagster.definitions.jobs.target import target_of
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.execution.changed import changed_groups
+from rivet_dagster.execution.environments import refuse_without_environments, use_environment
+from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SOURCE
 
 JOB = "rivet_dagster_run"
 
 
-def materialize(options: argparse.Namespace, assembly: CompiledAssembly, root: Path) -> RunReport:
-    """Materialize the selected joints of a plan, and return the report."""
+def materialize(
+    options: argparse.Namespace, assembly: CompiledAssembly, root: Path, environment: str | None = None
+) -> RunReport:
+    """Materialize the selected joints of a plan, in an environment or in the base, and return the report."""
     warnings.filterwarnings("ignore", module="dagster")
     if options.no_fail_fast:
         assembly = replace(assembly, fail_fast=False)
-    project = RivetProject.of(assembly, root, DagsterRivetTranslator())
+    project = RivetProject.of(assembly, root, DagsterRivetTranslator(), environment)
     with closing(screen_on(sys.stderr)) as screen:
         definitions = build_definitions(project, [screen.show], executor=one_process_executor(project))
         joints = _joints(options, project)
+        if options.changed:
+            changed = changed_groups(Runtime(assembly, root))
+            joints = [joint for joint in joints if joint.group in changed]
+        runtime = Runtime(assembly, root, environment=environment)
+        refuse_without_environments(runtime, sorted({joint.group for joint in joints}))
+        use_environment(runtime)
+        if not joints:
+            return NOTHING_CHANGED
         window = covered(options.partition, options.partition_range, joints)
         selection = target_of(project, [joint.name for joint in joints]).selection(project)
-        return _run(assembly, definitions, selection, window, screen)
+        return _run(project, definitions, selection, window, screen)
 
 
 def _run(
-    assembly: CompiledAssembly,
+    project: RivetProject,
     definitions: dg.Definitions,
     selection: dg.AssetSelection,
     window: Covered,
@@ -57,16 +71,16 @@ def _run(
         dg.Definitions(jobs=[dg.define_asset_job(JOB, selection)], loggers={"progress": _progress_logger(screen)}),
     )
     job = with_job.get_job_def(JOB)
-    run_id = str(uuid.uuid4())
+    run_id, tags = str(uuid.uuid4()), {**window.tags, **environment_tags(project)}
     with dg.DagsterInstance.get() if os.environ.get("DAGSTER_HOME") else dg.DagsterInstance.ephemeral() as instance:
         success, stopped = False, None
         try:
-            success = execute_here(job, instance, run_id, window.tags, {"loggers": {"progress": {"config": {}}}})
+            success = execute_here(job, instance, run_id, tags, {"loggers": {"progress": {"config": {}}}})
         except (Exception, KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
             stopped = error  # the run's events may say which step failed, and why
         entries = instance.all_logs(run_id)
         events = [entry.dagster_event for entry in entries if entry.dagster_event is not None]
-        report = read_report(events, run_id, success, assembly, None if window.first is None else str(window))
+        report = read_report(events, run_id, success, project.assembly, None if window.first is None else str(window))
         if stopped is not None and not report.tells_why:
             raise stopped
         return report

@@ -16,6 +16,19 @@ from rivet_dagster.redaction import redacted
 
 OK, FAILURE, USAGE, INTERRUPTED = 0, 1, 10, 130
 
+ENVIRONMENT_EXAMPLE = """\
+example:
+  rivet-dagster run --environment pr-7 --changed
+  rivet-dagster environment list
+  rivet-dagster environment merge pr-7
+"""
+
+DIFF_EXAMPLE = """\
+example:
+  rivet-dagster diff --environment pr-7
+  rivet-dagster diff orders --environment pr-7 --format markdown
+"""
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -52,6 +65,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             from rivet_dagster.cli.watermark_command import watermark_command
 
             return watermark_command(options)
+        if options.command == "environment":
+            from rivet_dagster.cli.environment_command import environment_command
+
+            return environment_command(options)
+        if options.command == "diff":
+            from rivet_dagster.cli.difference.command import diff_command
+
+            return diff_command(options)
         if options.command == "spark":
             from rivet_dagster.cli.spark_command import spark_command
 
@@ -114,8 +135,14 @@ def _parser() -> argparse.ArgumentParser:
     covering = running.add_mutually_exclusive_group()
     covering.add_argument("--partition", metavar="KEY", help="the partition to make")
     covering.add_argument("--partition-range", metavar="A...B", help="the partitions from A to B, in one run")
+    running.add_argument(
+        "--changed",
+        action="store_true",
+        help="only what is not as the base was made: changed itself, or upstream of it",
+    )
     running.add_argument("--no-fail-fast", action="store_true", help="go on with what does not need a failed group")
     running.add_argument("--format", choices=("text", "json"), default="text")
+    _add_environment(running)
     _add_globals(running)
 
     examining = commands.add_parser("doctor", help="whether machine, project, storage and Dagster are fit for runs")
@@ -138,14 +165,43 @@ def _parser() -> argparse.ArgumentParser:
     versions.add_argument("action", choices=("list", "rollback", "publish", "drop"))
     versions.add_argument("joint", metavar="JOINT")
     versions.add_argument("version", nargs="?", metavar="VERSION", help="rollback: default the one before")
+    _add_environment(versions)
     _add_globals(versions)
 
     watermark = commands.add_parser("watermark", help="how far sinks have read, and from where the next run reads on")
     watermark.add_argument("action", choices=("list", "set", "reset"))
     watermark.add_argument("sink", nargs="?", metavar="SINK", help="list: default all that have a watermark")
     watermark.add_argument("value", nargs="?", metavar="VALUE", help="set: where the next run reads on")
+    _add_environment(watermark)
     _add_globals(watermark)
+
+    environment = commands.add_parser(
+        "environment",
+        help="branches of the data, on which runs change nothing that readers of the base see",
+        epilog=ENVIRONMENT_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    environment.add_argument("action", choices=("list", "create", "merge", "drop"))
+    environment.add_argument("name", nargs="?", metavar="NAME", help="create, merge and drop need one")
+    environment.add_argument("--format", choices=("text", "json"), default="text", help="of `list`")
+    _add_globals(environment)
+
+    diffing = commands.add_parser(
+        "diff",
+        help="what an environment would change: columns, rows and verdicts of checks",
+        epilog=DIFF_EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    diffing.add_argument("joints", nargs="*", metavar="JOINT", help="only the tables of these joints")
+    diffing.add_argument("--format", choices=("text", "json", "markdown"), default="text")
+    _add_environment(diffing)
+    _add_globals(diffing)
     return parser
+
+
+def _add_environment(parser: argparse.ArgumentParser) -> None:
+    shown = "default: RIVET_ENVIRONMENT, else Dagster's branch deployment, else the base"
+    parser.add_argument("--environment", metavar="NAME", help=shown)
 
 
 def _add_globals(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.cli.run_report import SUCCESS, CheckReport, GroupReport, RunReport
+from rivet_dagster.cli.run_report import NOTHING_CHANGED, SUCCESS, CheckReport, GroupReport, RunReport
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.definitions.runs.fail_fast import was_not_started
 from rivet_dagster.execution.phases import PHASES
@@ -25,15 +25,17 @@ _WORDS = {
 }
 
 
-def report_text(report: RunReport, assembly: CompiledAssembly, root: Path) -> str:
+def report_text(report: RunReport, assembly: CompiledAssembly, root: Path, environment: str | None = None) -> str:
     """Return the groups with rows and phase times, the checks, the locations of the tables and the errors."""
+    if report is NOTHING_CHANGED:
+        return "nothing has changed: all tables are as the base was made"
     done = sum(group.status == SUCCESS for group in report.groups)
     covered = f" for {report.window}" if report.window is not None else ""
     sections = [
         _table(["group", "status", "rows", *PHASES], [_group_row(group) for group in report.groups]),
         _checks(report.checks),
         _quarantined(report),
-        _tables(report, assembly, root),
+        _tables(report, Runtime(assembly, root, environment=environment)),
         "\n".join(str(error) for error in report.errors),
         f"{done} of {len(report.groups)} groups succeeded{covered}; Dagster run {report.run_id}",
     ]
@@ -79,11 +81,10 @@ def _quarantined(report: RunReport) -> str:
     return "\n".join([*lines, *(f"  {str(site).partition(chr(10))[0]}" for site in report.quarantined)])
 
 
-def _tables(report: RunReport, assembly: CompiledAssembly, root: Path) -> str:
-    runtime = Runtime(assembly, root)
+def _tables(report: RunReport, runtime: Runtime) -> str:
     lines = []
     for group in report.groups:
-        joint = assembly.joint(group.name)
+        joint = runtime.assembly.joint(group.name)
         if joint.type == SINK and group.status == SUCCESS and joint.catalog and joint.table:
             lines.append(f"  {joint.name}  {redacted(runtime.catalog(joint.catalog).uri(joint.table))}")
     return "\n".join(["tables", *lines]) if lines else ""

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
 from rivet_dagster.cli.early_start import start_early
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.loading import compile_directory
+from rivet_dagster.project.environment_name import environment_name
 
 
 def run_command(options: argparse.Namespace) -> int:
     """Materialize the selected joints and print the report. Return its exit code."""
     root = Path(options.project).resolve()
+    environment = environment_name(options.environment, os.environ)
     assembly = compile_directory(root, options.profile, recall=True)
     with stdout_kept_for_the_report():
         start_early(assembly, root)
         from rivet_dagster.cli.dagster_run import materialize
 
-        report = materialize(options, assembly, root)
+        report = materialize(options, assembly, root, environment)
     if options.format == "json":
         print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
     else:
         from rivet_dagster.cli.report_text import report_text
 
-        print(report_text(report, assembly, root), file=sys.stderr)
+        print(report_text(report, assembly, root, environment), file=sys.stderr)
     return report.exit_code

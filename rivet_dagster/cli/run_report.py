@@ -99,6 +99,10 @@ class RunReport:
         return RivetError.of(self.errors).exit_code if self.errors else 1
 
 
+NOTHING_CHANGED = RunReport(True, "", None, (), (), ())
+"""The report of ``run --changed`` where everything is as the base was made: there was no run."""
+
+
 def read_report(
     events: Iterable[dg.DagsterEvent], run_id: str, success: bool, assembly: CompiledAssembly, window: str | None = None
 ) -> RunReport:

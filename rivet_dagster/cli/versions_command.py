@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
+from rivet_dagster.cli.environment_command import runtime_of
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.storage import CURRENT, OLDER, Published, Version
 
@@ -20,11 +18,10 @@ _KEEP_MORE = "Let the catalog keep more: `versions: 5`, or, of Iceberg, `upkeep:
 
 def versions_command(options: argparse.Namespace) -> int:
     """List the versions of a joint's table, or change which one is published."""
-    root = Path(options.project).resolve()
-    assembly = compile_directory(root, options.profile).raise_errors()
-    joint = _stored(options.joint, assembly)
+    runtime = runtime_of(options)
+    joint = _stored(options.joint, runtime.assembly)
     assert joint.catalog is not None and joint.table is not None
-    catalog = capable(Runtime(assembly, root).catalog_within_reach(joint.catalog), HasVersions)
+    catalog = capable(runtime.catalog_within_reach(joint.catalog), HasVersions)
     if options.action == "list":
         _list(catalog.versions(joint.table), joint)
     elif options.action == "rollback":

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
+from rivet_dagster.cli.environment_command import runtime_of
 from rivet_dagster.compiler.joints import SinkJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.execution.reading.watermark import watermark_column
-from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.joint import SINK
 from rivet_dagster.model.storage import Published
 from rivet_dagster.model.target import WatermarkColumn
@@ -31,9 +29,8 @@ class _Sink:
 def watermark_command(options: argparse.Namespace) -> int:
     """List the watermarks, or set or reset one for the next run; an engine starts only for catalogs that need one."""
     _check_usage(options)
-    root = Path(options.project).resolve()
-    assembly = compile_directory(root, options.profile).raise_errors()
-    runtime = Runtime(assembly, root)
+    runtime = runtime_of(options)
+    assembly = runtime.assembly
     sinks = _sinks_with_watermarks(assembly)
     chosen = sinks if options.sink is None else {options.sink: _sink(options.sink, sinks, assembly)}
     names = {sink.joint.catalog for sink in chosen.values()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from types import NoneType
 
@@ -96,6 +97,15 @@ def diff_plans(old: CompiledAssembly, new: CompiledAssembly) -> PlanDiff:
         changed=_changed(before, after),
         breaking=_breaking(before, after),
     )
+
+
+def column_readers(joints: Iterable[CompiledJoint]) -> dict[Read, set[str]]:
+    """Return the joints that read a column of another one directly, by that column, as far as lineage is known."""
+    readers: dict[Read, set[str]] = {}
+    for joint in joints:
+        for read in _reads(joint):
+            readers.setdefault(read, set()).add(joint.name)
+    return readers
 
 
 def _changed(before: dict[str, CompiledJoint], after: dict[str, CompiledJoint]) -> tuple[ChangedJoint, ...]:

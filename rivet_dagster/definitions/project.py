@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.joint import SOURCE, Joint
+from rivet_dagster.project.environment_name import environment_name
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -27,7 +29,7 @@ class RivetProject:
     and checks, and ``selector`` resolves selections of them. ``selected`` are the joints that are assets here, and the
     sources whose checks are: all joints, except in a ``part``. ``io_manager_key`` is the resource key of their IO
     manager. ``problems`` are the errors of the ``dagster:`` block of rivet.yaml, without those of targets, which its
-    builders raise.
+    builders raise. ``environment`` names the environment of the data in which its runs work; None is the base.
 
     >>> project = RivetProject.load("example_repo")
     >>> project.key("fleet_age")
@@ -41,6 +43,7 @@ class RivetProject:
     selected: frozenset[str]
     io_manager_key: str
     problems: Sequence[Diagnostic]
+    environment: str | None = None
 
     @classmethod
     def load(
@@ -57,15 +60,24 @@ class RivetProject:
         With ``introspect`` the catalogs are asked for the columns of sources, for at most 10 seconds. Without it, or if
         a catalog does not answer, the columns are those of its last answer.
 
+        The environment is that of RIVET_ENVIRONMENT, else Dagster's branch deployment, else the base.
+
         Raises one RivetError with all errors of the project. If only the ``dagster:`` block is wrong, its errors are
         raised later, when definitions are made, together with those of its targets.
         """
         root = Path(project_dir).resolve()
         assembly = compile_directory(root, profile, joints=joints, introspect=introspect, recall=True)
-        return cls.of(assembly, root, translator or DagsterRivetTranslator())
+        environment = environment_name(None, os.environ)
+        return cls.of(assembly, root, translator or DagsterRivetTranslator(), environment)
 
     @classmethod
-    def of(cls, assembly: CompiledAssembly, root: Path, translator: DagsterRivetTranslator) -> RivetProject:
+    def of(
+        cls,
+        assembly: CompiledAssembly,
+        root: Path,
+        translator: DagsterRivetTranslator,
+        environment: str | None = None,
+    ) -> RivetProject:
         """Return the project of a plan. Raises the errors of the plan, as ``load`` does."""
         if not assembly.fused_groups:
             assembly.raise_errors()
@@ -80,6 +92,7 @@ class RivetProject:
             selected=frozenset(specs.keys),
             io_manager_key=assembly.dagster.io_manager_key,
             problems=(*wrong_rules, *assembly.errors),
+            environment=environment,
         )
 
     def part(self, select: str | None = None, exclude: str | None = None) -> RivetProject:

@@ -11,6 +11,7 @@ from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.engines import NeedsEngine
+from rivet_dagster.catalogs.capabilities.environments import HasEnvironments
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.catalogs.external_assets import ExternalAssets
@@ -20,6 +21,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Engine, EngineSession, Progress
 from rivet_dagster.engines.registry import open_engine
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.code_versions import CodeVersions
 from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.model.profile import EngineSpec
 
@@ -31,6 +33,8 @@ class Runtime:
     themselves. ``${VAR}`` in options is expanded from ``environ`` (default: this process's environment). ``listeners``
     are called with the progress of each write. ``check_interrupt`` is called before each action of an engine, about
     once a second while one runs, and before a version is published; an exception that it raises stops the action.
+    ``environment`` names the environment in which tables are written and, if they were built there, read; None is the
+    base.
     """
 
     def __init__(
@@ -41,26 +45,42 @@ class Runtime:
         environ: Mapping[str, str] | None = None,
         listeners: Sequence[ProgressListener] = (),
         check_interrupt: Callable[[], None] | None = None,
+        environment: str | None = None,
     ) -> None:
         self.assembly = assembly
         self.root = root
+        self.environment = environment
         self._connect = connect or {}
         self._environ = os.environ if environ is None else environ
         self._listeners = listeners
         self._check_interrupt = check_interrupt
+        self._bases: dict[str, Catalog] = {}
         self._catalogs: dict[str, Catalog] = {}
         self._engines: dict[str, Engine] = {}
         self._opening = RLock()
 
     def catalog(self, name: str) -> Catalog:
-        """Return the catalog of that name. Raises RVT-103, RVT-104, RVT-105, RVT-107, RVT-109."""
+        """Return the catalog of that name, as the environment sees it.
+
+        Raises RVT-103, RVT-104, RVT-105, RVT-107, RVT-109, RVT-129.
+        """
         with self._opening:
             if name not in self._catalogs:
+                catalog = self.base_catalog(name)
+                if self.environment is not None and isinstance(catalog, HasEnvironments):
+                    catalog = catalog.in_environment(self.environment)
+                self._catalogs[name] = catalog
+            return self._catalogs[name]
+
+    def base_catalog(self, name: str) -> Catalog:
+        """Return the catalog of that name as readers of the base see it. Raises as ``catalog`` does."""
+        with self._opening:
+            if name not in self._bases:
                 specs = {spec.name: spec for spec in self.assembly.catalogs}
-                self._catalogs[name] = catalog = open_catalog(specs[name], self.root, self._environ)
+                self._bases[name] = catalog = open_catalog(specs[name], self.root, self._environ)
                 if isinstance(catalog, NeedsEngine):
                     catalog.attach(lambda: self._session_at_hand(name))
-            return self._catalogs[name]
+            return self._bases[name]
 
     def catalog_within_reach(self, name: str) -> Catalog:
         """Return the catalog of that name; if it needs an engine to look up its tables, one may start.
@@ -97,6 +117,11 @@ class Runtime:
     def external_assets(self) -> ExternalAssets:
         """The rows of external assets, which are stored in the workspace."""
         return ExternalAssets(self.target_catalog(self.assembly.workspace))
+
+    @cached_property
+    def code_versions(self) -> CodeVersions:
+        """The code versions of the plan."""
+        return CodeVersions(self.assembly)
 
     def passes_arrow(self, joint: str, group: str) -> bool:
         """Return whether, by the plan, ``group`` reads the joint's rows as Arrow rows, and not in place."""

@@ -106,7 +106,8 @@ class Published:
     """A published version: its rows and those of the version before it, and the run and the write that made it.
 
     ``inputs`` are the positions of the data that it was computed from. ``environment`` names the branch of the data to
-    which the table belongs, None for the main one.
+    which the table belongs, None for the main one. ``code_versions`` are those of the joints that computed the rows,
+    and of what these read, by name; none in versions of earlier releases.
     """
 
     catalog: str
@@ -119,6 +120,7 @@ class Published:
     record: Record = Record(0)
     inputs: Inputs = field(default_factory=dict)
     environment: str | None = None
+    code_versions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def landed(self) -> Mapping[str, ConsumedFiles]:

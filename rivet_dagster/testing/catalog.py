@@ -27,6 +27,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import FilesPosition, VersionPosition
 from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD
 from rivet_dagster.model.write_plan import Append, ReplaceAll, Upsert, WritePlan
+from rivet_dagster.testing.environments import EnvironmentConformance
 from rivet_dagster.testing.error_tables import ErrorTableConformance
 from rivet_dagster.testing.plan_cases import CASES, HISTORIES, REFUSALS, PlanCase, Refusal
 from rivet_dagster.testing.plan_cases.case import STARTED, fields
@@ -45,7 +46,7 @@ from rivet_dagster.testing.tables import (
 )
 
 
-class CatalogConformance(ErrorTableConformance):
+class CatalogConformance(ErrorTableConformance, EnvironmentConformance):
     """The tests of ``HasTargets``; those of other capabilities are skipped if the catalog does not have them."""
 
     def new_catalog(self, folder: Path) -> HasTargets:
@@ -71,10 +72,11 @@ class CatalogConformance(ErrorTableConformance):
             assert rows_of(catalog, session) == [(1, "a", 1)]
             assert read(session, transaction.whole.relation) == [(2, "b", 2)]
             assert transaction.whole.statistics.rows == 1
-            published = transaction.commit("two", {"orders": FilesPosition("5be2")})
+            published = transaction.commit("two", {"orders": FilesPosition("5be2")}, {"orders": "9c41"})
         assert catalog.current(TABLE) == published
         assert (published.identity, published.rows_before, published.version) == ("two", 1, transaction.version)
         assert published.inputs == {"orders": FilesPosition("5be2")}
+        assert published.code_versions == {"orders": "9c41"}
         assert rows_of(catalog, session) == [(2, "b", 2)]
 
     def test_another_process_sees_the_same(self, catalog: HasTargets, session: EngineSession, tmp_path: Path) -> None:
@@ -256,13 +258,13 @@ class CatalogConformance(ErrorTableConformance):
         with catalog.begin(TABLE, session) as transaction:
             assert isinstance(transaction, VersionTransaction)
             fill(transaction, session, ReplaceAll(), [(1, "a", 1)])
-            transaction.withhold("one", inputs)
+            transaction.withhold("one", inputs, {"orders": "9c41"})
         transaction.abort()
         assert [version.state for version in catalog.versions(TABLE)] == [WITHHELD]
         write(catalog, session, ReplaceAll(), [(2, "b", 2)], "two")
         with catalog.take_up(TABLE, transaction.version) as taken_up:
             published = taken_up.commit("by hand")
         assert rows_of(catalog, session) == [(1, "a", 1)]
-        assert published.inputs == inputs
+        assert (published.inputs, published.code_versions) == (inputs, {"orders": "9c41"})
         found = [catalog.published_by(TABLE, identity) for identity in ("by hand", "one")]
         assert [version and version.version for version in found] == [published.version] * 2

@@ -51,13 +51,21 @@ class Errors:
     rows: StoredRows
 
 
+@dataclass(frozen=True)
+class Made:
+    """What a version was made from, and by which code."""
+
+    inputs: Inputs = field(default_factory=dict)
+    code_versions: Mapping[str, str] = field(default_factory=dict)
+
+
 @dataclass
 class _Table:
     """The published versions of a table, the oldest first, the withheld ones by name, and the errors of both kinds."""
 
     published: list[tuple[Published, StoredRows]] = field(default_factory=list)
     errors: dict[str, Errors] = field(default_factory=dict)
-    withheld: dict[str, tuple[StoredRows, str, Inputs]] = field(default_factory=dict)
+    withheld: dict[str, tuple[StoredRows, str, Made]] = field(default_factory=dict)
     publishers: dict[str, str] = field(default_factory=dict)
     """The version that each identity made or published."""
 
@@ -168,18 +176,19 @@ class MemoryCatalog(HasVersions, HasErrorTables, ListsTables):
         withheld = self._table(table).withheld
         if version not in withheld:
             raise RivetError("RVT-408", f"'{table}' has no withheld version '{version}'")
-        rows, _, inputs = withheld[version]
-        return self._copy(table, version, rows, inputs, self._table(table).errors.get(version))
+        rows, _, made = withheld[version]
+        return self._copy(table, version, rows, made, self._table(table).errors.get(version))
 
     def restage(self, table: str, version: str) -> MemoryTransaction:
         """Begin a version with the rows of an older one."""
         errors = self._table(table).errors.get(version)
         for published, rows in self._table(table).published[:-1]:
             if published.version == version:
-                return self._copy(table, secrets.token_hex(4), rows, published.inputs, errors)
+                made = Made(published.inputs, published.code_versions)
+                return self._copy(table, secrets.token_hex(4), rows, made, errors)
         raise RivetError("RVT-408", f"'{table}' has no older version '{version}'")
 
-    def publish(self, transaction: MemoryTransaction, identity: str, rewrite: Rewritten, inputs: Inputs) -> Published:
+    def publish(self, transaction: MemoryTransaction, identity: str, rewrite: Rewritten, made: Made) -> Published:
         """Publish a version in one atomic step."""
         with _LOCK:
             if transaction.errors is not None:
@@ -193,7 +202,16 @@ class MemoryCatalog(HasVersions, HasErrorTables, ListsTables):
             record = rewrite.record or Record(statistics.rows, 0, before, statistics.bytes)
             name, uri = transaction.table, self.uri(transaction.table)
             published = Published(
-                self.name, name, transaction.version, uri, statistics, before, identity, record, inputs
+                self.name,
+                name,
+                transaction.version,
+                uri,
+                statistics,
+                before,
+                identity,
+                record,
+                made.inputs,
+                code_versions=made.code_versions,
             )
             table.published.append((published, rewrite.whole))
             table.keep_errors(transaction)
@@ -201,11 +219,11 @@ class MemoryCatalog(HasVersions, HasErrorTables, ListsTables):
             table.publishers |= {made_by: transaction.version, identity: transaction.version}
             return published
 
-    def withhold(self, transaction: MemoryTransaction, identity: str, rows: StoredRows, inputs: Inputs) -> None:
+    def withhold(self, transaction: MemoryTransaction, identity: str, rows: StoredRows, made: Made) -> None:
         """Withhold a version."""
         with _LOCK:
             table = self._tables.setdefault(transaction.table, _Table())
-            table.withheld[transaction.version] = (rows, identity, inputs)
+            table.withheld[transaction.version] = (rows, identity, made)
             table.keep_errors(transaction)
 
     def forget(self, transaction: MemoryTransaction) -> None:
@@ -215,12 +233,10 @@ class MemoryCatalog(HasVersions, HasErrorTables, ListsTables):
             table.withheld.pop(transaction.version, None)
             table.errors.pop(transaction.version, None)
 
-    def _copy(
-        self, table: str, version: str, rows: StoredRows, inputs: Inputs, errors: Errors | None
-    ) -> MemoryTransaction:
+    def _copy(self, table: str, version: str, rows: StoredRows, made: Made, errors: Errors | None) -> MemoryTransaction:
         filled = MemoryVersion(None, self._current(table))
         filled.take(rows)
-        return MemoryTransaction(self, table, version, filled, inputs, errors)
+        return MemoryTransaction(self, table, version, filled, made, errors)
 
     def _table(self, name: str) -> _Table:
         return self._tables.get(name, _Table())
@@ -254,7 +270,7 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
         table: str,
         version: str,
         filled: MemoryVersion,
-        inputs: Inputs = NO_OPTIONS,
+        made: Made | None = None,
         errors: Errors | None = None,
     ) -> None:
         self.table = table
@@ -263,7 +279,7 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
         self.errors = errors
         self._catalog = catalog
         self._filled = filled
-        self._inputs = inputs
+        self._made_from = made or Made()
         self._scratch = ExitStack()
         self._rewritten: Rewritten | None = None
 
@@ -314,11 +330,17 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
             self._rewritten = Rewritten(whole, whole)
         return self._rewritten
 
-    def _commit(self, identity: str, inputs: Inputs | None) -> Published:
-        return self._catalog.publish(self, identity, self._result, self._inputs if inputs is None else inputs)
+    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+        return self._catalog.publish(self, identity, self._result, self._made(inputs, code_versions))
 
-    def _withhold(self, identity: str, inputs: Inputs | None) -> None:
-        self._catalog.withhold(self, identity, self.whole, self._inputs if inputs is None else inputs)
+    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
+        self._catalog.withhold(self, identity, self.whole, self._made(inputs, code_versions))
+
+    def _made(self, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Made:
+        known = self._made_from
+        return Made(
+            known.inputs if inputs is None else inputs, known.code_versions if code_versions is None else code_versions
+        )
 
     def _abort(self) -> None:
         self._catalog.forget(self)

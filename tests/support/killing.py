@@ -143,6 +143,12 @@ def publish_killed_before_a_change(
     publish(catalog(root, "lake"), list(ids), errors)
 
 
+def work_killed_before_a_change(test: Connection, work: Callable[[Path], None], root: Path, at: int) -> None:
+    """Do ``work``, a module-level function, and die just before change number ``at``."""
+    _die_before_a_change(test, at)
+    work(root)
+
+
 def _die_before_a_change(test: Connection, at: int) -> None:
     number = 0
 

@@ -1,5 +1,6 @@
 """Retries of a step that has published."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,7 +19,8 @@ def test_a_retry_publishes_nothing_again_even_when_its_version_has_expired(tmp_p
     for number in range(5):
         run(tmp_path, [number], f"tuesday/out/{number}")
     again = run(tmp_path, [7, 8, 9], "monday/out")
-    assert again.published == first.published
+    assert first.published is not None
+    assert again.published == replace(first.published, code_versions={})  # which are those of versions that exist
     assert again.rows == first.rows == Rows(3, 0, 0, 3)
     assert [(result.check.name, result.passed) for result in again.checks] == [
         (result.check.name, True) for result in first.checks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -98,15 +98,18 @@ class TableTransaction(ABC):
     def beat(self) -> None:
         """Send a heartbeat; a run that sends none for DEAD_AFTER seconds counts as dead. Raises RVT-406, OSError."""
 
-    def commit(self, identity: str, inputs: Inputs | None = None) -> Published:
+    def commit(
+        self, identity: str, inputs: Inputs | None = None, code_versions: Mapping[str, str] | None = None
+    ) -> Published:
         """Publish the version in one atomic step, and record ``identity``, the run that published it.
 
-        ``inputs`` are the positions of the inputs that it was made from. A second call changes nothing. Raises RVT-404
+        ``inputs`` are the positions of the inputs that it was made from, ``code_versions`` those of the joints and
+        sources that it was made by; both are recorded with the version. A second call changes nothing. Raises RVT-404
         if storage cannot be written to, RVT-405 if another run has published since this one began, RVT-406 as ``beat``
         does, RVT-407 if what was written is damaged or has changed since it was judged.
         """
         if self._published is None:
-            self._published = self._commit(identity, inputs)
+            self._published = self._commit(identity, inputs, code_versions)
             self._ended = True
         return self._published
 
@@ -117,8 +120,11 @@ class TableTransaction(ABC):
             self._abort()
 
     @abstractmethod
-    def _commit(self, identity: str, inputs: Inputs | None) -> Published:
-        """Do what ``commit`` promises; called again only if it has raised. ``inputs`` are None where none were told."""
+    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+        """Do what ``commit`` promises; called again only if it has raised.
+
+        ``inputs`` and ``code_versions`` are None where none were told.
+        """
 
     @abstractmethod
     def _abort(self) -> None:

@@ -16,17 +16,19 @@ from rivet_dagster.model.storage import Version
 class VersionTransaction(TableTransaction):
     """A transaction whose version may also be withheld, for a person to publish or remove."""
 
-    def withhold(self, identity: str = "", inputs: Inputs | None = None) -> None:
+    def withhold(
+        self, identity: str = "", inputs: Inputs | None = None, code_versions: Mapping[str, str] | None = None
+    ) -> None:
         """Withhold the version: it stays, complete but not published, and no sweep removes it.
 
         When it is published later, ``published_by`` finds it both under the identity that publishes it and under
         ``identity``, the run that made it. Raises RVT-404, RVT-406.
         """
-        self._withhold(identity, inputs)
+        self._withhold(identity, inputs, code_versions)
         self._ended = True
 
     @abstractmethod
-    def _withhold(self, identity: str, inputs: Inputs | None) -> None:
+    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
         """Do what ``withhold`` promises."""
 
 

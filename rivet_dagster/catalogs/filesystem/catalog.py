@@ -1,4 +1,4 @@
-"""The catalog ``filesystem``, its methods implemented by the other modules of this folder."""
+"""The tables of the catalog ``filesystem``, their methods implemented by the other modules of this folder."""
 
 from __future__ import annotations
 
@@ -49,26 +49,26 @@ if TYPE_CHECKING:
     from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 
 
-class FilesystemCatalog(VersionFolders, FilesystemTraits, HasErrorTables):
-    """A directory of tables.
-
-    Options: ``path``, relative to the project's directory; ``format`` of sources whose file extension does not say it
-    (default parquet); ``versions``, the number of published versions of a table that are retained (default 2). Sinks
-    are always Parquet. A ``path`` in a store (``s3a://``, ``gs://``, ``abfss://``, ``hdfs://``) is for sources alone;
-    ``options`` are the store's ``endpoint``, ``access_key``, ``secret_key`` and ``region``.
-    """
+class FilesystemTables(VersionFolders, FilesystemTraits, HasErrorTables):
+    """A directory of tables: that of a catalog, or of an environment of one."""
 
     def __init__(self, spec: CatalogSpec, root: Path) -> None:
-        refuse_wrong_options(FilesystemCatalog, f"catalog '{spec.name}'", spec.options)
+        refuse_wrong_options(FilesystemTables, f"catalog '{spec.name}'", spec.options)
         self.name = spec.name
+        self.spec = spec
         self._path: str = spec.options["path"]
         self._store: Store | None = None
         if is_remote(self._path):
             self._store = Store(StoreUri.of(self._path), spec.options.get("options", {}))
-        self._location = CatalogLocation.of("." if self._store else self._path, root)
+        self.location = CatalogLocation.of("." if self._store else self._path, root)
         self._format: str = spec.options.get("format", "parquet")
         self.keep = int(spec.options.get("versions", 2))
-        self._mount_guard = MountGuard(self._location)
+        self.mount_guard = MountGuard(self.location)
+
+    @property
+    def publishes_here(self) -> bool:
+        """Whether tables can be published: not in a store."""
+        return self._store is None
 
     def session_needs(self, engine_type: str) -> SessionNeeds:
         """Return what Spark needs to read from a store."""
@@ -100,15 +100,15 @@ class FilesystemCatalog(VersionFolders, FilesystemTraits, HasErrorTables):
 
     def layout(self, table: str) -> TableLayout:
         """Return the layout of a table below the catalog's folder."""
-        return TableLayout(self._location.folder, table)
+        return TableLayout(self.location.folder, table)
 
     def shown(self, path: Path) -> str:
         """Return a path relative to the project if it lies inside it."""
-        return self._location.shown(path)
+        return self.location.shown(path)
 
     def committed(self, layout: TableLayout, manifest: Manifest) -> Published:
         """Return the version, after recording that tables are published here."""
-        self._mount_guard.remember()
+        self.mount_guard.remember()
         return super().committed(layout, manifest)
 
     def current(self, table: str) -> Published | None:
@@ -120,7 +120,7 @@ class FilesystemCatalog(VersionFolders, FilesystemTraits, HasErrorTables):
             return None
         published = super().current(table)
         if published is None:
-            self._mount_guard.check()
+            self.mount_guard.check()
         return published
 
     def versions(self, table: str) -> tuple[Version, ...]:
@@ -130,7 +130,7 @@ class FilesystemCatalog(VersionFolders, FilesystemTraits, HasErrorTables):
     def tables(self, prefix: str) -> tuple[str, ...]:
         """Return the tables that have versions and whose links exist."""
         tables = [table for table in self._layouts() if table.name.startswith(prefix)]
-        with looking(self._location.folder):
+        with looking(self.location.folder):
             return tuple(table.name for table in tables if exists(table.link, follow=False))
 
     def errors_of(self, published: Published) -> Files | None:
@@ -150,7 +150,7 @@ class FilesystemCatalog(VersionFolders, FilesystemTraits, HasErrorTables):
         if self._store is not None:
             message = f"{self.uri(table)} has no atomic switch from one version of a table to the next"
             raise RivetError("RVT-402", message, remediation=PUBLISH_WITH_ICEBERG)
-        self._mount_guard.check()
+        self.mount_guard.check()
         return super().begin(table, session, options)
 
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ class FilesystemCatalog(VersionFolders, FilesystemTraits, HasErrorTables):
 
     def building(self) -> tuple[str, ...]:
         """Return the versions that have a heartbeat file, each as ``table/version``."""
-        with looking(self._location.folder):
+        with looking(self.location.folder):
             return tuple(f"{table.name}/{version}" for table in self._layouts() for version in building(table))
 
     def uri(self, table: str) -> str:
@@ -183,7 +183,7 @@ class FilesystemCatalog(VersionFolders, FilesystemTraits, HasErrorTables):
         subject = f"catalog {self.name}"
         if self._store is not None:
             return examining.examine_store(subject, StoreTree(self._store), publishes)
-        return examining.examine(subject, self._location, self._layouts, publishes)
+        return examining.examine(subject, self.location, self._layouts, publishes)
 
     def _find(self, table: str, options: Mapping[str, Any]) -> TableFiles:
         return table_files.find(self._tree(table), table, self._format, options)
@@ -195,12 +195,12 @@ class FilesystemCatalog(VersionFolders, FilesystemTraits, HasErrorTables):
             raise RivetError("RVT-204", f"{wrong}: {redacted(table)}", remediation=OWN_CATALOG)
         if self._store is not None:
             return StoreTree(self._store)
-        return LocalTree(self._location.folder, self._location.root)
+        return LocalTree(self.location.folder, self.location.root)
 
     def _layouts(self) -> list[TableLayout]:
         if self._store is not None:
             return []
-        self._mount_guard.check()
-        homes = self._location.folder / HOMES
+        self.mount_guard.check()
+        homes = self.location.folder / HOMES
         with looking(homes):
             return [self.layout(name) for name in names_in(homes) if is_table_name(name) and is_folder(homes / name)]

@@ -18,10 +18,9 @@ from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_f
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
 from rivet_dagster.catalogs.filesystem.versions import lifecycle, withheld
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, Origin
 from rivet_dagster.catalogs.filesystem.versions.sweep import sweep
 from rivet_dagster.catalogs.filesystem.versions.watermark import max_of, read_override, write_override
-from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Files
@@ -51,7 +50,7 @@ class VersionFolders(HasVersions, HasWatermarks):
 
     def committed(self, layout: TableLayout, manifest: Manifest) -> Published:
         """Return the version that has just been published."""
-        return self._described(layout, manifest)
+        return self.described(layout, manifest)
 
     def current(self, table: str) -> Published | None:
         """Return the published version; None also if its data is gone, or if something else has the table's name.
@@ -65,7 +64,7 @@ class VersionFolders(HasVersions, HasWatermarks):
             if error.code != "RVT-404":
                 raise
             return None
-        return self._described(layout, manifest) if manifest is not None else None
+        return self.described(layout, manifest) if manifest is not None else None
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return a version that still exists, or one that has expired, for at least 30 days after its publication."""
@@ -74,7 +73,7 @@ class VersionFolders(HasVersions, HasWatermarks):
         layout = self.layout(table)
         with looking(layout.link):
             manifest = lifecycle.published_by(layout, identity)
-        return self._described(layout, manifest) if manifest else None
+        return self.described(layout, manifest) if manifest else None
 
     def versions(self, table: str) -> tuple[Version, ...]:
         """Return all versions in the table's folder but those that are being built."""
@@ -139,8 +138,16 @@ class VersionFolders(HasVersions, HasWatermarks):
         layout = self.layout(table)
         base = layout.published()
         with writing(layout.home):
-            new, inputs = withheld.restage(layout, version)
-        return self._transaction(layout, new, base, origin=Mark(inputs), beside=(layout.files(version),))
+            new, origin = withheld.restage(layout, version)
+        return self._transaction(layout, new, base, origin=origin, beside=(layout.files(version),))
+
+    def begin_copy(self, layout: TableLayout, origin: Origin, beside: Path) -> FilesystemTransaction:
+        """Begin a new version, to whose folder the caller copies files; ``beside`` is the file with their footers."""
+        base = layout.published()
+        with writing(layout.home):
+            sweep(layout)
+            version = lifecycle.begin(layout)
+        return self._transaction(layout, version, base, origin=origin, beside=(beside,))
 
     def evict(self, published: Published) -> None:
         """Have readers find no table any more, then remove the versions."""
@@ -155,7 +162,7 @@ class VersionFolders(HasVersions, HasWatermarks):
         base: str | None,
         session: EngineSession | None = None,
         options: Mapping[str, str] = NO_OPTIONS,
-        origin: Mark | None = None,
+        origin: Origin | None = None,
         beside: tuple[Path, ...] = (),
     ) -> FilesystemTransaction:
         footers = Footers(*beside, *((layout.files(base),) if base is not None else ()))
@@ -167,5 +174,6 @@ class VersionFolders(HasVersions, HasWatermarks):
         staged = StagedVersion(layout, version, base, options, session, footers, shown)
         return FilesystemTransaction(staged, self.keep, lambda manifest: self.committed(layout, manifest), origin)
 
-    def _described(self, layout: TableLayout, manifest: Manifest) -> Published:
+    def described(self, layout: TableLayout, manifest: Manifest) -> Published:
+        """Return the published version of a table that has this manifest."""
         return manifest.published(self.name, layout.name, self.uri(layout.name))

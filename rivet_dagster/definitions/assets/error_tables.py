@@ -13,6 +13,7 @@ from rivet_dagster.definitions.metadata.error_metadata import error_table_metada
 from rivet_dagster.definitions.metadata.materialization_metadata import ROW_COUNT
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.data_version import TAG
+from rivet_dagster.definitions.runs.environment import environment_metadata
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.quality.evaluation_errors import published_errors
@@ -46,7 +47,7 @@ def error_table_events(
     key = project.errors_key(group.exit)
     if key is None or result.published is None:
         return
-    metadata = _metadata(result.published, shown_errors(result, project))
+    metadata = _metadata(project, result.published, shown_errors(result, project))
     if key in context.selected_asset_keys:
         with rivet_failures():
             value = errors_reference(runtime, group.exit)
@@ -78,9 +79,11 @@ def published_error_table(
             errors = errors.without_values()
         value = errors_reference(runtime, group.exit)
     version = dg.DataVersion(published.version)
-    yield dg.MaterializeResult(asset_key=key, value=value, metadata=_metadata(published, errors), data_version=version)
+    yield dg.MaterializeResult(
+        asset_key=key, value=value, metadata=_metadata(project, published, errors), data_version=version
+    )
 
 
-def _metadata(published: Published, errors: EvaluationErrors | None) -> dict[str, Any]:
+def _metadata(project: RivetProject, published: Published, errors: EvaluationErrors | None) -> dict[str, Any]:
     counts = {ROW_COUNT: errors.total, **error_table_metadata(errors)} if errors is not None else {}
-    return {"rivet/version": published.version, **counts}
+    return {"rivet/version": published.version, **counts, **environment_metadata(project.environment)}

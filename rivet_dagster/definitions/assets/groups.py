@@ -21,6 +21,7 @@ from rivet_dagster.definitions.partitions import run_window
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import open_runtime
 from rivet_dagster.definitions.runs.data_version import data_version
+from rivet_dagster.definitions.runs.environment import enter_environment, environment_metadata
 from rivet_dagster.definitions.runs.eviction import read_since
 from rivet_dagster.definitions.runs.fail_fast import refuse_after_failure
 from rivet_dagster.definitions.runs.failure import failure, rivet_failures, step_failures
@@ -74,6 +75,8 @@ class RivetGroupRun:
         limit = TimeLimit(project.assembly.joint(group.exit))
         listeners: list[ProgressListener] = [ProgressLines(context.log.info), *self.listeners]
         runtime = open_runtime(project, context.resources, context.run.run_id, listeners, limit.check)
+        with rivet_failures():
+            enter_environment(project, runtime, context.run, context.instance)
         selected = [name for name, key in keys.items() if key in context.selected_asset_keys]
         if not selected:
             yield from _judge_only(context, project, runtime, self.joints)
@@ -173,6 +176,7 @@ def _materialization(
                 metadata |= table_metadata(errors, errors_key)
             version = data_version(context.instance, runtime, target, key, result, window)
         value = reference(runtime, name)
+    metadata |= environment_metadata(project.environment)
     return dg.MaterializeResult(asset_key=key, value=value, metadata=metadata, data_version=version)
 
 

@@ -9,6 +9,7 @@ import dagster as dg
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.definitions.beta import beta_accepted
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.runs.environment import mark_run
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.execution.reading.inputs import data_version
@@ -43,7 +44,8 @@ def _observation(project: RivetProject, name: str, sources: list[SourceJoint]) -
     by_key = {project.key(joint.name): joint for joint in sources}
 
     def observe(context: dg.AssetExecutionContext) -> Iterator[dg.ObserveResult]:
-        runtime = Runtime(project.assembly, project.root)
+        runtime = Runtime(project.assembly, project.root, environment=project.environment)
+        mark_run(project, context.run, context.instance)
         for key in sorted(context.selected_asset_keys):
             with rivet_failures():
                 version = data_version(runtime, by_key[key])

@@ -10,6 +10,7 @@ from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.definitions.checks.check_results import asset_check_result
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_pool, open_runtime
+from rivet_dagster.definitions.runs.environment import mark_run
 from rivet_dagster.definitions.runs.fail_fast import refuse_after_failure
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.names import step_name
@@ -47,6 +48,7 @@ def _gate(project: RivetProject, joint: SourceJoint, resources: set[str]) -> dg.
         step = context.op_execution_context
         refuse_after_failure(step, project.assembly)
         with rivet_failures():
+            mark_run(project, step.run, step.instance)
             results = check_source(open_runtime(project, step.resources, step.run_id), joint.name, wanted)
         yield from (asset_check_result(result, keys[result.check.name]) for result in results)
 

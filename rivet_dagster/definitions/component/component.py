@@ -33,6 +33,7 @@ from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.errors import RivetError
 from rivet_dagster.loading import compile_directory, without_collector
 from rivet_dagster.model.check_plan import CompiledCheck
+from rivet_dagster.project.environment_name import environment_name
 from rivet_dagster.project.profiles import chosen_profile
 
 
@@ -216,7 +217,8 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
         return project
 
     def _project(self, plan: CompiledAssembly) -> RivetProject:
-        return RivetProject.of(plan, self.directory.path, _ComponentTranslator(self))
+        environment = environment_name(None, os.environ)
+        return RivetProject.of(plan, self.directory.path, _ComponentTranslator(self), environment)
 
 
 class _ComponentTranslator(DagsterRivetTranslator):

@@ -9,6 +9,7 @@ import dagster as dg
 from rivet_dagster.compiler.plan import CompiledJoint
 from rivet_dagster.definitions.jobs.target import target_of
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.partitions import Partitions
 
@@ -34,7 +35,7 @@ def jobs_over_everything(project: RivetProject) -> list[dg.UnresolvedAssetJobDef
             description = f"Every joint whose partitions are {target.partitions}"
         elif len(targets) > 1:
             description += " that has no partitions"
-        jobs.append(dg.define_asset_job(name, selection, description=description))
+        jobs.append(dg.define_asset_job(name, selection, tags=environment_tags(project), description=description))
     return jobs
 
 

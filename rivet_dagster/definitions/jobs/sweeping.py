@@ -7,6 +7,7 @@ from functools import lru_cache
 import dagster as dg
 
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.execution.clean_up.sweeping import sweep_patiently
 from rivet_dagster.execution.runtime import Runtime
@@ -28,7 +29,11 @@ def sweep_job(project: RivetProject) -> dg.JobDefinition:
             context.add_output_metadata({"rivet/swept": len(swept.names)})
             swept.raise_errors()
 
-    @dg.job(name=JOB, description="Removes the leftovers of dead runs from the catalogs.")
+    @dg.job(
+        name=JOB,
+        tags=environment_tags(project),
+        description="Removes the leftovers of dead runs, and abandoned environments, from the catalogs.",
+    )
     def sweep() -> None:
         sweep_catalogs()
 

@@ -11,6 +11,7 @@ import dagster as dg
 
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_pool, open_runtime
+from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up.upkeep import Kept, errors_of, own_tables, upkeep
@@ -60,7 +61,7 @@ def upkeep_job(project: RivetProject) -> dg.JobDefinition:
                 raise RivetError.of(errors)
         yield dg.Output(None, metadata={UPKEEP: _table(done)})
 
-    @dg.job(name=JOB, description="Keeps the files of the project's tables in order.")
+    @dg.job(name=JOB, tags=environment_tags(project), description="Keeps the files of the project's tables in order.")
     def upkeep_() -> None:
         upkeep_of_tables()
 

@@ -77,7 +77,14 @@ def open_runtime(
         for spec in project.assembly.engines
         if (resource := engine_class(spec.type).resource) is not None
     }
-    return Runtime(project.assembly, project.root, connects, listeners=listeners, check_interrupt=check_interrupt)
+    return Runtime(
+        project.assembly,
+        project.root,
+        connects,
+        listeners=listeners,
+        check_interrupt=check_interrupt,
+        environment=project.environment,
+    )
 
 
 class _WrongEngine:

@@ -14,9 +14,11 @@ from rivet_dagster.definitions.partitions import definition_text, partitions_def
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, open_runtime
 from rivet_dagster.definitions.resources.forms import in_form
+from rivet_dagster.definitions.runs.environment import ENVIRONMENT, environment_metadata, mark_run
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.identity import run_identity
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.environments import use_environment
 from rivet_dagster.execution.reading.error_tables import errors_reference
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
@@ -41,11 +43,13 @@ class RivetIOManager(dg.IOManager):
         joints: Mapping[dg.AssetKey, str],
         run_of: Callable[[str], str],
         errors: Mapping[dg.AssetKey, str],
+        enter: Callable[[], None] = lambda: None,
     ) -> None:
         self._runtime = runtime
         self._joints = joints
         self._errors = errors
         self._run_of = run_of
+        self._enter = enter
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Store the value of an external asset, once even if the step is retried.
@@ -58,6 +62,7 @@ class RivetIOManager(dg.IOManager):
                 assert obj is None or isinstance(obj, MaterializedRef)
                 return
             path, part = context.asset_key.path, _part(context)
+            self._enter()
             identity = "/".join([self._run_of(context.step_key), context.step_key, external_table(path, part)])
             published = store_external_asset(self._runtime, path, part, obj, identity)
         columns = tuple(Field(name, kind) for name, kind in published.statistics.columns)
@@ -68,6 +73,7 @@ class RivetIOManager(dg.IOManager):
                 "dagster/column_schema": column_schema(columns),
                 "rivet/bytes": published.statistics.bytes,
                 "rivet/version": published.version,
+                **environment_metadata(self._runtime.environment),
             }
         )
 
@@ -102,7 +108,17 @@ def io_manager_definition(project: RivetProject) -> dg.IOManagerDefinition:
             return run_identity(context.run, context.instance, step)
 
         runtime = open_runtime(project, context.resources, context.run.run_id if context.run is not None else None)
-        return RivetIOManager(runtime, project.joints, run_of, project.specs.errors_by_key)
+        run, instance = context.run, context.instance
+
+        def enter() -> None:
+            if run is not None and instance is not None:
+                mark_run(project, run, instance)
+            use_environment(runtime)
+
+        # Not only when a value is stored: a run may do nothing but read joints.
+        if run is not None and instance is not None and ENVIRONMENT not in run.tags:
+            mark_run(project, run, instance)
+        return RivetIOManager(runtime, project.joints, run_of, project.specs.errors_by_key, enter)
 
     return rivet_io_manager
 

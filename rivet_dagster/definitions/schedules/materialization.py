@@ -11,6 +11,7 @@ import dagster as dg
 from rivet_dagster.definitions.jobs.target import Target, find_target
 from rivet_dagster.definitions.partitions import last_whole_partition, partitions_definition
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.errors import RivetError
 
 Tick = Callable[[dg.ScheduleEvaluationContext], Iterator[dg.RunRequest | dg.SkipReason]]
@@ -53,7 +54,9 @@ def build_schedule_from_rivet_selection(
     with refusals(name):
         return dg.ScheduleDefinition(
             name=name,
-            job=dg.define_asset_job(name, selected.selection(project), description=f"Makes {target}"),
+            job=dg.define_asset_job(
+                name, selected.selection(project), tags=environment_tags(project), description=f"Makes {target}"
+            ),
             cron_schedule=cron_schedule,
             execution_timezone=execution_timezone,
             default_status=default_status,

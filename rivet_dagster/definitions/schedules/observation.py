@@ -8,6 +8,7 @@ import dagster as dg
 
 from rivet_dagster.compiler.sensors import wrong_observation
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.definitions.schedules.materialization import refusals
 from rivet_dagster.errors import RivetError
 
@@ -39,7 +40,7 @@ def build_observation_schedule(
     with refusals(name):
         return dg.ScheduleDefinition(
             name=name,
-            job=dg.define_asset_job(name, selection, description=description),
+            job=dg.define_asset_job(name, selection, tags=environment_tags(project), description=description),
             cron_schedule=cron_schedule,
             execution_timezone=execution_timezone,
             default_status=default_status,

@@ -78,7 +78,7 @@ def build_files_sensor(
     )
     @secrets_redacted()
     def look(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        runtime = Runtime(project.assembly, project.root)
+        runtime = Runtime(project.assembly, project.root, environment=project.environment)
         files = source_files(runtime, joint)
         before, now = read_cursor(context, KIND), _remembered(files)
         if before is not None and before["version"] == now["version"]:

@@ -68,7 +68,7 @@ def build_source_changed_sensor(
         known = {source: version for source, version in before.get("versions", {}).items() if source in sources}
         versions: dict[str, str] = {}
         errors: list[Diagnostic] = []
-        runtime = Runtime(project.assembly, project.root)
+        runtime = Runtime(project.assembly, project.root, environment=project.environment)
         for joint in joints:
             try:
                 versions[joint.name] = data_version(runtime, joint)

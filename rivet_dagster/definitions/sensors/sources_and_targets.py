@@ -8,6 +8,7 @@ from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.sensors import wrong_source
 from rivet_dagster.definitions.jobs.target import Target, find_target
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.errors import RivetError
 
 DATA_VERSION = "dagster/data_version"
@@ -38,4 +39,6 @@ def observation(project: RivetProject, source: str, version: str) -> dg.AssetObs
 
 def target_job(project: RivetProject, name: str, target: Target) -> dg.UnresolvedAssetJobDefinition:
     """Return the job that a sensor requests, which has the sensor's name."""
-    return dg.define_asset_job(name, target.selection(project), description=f"What the sensor {name} makes.")
+    return dg.define_asset_job(
+        name, target.selection(project), tags=environment_tags(project), description=f"What the sensor {name} makes."
+    )

@@ -13,8 +13,11 @@ def archive_read_files(runtime: Runtime, group: FusedGroup) -> RivetError | None
     """Archive the files of the group's landing zones that all readers have consumed.
 
     The archive folder has the name of the group's published version. Return the error (RVT-410) for files that could
-    not be archived, None if all could; the next run of a reader tries it again.
+    not be archived, None if all could; the next run of a reader tries it again. A run in an environment archives none:
+    the base has not read them.
     """
+    if runtime.environment is not None:
+        return None
     zones = landing_sources(runtime.assembly, group)
     sources = [source for source in zones if source.landing and source.landing.archive]
     version = last_version(runtime, runtime.assembly.joint(group.exit)) if sources else None

@@ -22,7 +22,7 @@ def evict(runtime: Runtime, group_name: str, is_newer: Callable[[str, str], bool
         if all(is_newer(assembly.group(reader).exit, stored.joint) for reader in stored.evict_after):
             catalog = runtime.target_catalog(target.catalog)
             published = catalog.current(target.table)
-            if published is not None:
+            if published is not None and published.environment == runtime.environment:
                 catalog.evict(published)
                 evicted.append(stored.joint)
     return tuple(evicted)

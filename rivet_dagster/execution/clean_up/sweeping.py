@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from rivet_dagster.catalogs.capabilities.environments import HasEnvironments
 from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER, Sweeps
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.errors import Diagnostic, RivetError
@@ -26,12 +27,18 @@ class Swept:
 
 
 def sweep(catalogs: Iterable[Catalog]) -> Swept:
-    """Remove the versions of runs that count as dead now; an error of one table does not stop the others."""
+    """Remove the versions of runs that count as dead now, and environments that are abandoned or half removed.
+
+    An error of one table does not stop the others.
+    """
     names: list[str] = []
     errors: list[RivetError] = []
-    for catalog in _sweeping(catalogs):
+    for catalog in catalogs:
         try:
-            names += [f"{catalog.name}: {name}" for name in catalog.sweep(errors.append)]
+            if isinstance(catalog, Sweeps):
+                names += [f"{catalog.name}: {name}" for name in catalog.sweep(errors.append)]
+            if isinstance(catalog, HasEnvironments):
+                names += [f"{catalog.name}: environment {name}" for name in catalog.sweep_environments()]
         except RivetError as error:
             errors.append(error)
     return Swept(tuple(names), tuple(diagnostic for error in errors for diagnostic in error.diagnostics))

@@ -40,12 +40,17 @@ def judge_source(
 
 
 def check_published(
-    runtime: Runtime, name: str, checks: Container[str] | None = None, version: Published | None = None
+    runtime: Runtime,
+    name: str,
+    checks: Container[str] | None = None,
+    version: Published | None = None,
+    beside: Runtime | None = None,
 ) -> tuple[CheckResult, ...]:
     """Judge a published ``version`` (default: the current one) of a joint by ``checks`` (default: all).
 
     Nothing is written. If a batch is only a part of the table, it cannot be told from the other rows any more, so
-    assertions are left out. Raises RVT-401 if nothing is published.
+    assertions are left out. The tables of other joints, which checks read, are those of ``beside`` (default:
+    ``runtime``). Raises RVT-401 if nothing is published.
     """
     joint, target = runtime.assembly.computed(name), runtime.assembly.target(name)
     has_batch = target is not None and target.is_its_batch
@@ -58,7 +63,7 @@ def check_published(
         ref = reference(runtime, name) if version is None else published_reference(runtime, name, version)
         session.register(name, ref.frame_in(session))
         known = None if ref.row_count is None else Statistics(ref.row_count, 0)
-        results = judge(name, of_rows, session, known, _others(runtime, joint, session, {}))
+        results = judge(name, of_rows, session, known, _others(beside or runtime, joint, session, {}))
         of_errors = [check for check in wanted if is_errors_check(check)]
         if target is not None and of_errors:
             results += _judge_errors(runtime, joint, target, of_errors, version, session)

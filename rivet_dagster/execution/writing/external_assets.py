@@ -14,6 +14,7 @@ from rivet_dagster.catalogs.external_assets import ExternalRows
 from rivet_dagster.engines.arrow_values import arrow_rows, convertible, untyped
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.environments import refuse_external_assets_without_environments
 from rivet_dagster.execution.reading.external_rows import external_frame
 from rivet_dagster.execution.reading.inputs import version_position
 from rivet_dagster.execution.reading.refs import MaterializedRef
@@ -36,6 +37,7 @@ def store_external_asset(
     No engine is used unless the value is a frame of an engine, or has types that only an engine can store. If it fails,
     what was stored before stays. Raises RVT-505 for a value without rows, and RivetErrors of storage and engine.
     """
+    refuse_external_assets_without_environments(runtime)
     catalog, table = runtime.target_catalog(runtime.assembly.workspace), external_table(path, part)
     published = catalog.published_by(table, identity) or _published(runtime, catalog, table, value, identity)
     for other in runtime.external_assets.replaced_by(path, part):

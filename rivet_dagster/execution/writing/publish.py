@@ -21,8 +21,9 @@ from rivet_dagster.execution.reading.new_files import NewFiles, consumed_files, 
 from rivet_dagster.execution.results import GroupResult, Rows
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.writing.joint import write_joint
+from rivet_dagster.execution.writing.recorded_code import run_code_versions
 from rivet_dagster.execution.writing.row_errors import may_prove
-from rivet_dagster.model.inputs import Inputs
+from rivet_dagster.model.inputs import Inputs, Position, VersionPosition
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Published, StoredRows
 from rivet_dagster.model.target import Target
@@ -48,7 +49,7 @@ def publish_exit(run: ThisRun, identity: str) -> GroupResult:
         if done is not None:
             return _published_before(run, joint, target, catalog, done)
         try:
-            return _evaluated(run, joint, target, catalog, identity, is_last=pause is None)
+            return _evaluated(run, joint, target, catalog, is_last=pause is None)
         except RivetError as error:
             if error.code != "RVT-405" or pause is None:
                 raise
@@ -57,17 +58,15 @@ def publish_exit(run: ThisRun, identity: str) -> GroupResult:
     raise AssertionError("the last attempt returns or raises")
 
 
-def _evaluated(
-    run: ThisRun, joint: ComputedJoint, target: Target, catalog: HasTargets, identity: str, is_last: bool
-) -> GroupResult:
+def _evaluated(run: ThisRun, joint: ComputedJoint, target: Target, catalog: HasTargets, is_last: bool) -> GroupResult:
     """Compute the version by the author's own query if that may do, else with errors apart from the rows."""
     if may_prove(run, catalog, target):
         try:
-            return _attempt(run, joint, target, catalog, identity, is_last, as_written=True)
+            return _attempt(run, joint, target, catalog, is_last, as_written=True)
         except RivetError as error:
             if error.code != CODE:
                 raise
-    return _attempt(run, joint, target, catalog, identity, is_last)
+    return _attempt(run, joint, target, catalog, is_last)
 
 
 def _published_before(
@@ -96,14 +95,13 @@ def _attempt(
     joint: ComputedJoint,
     target: Target,
     catalog: HasTargets,
-    identity: str,
     is_last: bool,
     as_written: bool = False,
 ) -> GroupResult:
     with run.clock.phase(BRANCH):
         transaction = catalog.begin(target.table, run.session, target.options)
     with transaction:
-        return _published(run, joint, target, transaction, identity, is_last, as_written)
+        return _published(run, joint, target, transaction, is_last, as_written)
 
 
 def _published(
@@ -111,7 +109,6 @@ def _published(
     joint: ComputedJoint,
     target: Target,
     transaction: TableTransaction,
-    identity: str,
     is_last: bool,
     as_written: bool,
 ) -> GroupResult:
@@ -136,7 +133,7 @@ def _published(
             counts = _partition_rows(run, target, whole)
     run.runtime.check_interrupt()
     with clock.phase(PUBLISH):
-        published = _committed(transaction, joint, target, identity, _inputs(run, found), is_last)
+        published = _committed(transaction, joint, target, run, _inputs(run, found), is_last)
     rows, values = Rows.of(published), whole.statistics.values
     return GroupResult(
         run.group.name, clock.seconds, checks, published, rows, partition_rows=counts, values=values, errors=errors
@@ -166,15 +163,21 @@ def _partition_rows(run: ThisRun, target: Target, stored: StoredRows) -> Mapping
 
 
 def _committed(
-    transaction: TableTransaction, joint: ComputedJoint, target: Target, identity: str, inputs: Inputs, is_last: bool
+    transaction: TableTransaction, joint: ComputedJoint, target: Target, run: ThisRun, inputs: Inputs, is_last: bool
 ) -> Published:
+    read = {name: version for name, position in inputs.items() for version in _versions(position)}
+    code_versions = run_code_versions(run.runtime, run.group, read)
     try:
-        return transaction.commit(identity, inputs)
+        return transaction.commit(run.identity, inputs, code_versions)
     except RivetError as error:
         if error.code != "RVT-405" or not is_last or not isinstance(transaction, VersionTransaction):
             raise
-        transaction.withhold(identity, inputs)
+        transaction.withhold(run.identity, inputs, code_versions)
         raise _withheld(transaction, joint, target, error) from error
+
+
+def _versions(position: Position) -> tuple[str, ...]:
+    return tuple(position.versions.values()) if isinstance(position, VersionPosition) else ()
 
 
 def _withheld(transaction: TableTransaction, joint: ComputedJoint, target: Target, error: RivetError) -> RivetError:

@@ -37,10 +37,10 @@ def aligned(target: Columns, batch: Columns, on_schema_change: str) -> Columns:
         wrong += [f"the table has no {', '.join(f'{name} ({kind})' for name, kind in new)}"] if new else []
     kinds = []
     for name, kind in target:
-        wider = _wider(kind, incoming.get(name.lower(), kind))
-        if wider is None:
+        both = wider(kind, incoming.get(name.lower(), kind))
+        if both is None:
             wrong.append(f"{name} is {kind} in the table and {incoming[name.lower()]} in the batch")
-        kinds.append((name, wider or kind))
+        kinds.append((name, both or kind))
     if wrong:
         raise SchemaChange("; ".join(wrong))
     return (*kinds, *(new if on_schema_change == "add" else ()))
@@ -76,10 +76,10 @@ def _chosen(name: str, kind: str, present: Mapping[str, tuple[str, str]]) -> exp
     return named(value, name)
 
 
-def _wider(kind: str, other: str) -> str | None:
+def wider(kind: str, other: str) -> str | None:
     """Return the type that holds every value of both unchanged; None where there is no such type.
 
-    >>> _wider("int", "bigint"), _wider("decimal(9,2)", "decimal(7,2)"), _wider("int", "double")
+    >>> wider("int", "bigint"), wider("decimal(9,2)", "decimal(7,2)"), wider("int", "double")
     ('bigint', 'decimal(9,2)', None)
     """
     if kind == other:

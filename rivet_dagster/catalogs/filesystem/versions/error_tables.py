@@ -97,6 +97,15 @@ def remove_stale_links(table: TableLayout) -> None:
     remove_links(table, but=error_table(table, version) if version is not None else None)
 
 
+def table_of(folder: Path, name: str) -> str | None:
+    """Return the table with whose versions the error table ``name`` of a catalog's folder is published.
+
+    None if it is no error table. Raises OSError.
+    """
+    table, _, rest = (_link_text(folder / name) or "").partition("/")
+    return table if rest == f"../{_ERRORS}/{name}" else None
+
+
 def _links(table: TableLayout) -> Iterator[Path]:
     for name in names_in(table.folder):
         if _link_text(table.folder / name) == _text(table, name):

@@ -32,7 +32,7 @@ UNSUPPORTED = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 def begin(table: TableLayout) -> str:
     """Make the folder of a new version and return the version's name. Raises RVT-402, OSError."""
-    _make_durable(table.home)
+    make_durable(table.home)
     version = table.new_version()
     try:
         heartbeat.begin(table, version)
@@ -45,7 +45,7 @@ def begin(table: TableLayout) -> str:
     return version
 
 
-def _make_durable(folder: Path) -> None:
+def make_durable(folder: Path) -> None:
     """Make a folder and its parents, and make their directory entries durable."""
     missing = list(takewhile(lambda path: not exists(path), (folder, *folder.parents)))
     make_own_folder(folder)
@@ -137,19 +137,20 @@ def may_be_read(table: TableLayout, version: str) -> bool:
     return exists(table.manifest(version)) and not unlinked(table, [version])
 
 
-def copy(table: TableLayout, version: str, to: str) -> None:
-    """Share the files of one version, and of its error table, with another.
+def copy(table: TableLayout, version: str, to: str, other: TableLayout | None = None) -> None:
+    """Share the files of one version, and of its error table, with another, of the same table or of the ``other``.
 
     Raises FileNotFoundError if ``version`` has been removed.
     """
+    target = other or table
     files = parquet_files(table.data(version))
     if not files:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(table.data(version)))
     for path in files:
-        share(path, table.data(to))
+        share(path, target.data(to))
     errors = errors_folder(table, version)
     if errors is not None:
-        folder = make_errors_folder(table, to, errors.name)
+        folder = make_errors_folder(target, to, errors.name)
         for path in parquet_files(errors):
             share(path, folder)
 

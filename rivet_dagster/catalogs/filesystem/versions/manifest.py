@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,11 +19,28 @@ from rivet_dagster.model.storage import Published, Record, Statistics
 
 
 @dataclass(frozen=True)
+class Origin:
+    """How a version came about: the positions of its inputs, the run that made it, and by which code.
+
+    ``record`` is that of its write; None if it replaced all rows.
+    """
+
+    inputs: Inputs = field(default_factory=dict)
+    identity: str = ""
+    code_versions: Mapping[str, str] = field(default_factory=dict)
+    record: Record | None = None
+
+
+UNKNOWN = Origin()
+"""The origin of a version whose manifest is lost."""
+
+
+@dataclass(frozen=True)
 class Manifest:
     """A version; ``base`` is the version that it replaced as the published one, and ``rows_before`` its row count.
 
     ``identity`` is the run that published it; if a person did, ``made_by`` is the run that made it. ``inputs`` are the
-    positions of the inputs that it was made from.
+    positions of the inputs that it was made from, ``code_versions`` those of the joints and sources that made it.
     """
 
     version: str
@@ -36,6 +54,7 @@ class Manifest:
     record: Record
     inputs: Inputs = field(default_factory=dict)
     made_by: str = ""
+    code_versions: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def now(
@@ -44,11 +63,9 @@ class Manifest:
         base: Manifest | None,
         identity: str,
         statistics: Statistics,
-        record: Record | None = None,
-        inputs: Inputs | None = None,
-        made_by: str = "",
+        origin: Origin = UNKNOWN,
     ) -> Manifest:
-        """Return the manifest of a version to publish after ``base``; without a ``record``, it replaced all rows."""
+        """Return the manifest of a version to publish after ``base``."""
         return cls(
             version=version,
             base=base.version if base else None,
@@ -58,9 +75,10 @@ class Manifest:
             bytes=statistics.bytes,
             columns=statistics.columns,
             published_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            record=record or Record(statistics.rows, 0, base.rows if base else 0, statistics.bytes),
-            inputs=inputs or {},
-            made_by=made_by,
+            record=origin.record or Record(statistics.rows, 0, base.rows if base else 0, statistics.bytes),
+            inputs=origin.inputs,
+            made_by=origin.identity,
+            code_versions=origin.code_versions,
         )
 
     @property
@@ -85,6 +103,7 @@ class Manifest:
             self.identity,
             self.record,
             self.inputs,
+            code_versions=self.code_versions,
         )
 
     def write(self, path: Path) -> None:
@@ -100,6 +119,7 @@ class Manifest:
         fields = summary(self) | {"columns": self.columns, _LANDED: landed_as_json(self.inputs)}
         positions = positions_as_json(self.inputs)
         fields |= {"inputs": positions} if positions else {}
+        fields |= {"code_versions": dict(self.code_versions)} if self.code_versions else {}
         return fields if self.made_by else {key: value for key, value in fields.items() if key != "made_by"}
 
 
@@ -127,10 +147,9 @@ def read_manifest(path: Path) -> Manifest | None:
 
 
 def summary(manifest: Manifest) -> dict[str, Any]:
-    """Return the fields without columns and inputs, in the form that ``manifest_from`` takes."""
-    return {
-        key: value for key, value in asdict(replace(manifest, inputs={})).items() if key not in ("columns", "inputs")
-    }
+    """Return the fields without columns, inputs and code, in the form that ``manifest_from`` takes."""
+    left_out = ("columns", "inputs", "code_versions")
+    return {key: value for key, value in asdict(replace(manifest, inputs={})).items() if key not in left_out}
 
 
 def manifest_from(fields: dict[str, Any]) -> Manifest:

@@ -7,11 +7,10 @@ from rivet_dagster.catalogs.filesystem.files.footers import parquet_files, read_
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.links import unlinked
-from rivet_dagster.catalogs.filesystem.versions.manifest import read_manifest
-from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, read_mark, write_mark
+from rivet_dagster.catalogs.filesystem.versions.manifest import Origin, read_manifest
+from rivet_dagster.catalogs.filesystem.versions.withheld_mark import read_mark, write_mark
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD, Version
 
 
@@ -22,7 +21,7 @@ def all_versions(table: TableLayout) -> tuple[Version, ...]:
     return (*published, *(Version(name, WITHHELD, _rows(table, name)) for name in _withheld(table)))
 
 
-def withhold(table: TableLayout, version: str, mark: Mark) -> None:
+def withhold(table: TableLayout, version: str, mark: Origin) -> None:
     """Mark a staged version as withheld, durably, so that no sweep removes it. Raises RVT-406."""
     with heartbeat.required(table, version):
         lifecycle.sync_data(table, version)
@@ -33,7 +32,7 @@ def withhold(table: TableLayout, version: str, mark: Mark) -> None:
             heartbeat.end(table, version)
 
 
-def take_up(table: TableLayout, version: str) -> Mark:
+def take_up(table: TableLayout, version: str) -> Origin:
     """Reopen a withheld version, as one that is being built, and return its mark. Raises RVT-408.
 
     It keeps its mark until it is published or removed: if this process dies, it is withheld as before.
@@ -51,8 +50,8 @@ def take_up(table: TableLayout, version: str) -> Mark:
     return mark
 
 
-def restage(table: TableLayout, version: str) -> tuple[str, Inputs]:
-    """Begin a version with the files of an older one, and return its name and the inputs of the older one.
+def restage(table: TableLayout, version: str) -> tuple[str, Origin]:
+    """Begin a version with the files of an older one, and return its name and from what the older one was made.
 
     Raises RVT-402, RVT-404, RVT-408.
     """
@@ -69,7 +68,7 @@ def restage(table: TableLayout, version: str) -> tuple[str, Inputs]:
         if isinstance(error, FileNotFoundError):
             raise _unknown(table, version, OLDER) from error
         raise
-    return new, manifest.inputs if manifest else {}
+    return new, Origin(manifest.inputs, code_versions=manifest.code_versions) if manifest else Origin()
 
 
 def evict(table: TableLayout, version: str) -> None:

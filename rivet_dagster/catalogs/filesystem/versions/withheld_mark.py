@@ -5,27 +5,18 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from dataclasses import dataclass, field
 
 from rivet_dagster.catalogs.filesystem.files.damage import damage
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.versions.manifest import Origin
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
-from rivet_dagster.model.inputs import Inputs
 
-_IDENTITY, _LANDED, _INPUTS = "by", "landed files", "inputs"
+_IDENTITY, _LANDED, _INPUTS, _CODE = "by", "landed files", "inputs", "code_versions"
 """The keys of a mark. A mark of the first releases consists only of what is below ``_LANDED`` now."""
 
 
-@dataclass(frozen=True)
-class Mark:
-    """The inputs that a version was made from, and the identity of the run that made it."""
-
-    inputs: Inputs = field(default_factory=dict)
-    identity: str = ""
-
-
-def write_mark(table: TableLayout, version: str, mark: Mark) -> None:
+def write_mark(table: TableLayout, version: str, mark: Origin) -> None:
     """Write the mark durably. Raises OSError."""
     written = table.home / f".kept-{secrets.token_hex(4)}"
     with open(written, "w", encoding="utf-8") as file:
@@ -33,6 +24,7 @@ def write_mark(table: TableLayout, version: str, mark: Mark) -> None:
             _LANDED: landed_as_json(mark.inputs),
             _INPUTS: positions_as_json(mark.inputs),
             _IDENTITY: mark.identity,
+            _CODE: dict(mark.code_versions),
         }
         json.dump(fields, file)
         file.flush()
@@ -41,7 +33,7 @@ def write_mark(table: TableLayout, version: str, mark: Mark) -> None:
     lifecycle.sync(table.home)
 
 
-def read_mark(table: TableLayout, version: str) -> Mark:
+def read_mark(table: TableLayout, version: str) -> Origin:
     """Return the mark of a version. Raises RVT-407, OSError."""
     file = table.withheld(version)
     with damage(file, "Give the file the content {}: files that have been read are read again then."):
@@ -49,4 +41,5 @@ def read_mark(table: TableLayout, version: str) -> Mark:
         # A mark of the first releases: no source has a name with a blank in it, as this key has.
         if _LANDED not in fields:
             fields = {_LANDED: fields, _IDENTITY: ""}
-        return Mark(inputs_from_json(fields[_LANDED], fields.get(_INPUTS, {})), fields[_IDENTITY])
+        inputs = inputs_from_json(fields[_LANDED], fields.get(_INPUTS, {}))
+        return Origin(inputs, fields[_IDENTITY], fields.get(_CODE, {}))

@@ -7,27 +7,23 @@ from contextlib import suppress
 from rivet_dagster.catalogs.filesystem.files.data_files import stamp_of
 from rivet_dagster.catalogs.filesystem.files.file_status import exists
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle, publishers
-from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, Origin
 from rivet_dagster.catalogs.filesystem.writes.staged_errors import StagedErrors
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.inputs import Inputs
-from rivet_dagster.model.storage import Record
 
 
 def publish(
     staged: StagedVersion,
     errors: StagedErrors,
     identity: str,
-    made_by: str,
-    record: Record | None,
-    inputs: Inputs,
+    origin: Origin,
     keep: int,
 ) -> Manifest:
     """Switch readers to ``staged`` and its ``errors``, and expire all but the newest ``keep`` versions.
 
-    ``made_by`` is the run that made the version, if a person publishes it. Publishing the published version again
-    changes nothing. Raises what ``TableTransaction.commit`` does, and OSError.
+    ``origin`` says from what the version was made, and by which run if another one publishes it. Publishing the
+    published version again changes nothing. Raises what ``TableTransaction.commit`` does, and OSError.
     """
     table, name = staged.table, staged.name
     if table.published() == name and (done := lifecycle.manifest_of(table, name)):
@@ -51,7 +47,7 @@ def publish(
             message = f"'{table.name}' was at {staged.upon or 'nothing'} when this run began and is at {seen} now"
             raise RivetError("RVT-405", message)
         error_tables.move_rows(table, name)
-        manifest = Manifest.now(name, current, identity, statistics, record, inputs, made_by)
+        manifest = Manifest.now(name, current, identity, statistics, origin)
         manifest.write(table.manifest(name))
         lifecycle.sync(table.home)
         if version is None:

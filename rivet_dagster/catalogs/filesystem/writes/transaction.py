@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction
@@ -11,8 +12,7 @@ from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteCon
 from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
 from rivet_dagster.catalogs.filesystem.versions import withheld
-from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
-from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark
+from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Manifest, Origin
 from rivet_dagster.catalogs.filesystem.writes.publishing import publish
 from rivet_dagster.catalogs.filesystem.writes.staged_errors import StagedErrors
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
@@ -27,13 +27,13 @@ from rivet_dagster.model.write_plan import WritePlan
 class FilesystemTransaction(VersionTransaction, ErrorTransaction):
     """A run's transaction on a staged version.
 
-    ``origin`` holds the inputs and the maker of a version that was withheld or is a copy of an older one; ``keep`` is
-    the number of published versions to retain. ``described`` turns the manifest of the published version into the
-    result of ``commit``.
+    ``origin`` says how a version was made that was withheld or is a copy of another one; ``keep`` is the number of
+    published versions to retain. ``described`` turns the manifest of the published version into the result of
+    ``commit``.
     """
 
     def __init__(
-        self, staged: StagedVersion, keep: int, described: Callable[[Manifest], Published], origin: Mark | None = None
+        self, staged: StagedVersion, keep: int, described: Callable[[Manifest], Published], origin: Origin | None = None
     ) -> None:
         self.table = staged.table.name
         self.version = staged.name
@@ -41,7 +41,7 @@ class FilesystemTransaction(VersionTransaction, ErrorTransaction):
         self._errors = StagedErrors(staged)
         self._keep = keep
         self._described = described
-        self._origin = origin or Mark()
+        self._origin = origin or UNKNOWN
         self._scratch = ExitStack()
         self._rewritten: Rewritten | None = None
 
@@ -89,20 +89,29 @@ class FilesystemTransaction(VersionTransaction, ErrorTransaction):
             self._rewritten = Rewritten(whole, whole)
         return self._rewritten
 
-    def _commit(self, identity: str, inputs: Inputs | None) -> Published:
-        record = self._rewritten.record if self._rewritten is not None else None
-        made_from = self._origin.inputs if inputs is None else inputs
+    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+        origin = self._made(inputs, code_versions)
+        if self._rewritten is not None and self._rewritten.record is not None:
+            origin = replace(origin, record=self._rewritten.record)
         with writing(self._staged.table.home):
-            origin = self._origin.identity
-            manifest = publish(self._staged, self._errors, identity, origin, record, made_from, self._keep)
+            manifest = publish(self._staged, self._errors, identity, origin, self._keep)
         self._scratch.close()
         return self._described(manifest)
 
-    def _withhold(self, identity: str, inputs: Inputs | None) -> None:
-        made_from = self._origin.inputs if inputs is None else inputs
+    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
+        made = self._made(inputs, code_versions)
         with writing(self._staged.table.home):
-            withheld.withhold(self._staged.table, self.version, Mark(made_from, identity or self._origin.identity))
+            withheld.withhold(self._staged.table, self.version, replace(made, identity=identity or made.identity))
         self._scratch.close()
+
+    def _made(self, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Origin:
+        """Return what the version was made from and by, as far as it was told; else what is known of its origin."""
+        known = self._origin
+        return replace(
+            known,
+            inputs=known.inputs if inputs is None else inputs,
+            code_versions=known.code_versions if code_versions is None else code_versions,
+        )
 
     def _abort(self) -> None:
         self._scratch.close()

@@ -56,6 +56,7 @@ def published(table: Table, snapshot: Snapshot, catalog: str, declared: str) -> 
         identity=publication.identity,
         record=publication.record,
         inputs=publication.inputs,
+        code_versions=publication.code_versions,
     )
 
 
@@ -101,6 +102,7 @@ def expired_version(table: Table, identity: str, current: Published) -> Publishe
                 identity=known.identity,
                 record=known.record,
                 inputs=known.inputs,
+                code_versions=known.code_versions,
             )
     return None
 

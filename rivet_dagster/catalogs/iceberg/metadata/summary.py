@@ -12,7 +12,7 @@ from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.storage import Record
 
 IDENTITY, MADE_BY, RUN = "rivet.identity", "rivet.made-by", "rivet.run-id"
-INPUTS, LANDED = "rivet.inputs", "rivet.landed"
+INPUTS, LANDED, CODE_VERSIONS = "rivet.inputs", "rivet.landed", "rivet.code-versions"
 DATA_SNAPSHOT, ERRORS_OF, ERRORS = "rivet.data-snapshot-id", "rivet.errors-of", "rivet.errors-table"
 """Of an error table: the snapshot of the rows beside it, and their table; of the rows: the name of the error table."""
 
@@ -34,6 +34,7 @@ class Publication:
     rows_before: int
     record: Record
     inputs: Inputs = field(default_factory=dict)
+    code_versions: Mapping[str, str] = field(default_factory=dict)
 
     def properties(self) -> dict[str, str]:
         """Return the properties of the snapshot.
@@ -54,6 +55,8 @@ class Publication:
         landed = landed_as_json(self.inputs)
         if landed:
             found[LANDED] = _json(landed)
+        if self.code_versions:
+            found[CODE_VERSIONS] = _json(dict(self.code_versions))
         if self.made_by not in ("", self.identity):
             found[MADE_BY] = self.made_by
         if self.record.bytes is not None:
@@ -84,6 +87,7 @@ def publication_of(properties: Mapping[str, str | None]) -> Publication | None:
             int(written) if written is not None else None,
         ),
         inputs=inputs_from_json(json.loads(known.get(LANDED, "{}")), json.loads(known.get(INPUTS, "{}"))),
+        code_versions=json.loads(known.get(CODE_VERSIONS, "{}")),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -138,22 +139,25 @@ class IcebergTransaction(VersionTransaction, ErrorTransaction):
             self._rewritten = Rewritten(whole, whole)
         return self._rewritten
 
-    def _publication(self, identity: str, inputs: Inputs | None) -> Publication:
+    def _publication(
+        self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None
+    ) -> Publication:
         if self.origin is not None:
             known = self.origin.publication
             made_from = known.inputs if inputs is None else inputs
             made_by = known.made_by or known.identity
-            return Publication(identity, made_by, known.rows, self.beginning.rows_before, known.record, made_from)
+            code = known.code_versions if code_versions is None else code_versions
+            return Publication(identity, made_by, known.rows, self.beginning.rows_before, known.record, made_from, code)
         rows, before = self.whole.statistics.rows, self.beginning.rows_before
         record = self._result.record
         if record is None:
             record = Record(rows, 0, before, self.whole.statistics.bytes)
-        return Publication(identity, "", rows, before, record, inputs or {})
+        return Publication(identity, "", rows, before, record, inputs or {}, code_versions or {})
 
-    def _commit(self, identity: str, inputs: Inputs | None) -> Published:
+    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
-            properties = self._publication(identity, inputs).properties()
+            properties = self._publication(identity, inputs, code_versions).properties()
             with begin.errors.published(identity) as marks:
                 self._release(properties | marks)
         published = begin.described(self.snapshot_id)
@@ -190,11 +194,11 @@ class IcebergTransaction(VersionTransaction, ErrorTransaction):
             with suppress(OSError):
                 self._heartbeat.end()
 
-    def _withhold(self, identity: str, inputs: Inputs | None) -> None:
+    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
             made_by = identity or (self.origin.publication.identity if self.origin is not None else "")
-            publication = self._publication(made_by, inputs)
+            publication = self._publication(made_by, inputs, code_versions)
             if self._staged is not None:
                 assert self.branch is not None
                 withhold(self._staged.table, self.branch, self.version, publication, begin.errors.name)

@@ -1,0 +1,1 @@
+"""Environments of the catalog: folders of shadow versions, laid out like a catalog's folder."""

@@ -1,0 +1,221 @@
+"""The folder of an environment, and the file in it that says what the environment is and in which state.
+
+An environment is laid out like a catalog, below the hidden folder of the catalog itself, where no reader looks::
+
+    <path>/.rivet/.environments/pr-7/.environment.json  profile, time of creation, state
+    <path>/.rivet/.environments/pr-7/.used              its modification time is that of the last use
+    <path>/.rivet/.environments/pr-7/.lock              held while the state changes
+    <path>/.rivet/.environments/pr-7/orders -> .rivet/orders/00000002-9c41d0aa
+    <path>/.rivet/.environments/pr-7/.rivet/orders/00000001-5be2f7c3/     the base's version, as hard links
+    <path>/.rivet/.environments/pr-7/.rivet/orders/00000002-9c41d0aa/     built here
+    <path>/.rivet/.environments/pr-7/.bases/orders/00000001-5be2f7c3 -> ../../.rivet/orders/00000001-5be2f7c3
+    <path>/.rivet/.environments/.dropped-pr-6-1d0c52e9/   being removed
+
+The links in ``.bases`` say which versions are those of the base, and keep them from expiring in the environment. A
+merged environment keeps its name for a while: nothing but its state is left of it then.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rivet_dagster.catalogs.filesystem.files.damage import damage
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, status
+from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
+from rivet_dagster.catalogs.filesystem.versions.lifecycle import sync, sync_entry
+from rivet_dagster.errors import RivetError
+from rivet_dagster.project.own_folder import make_own_folder
+
+OPEN, MERGING, PUBLISHED, MERGED = "open", "merging", "published", "merged"
+"""The states of an environment: in use; merge begun; all tables in the base, data not removed yet; over."""
+
+_FOLDERS, _RECORD, _USED, _LOCK, _BASES = ".environments", ".environment.json", ".used", ".lock", ".bases"
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_DROPPED, _NEW = ".dropped-", ".new-"
+_HALF = re.compile(r"\.(?:dropped|new)-([a-z0-9][a-z0-9_-]*)-[0-9a-f]{8}")
+
+
+@dataclass(frozen=True)
+class State:
+    """What the file of an environment says; ``token`` tells environments apart that had one name after another."""
+
+    profile: str
+    created_at: str
+    state: str = OPEN
+    token: str = ""
+
+
+@dataclass(frozen=True)
+class EnvironmentFolder:
+    """The folder of the environment ``name`` of the catalog in the folder ``catalog``."""
+
+    catalog: Path
+    name: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise RivetError("RVT-129", f"no environment can be called '{self.name}'")
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return folders_of(self.catalog) / self.name
+
+    def layout(self, table: str) -> TableLayout:
+        """Return the layout of a table in the environment."""
+        return TableLayout(self.path, table)
+
+    def tables(self) -> list[TableLayout]:
+        """Return the layouts of the tables that have versions here. Raises OSError."""
+        homes = self.path / HOMES
+        return [self.layout(name) for name in names_in(homes) if is_table_name(name) and is_folder(homes / name)]
+
+    def bases(self, table: str) -> Path:
+        """Return the folder of the links to the versions of a table that are the base's."""
+        return self.path / _BASES / table
+
+    def base_versions(self, table: str) -> list[str]:
+        """Return the versions here that are the base's; one, or none if the base had no such table. Raises OSError."""
+        return names_in(self.bases(table))
+
+    def is_built(self, table: str) -> bool:
+        """Return whether a run in the environment has published the table. Raises RVT-403, RVT-404, OSError."""
+        version = self.layout(table).published()
+        return version is not None and version not in self.base_versions(table)
+
+    def state(self) -> State | None:
+        """Return the state, None if there is no such environment. Raises RVT-407, OSError."""
+        file = self.path / _RECORD
+        try:
+            text = file.read_text("utf-8", errors="replace")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        with damage(file, "Drop the environment, and make it anew."):
+            return State(**json.loads(text))
+
+    def required(self, *states: str) -> State:
+        """Return the state, which must be one of ``states``, else that of an open environment. Raises RVT-415."""
+        state = self.state()
+        if state is None:
+            raise RivetError("RVT-415", f"there is no environment '{self.name}'")
+        if state.state not in (states or (OPEN,)):
+            if state.state == MERGED:
+                raise merged(self.name)
+            remedy = f"Finish the merge: rivet-dagster environment merge {self.name}"
+            raise RivetError("RVT-415", f"the environment '{self.name}' is being merged", remediation=remedy)
+        return state
+
+    def create(self, profile: str) -> None:
+        """Make the environment, in one step; do nothing if it exists. Raises OSError."""
+        folders = folders_of(self.catalog)
+        make_own_folder(folders)
+        new = folders / f"{_NEW}{self.name}-{secrets.token_hex(4)}"
+        (new / HOMES).mkdir(parents=True)
+        try:
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            _write(new / _RECORD, State(profile, now, token=secrets.token_hex(4)))
+            (new / _USED).touch()
+            sync(new)
+            os.rename(new, self.path)
+        except OSError:
+            shutil.rmtree(new, ignore_errors=True)
+            if not exists(self.path / _RECORD):
+                raise
+        sync_entry(self.path)
+
+    def set(self, state: str) -> None:
+        """Change the state, durably; the caller holds the lock. Raises OSError."""
+        _write(self.path / _RECORD, replace(self.required(OPEN, MERGING, PUBLISHED), state=state))
+
+    def use(self) -> None:
+        """Record that it is used now. Raises OSError."""
+        os.utime(self.path / _USED)
+
+    def used(self) -> float:
+        """Return when it was used last, by the clock of the file system."""
+        last = status(self.path / _USED) or status(self.path / _RECORD)
+        return last.st_mtime if last is not None else 0.0
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock without which no process changes the state. Raises OSError."""
+        with open(self.path / _LOCK, "a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def remove_data(self) -> None:
+        """Remove everything but the state. Raises OSError."""
+        for name in names_in(self.path):
+            path = self.path / name
+            if name not in (_RECORD, _USED, _LOCK):
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
+
+    def drop(self) -> bool:
+        """Remove the folder, from its name in one step; return whether there was one. Raises OSError."""
+        try:
+            os.rename(self.path, folders_of(self.catalog) / f"{_DROPPED}{self.name}-{secrets.token_hex(4)}")
+        except FileNotFoundError:
+            found = False
+        else:
+            sync(folders_of(self.catalog))
+            found = True
+        return bool(remove_halves(self.catalog, self.name)) or found
+
+
+def merged(name: str) -> RivetError:
+    """Return the error for an environment that has been merged."""
+    remedy = "Take another name: a merged environment is over."
+    return RivetError("RVT-415", f"the environment '{name}' has been merged", remediation=remedy)
+
+
+def folders_of(catalog: Path) -> Path:
+    """Return the folder of all environments of the catalog in the folder ``catalog``."""
+    return catalog / HOMES / _FOLDERS
+
+
+def all_folders(catalog: Path) -> list[EnvironmentFolder]:
+    """Return the environments of a catalog, merged ones too, in order of their names. Raises OSError."""
+    names = names_in(folders_of(catalog))
+    folders = [EnvironmentFolder(catalog, name) for name in names if _NAME.fullmatch(name)]
+    return [folder for folder in folders if exists(folder.path / _RECORD)]
+
+
+def remove_halves(catalog: Path, name: str | None = None, made_before: float | None = None) -> list[str]:
+    """Remove what interrupted drops of ``name``, or of all environments, left, and return the names.
+
+    With ``made_before``, also what is left of environments whose creation was interrupted before that time. Raises
+    OSError.
+    """
+    folders, removed = folders_of(catalog), []
+    for entry in names_in(folders):
+        match = _HALF.fullmatch(entry)
+        if match is None or name not in (None, match[1]):
+            continue
+        if entry.startswith(_NEW):
+            last = status(folders / entry)
+            if made_before is None or last is None or last.st_mtime > made_before:
+                continue
+        with suppress(FileNotFoundError):  # another process removes it, too
+            shutil.rmtree(folders / entry)
+        removed.append(match[1])
+    return removed
+
+
+def _write(path: Path, state: State) -> None:
+    written = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
+    with open(written, "w", encoding="utf-8") as file:
+        json.dump(asdict(state), file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(written, path)
+    sync(path.parent)

@@ -1,0 +1,1 @@
+"""``rivet-dagster diff``: the difference of an environment from its base, as text, JSON or Markdown."""

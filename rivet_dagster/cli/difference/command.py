@@ -1,0 +1,55 @@
+"""``rivet-dagster diff``: what an environment would change in the base."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rivet_dagster.cli.difference.as_json import difference_json
+from rivet_dagster.cli.difference.as_markdown import difference_markdown
+from rivet_dagster.cli.difference.as_text import difference_text
+from rivet_dagster.cli.stdout import stdout_kept_for_the_report
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.execution.difference.tables import environment_difference
+from rivet_dagster.execution.environments import require_environment
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.loading import compile_directory
+from rivet_dagster.project.environment_name import environment_name
+
+
+def diff_command(options: argparse.Namespace) -> int:
+    """Print the difference of an environment from the base that it was made from."""
+    name = environment_name(options.environment, os.environ)
+    if name is None:
+        raise RivetError("RVT-110", "diff needs an environment: --environment NAME, or RIVET_ENVIRONMENT")
+    root = Path(options.project).resolve()
+    assembly = compile_directory(root, options.profile).raise_errors()
+    _check_names(options.joints, assembly)
+    base = Runtime(assembly, root)
+    require_environment(base, name)
+    with stdout_kept_for_the_report():
+        difference = environment_difference(Runtime(assembly, root, environment=name), base, name, options.joints)
+    if options.format == "json":
+        print(json.dumps(difference_json(difference), indent=2, ensure_ascii=False))
+    else:
+        print((difference_markdown if options.format == "markdown" else difference_text)(difference))
+    built = {table.joint for table in difference.tables}
+    for joint in options.joints:
+        if joint not in built:
+            print(f"{joint}: not built in the environment '{name}'", file=sys.stderr)
+    return 0
+
+
+def _check_names(names: Sequence[str], assembly: CompiledAssembly) -> None:
+    """Raise RVT-306 for a joint that is not known, or that is not stored."""
+    stored = [joint.name for joint in assembly.joints if assembly.target(joint.name) is not None]
+    known = {joint.name for joint in assembly.joints}
+    for name in names:
+        if name not in stored:
+            why = f"'{name}' is not stored" if name in known else f"no joint is named '{name}'"
+            raise RivetError("RVT-306", f"{why}{nearest(name, stored)}", remediation="Name a joint that is stored.")

@@ -1,0 +1,114 @@
+"""The difference of an environment from its base, table by table."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import ExitStack
+
+from rivet_dagster.catalogs.capabilities.environments import BuiltTable, HasEnvironments
+from rivet_dagster.compiler.changed_tables import ColumnChange, changed_columns, changed_logic
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.difference.keys import candidate_keys
+from rivet_dagster.execution.difference.results import EnvironmentDifference, RowDifference, TableDifference
+from rivet_dagster.execution.difference.rows import SAMPLES, difference_of_rows, rows_of_new_table
+from rivet_dagster.execution.difference.verdicts import changed_verdicts
+from rivet_dagster.execution.quality.row_values import error_without_values
+from rivet_dagster.execution.reading.inputs import placed
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.storage import Published
+
+
+def environment_difference(
+    runtime: Runtime, base: Runtime, environment: str, joints: Collection[str] = ()
+) -> EnvironmentDifference:
+    """Return the differences of all tables that were built in an environment, or of those of ``joints``.
+
+    ``runtime`` sees the environment and ``base`` the base. Tables are in the plan's order; those that no joint of the
+    plan has are left out. Raises RVT-401, RVT-503.
+    """
+    built = built_tables(base, environment)
+    with ExitStack() as open_sessions:
+        tables = _Tables(runtime, base, open_sessions)
+        return EnvironmentDifference(
+            environment, tuple(tables.difference(name, built[name]) for name in built if not joints or name in joints)
+        )
+
+
+def built_tables(base: Runtime, environment: str) -> dict[str, BuiltTable]:
+    """Return the tables that were built in an environment, by the stored joint whose rows they hold, in plan order."""
+    plan = base.assembly
+    targets = {name: target for name in plan.execution_order if (target := plan.target(name)) is not None}
+    built: dict[tuple[str, str], BuiltTable] = {}
+    for catalog in sorted({target.catalog for target in targets.values()}):
+        found = base.catalog_within_reach(catalog)
+        if isinstance(found, HasEnvironments):
+            built |= {(catalog, table.table): table for table in found.built(environment)}
+    return {
+        name: built[target.catalog, target.table]
+        for name, target in targets.items()
+        if (target.catalog, target.table) in built
+    }
+
+
+class _Tables:
+    """The comparison of tables, with one session on each engine."""
+
+    def __init__(self, runtime: Runtime, base: Runtime, open_sessions: ExitStack) -> None:
+        self._runtime = runtime
+        self._base = base
+        self._open_sessions = open_sessions
+        self._sessions: dict[str, EngineSession] = {}
+
+    def difference(self, name: str, table: BuiltTable) -> TableDifference:
+        """Return the difference of one table; without a query for its rows if storage tells that they are equal."""
+        plan = self._runtime.assembly
+        joint = plan.joint(name)
+        shows_values = plan.shows_row_values(name)
+        try:
+            with placed(joint):
+                return self._difference(name, table, SAMPLES if shows_values else 0)
+        except RivetError as error:
+            raise (error if shows_values else error_without_values(error)) from error.__cause__
+
+    def _difference(self, name: str, table: BuiltTable, samples: int) -> TableDifference:
+        schema: tuple[ColumnChange, ...] = ()
+        rows = RowDifference()
+        if not table.same:
+            schema, rows = self._columns_and_rows(name, table, samples)
+        same = rows.empty and not schema and table.base is not None
+        checks = changed_verdicts(self._runtime, self._base, name, table.base, table.current, same)
+        before = {} if table.base is None else table.base.code_versions
+        return TableDifference(
+            name,
+            changed_logic(name, before, table.current.code_versions, self._runtime.code_versions.match),
+            schema,
+            rows,
+            checks,
+            rows_before=None if table.base is None else table.base.statistics.rows,
+            rows_after=table.current.statistics.rows,
+        )
+
+    def _columns_and_rows(
+        self, name: str, table: BuiltTable, samples: int
+    ) -> tuple[tuple[ColumnChange, ...], RowDifference]:
+        plan = self._runtime.assembly
+        joint, target = plan.computed(name), plan.target(name)
+        assert target is not None
+        session = self._session(joint.engine)
+        new = self._frame(session, table.current)
+        columns = session.columns(new)
+        if table.base is None:
+            rows = rows_of_new_table(session, new, table.current.statistics.rows, samples)
+            return changed_columns(plan, name, (), columns), rows
+        old = self._frame(session, table.base)
+        rows = difference_of_rows(session, old, new, candidate_keys(joint, target), samples)
+        return changed_columns(plan, name, session.columns(old), columns), rows
+
+    def _frame(self, session: EngineSession, version: Published) -> Frame:
+        return session.load(self._runtime.target_catalog(version.catalog).read(version))
+
+    def _session(self, engine: str) -> EngineSession:
+        if engine not in self._sessions:
+            self._sessions[engine] = self._open_sessions.enter_context(self._runtime.engine(engine).session())
+        return self._sessions[engine]

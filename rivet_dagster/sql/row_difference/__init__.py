@@ -1,0 +1,1 @@
+"""The query of the difference of two versions of a table."""
