@@ -412,10 +412,10 @@ def test_an_interrupted_run_ends_with_130_and_reports_its_finished_groups(cli, p
 
     commit = FilesystemTransaction.commit
 
-    def interrupted(transaction, identity, inputs):
+    def interrupted(transaction, *made_by):
         if transaction.table == "copies":
             raise dg.DagsterExecutionInterruptedError
-        return commit(transaction, identity, inputs)
+        return commit(transaction, *made_by)
 
     sales = project(SALES)
     monkeypatch.setattr(FilesystemTransaction, "commit", interrupted)
