@@ -30,12 +30,12 @@ def overtaken(folder: ProjectFolder, times: int):
     commit = TableTransaction.commit
     left = [times]
 
-    def slow(transaction, identity, inputs):
+    def slow(transaction, *made_by):
         if left[0]:
             left[0] -= 1
             with patch.object(TableTransaction, "commit", commit):
                 folder.run("out", identity=f"other-{left[0]}")
-        return commit(transaction, identity, inputs)
+        return commit(transaction, *made_by)
 
     return patch.object(TableTransaction, "commit", slow)
 
@@ -130,10 +130,10 @@ def test_a_run_overtaken_by_its_own_retry_is_finished(folder):
     """A step that counted as dead continues and publishes while its retry does."""
     commit = TableTransaction.commit
 
-    def zombie(transaction, identity, inputs):
+    def zombie(transaction, *made_by):
         with patch.object(TableTransaction, "commit", commit):
             folder.run("out", identity="mine")
-        return commit(transaction, identity, inputs)
+        return commit(transaction, *made_by)
 
     with patch.object(TableTransaction, "commit", zombie):
         result = folder.run("out", identity="mine")
