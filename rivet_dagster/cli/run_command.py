@@ -20,7 +20,8 @@ def run_command(options: argparse.Namespace) -> int:
     environment = environment_name(options.environment, os.environ)
     assembly = compile_directory(root, options.profile, recall=True)
     with stdout_kept_for_the_report():
-        start_early(assembly, root)
+        if not options.changed:  # else there may be nothing to run
+            start_early(assembly, root)
         from rivet_dagster.cli.dagster_run import materialize
 
         report = materialize(options, assembly, root, environment)

@@ -1,4 +1,4 @@
-"""What changed between two versions of a stored table: whose logic, and which columns with which readers."""
+"""Changes between two versions of a stored table: of logic, and of columns with their readers."""
 
 from __future__ import annotations
 

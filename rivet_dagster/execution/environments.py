@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from rivet_dagster.catalogs.capabilities.environments import Environment, HasEnvironments
+from rivet_dagster.catalogs.capabilities.environments import Environment, HasEnvironments, merged
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.execution.runtime import Runtime
@@ -77,8 +77,7 @@ def require_environment(runtime: Runtime, name: str) -> None:
     if name in known:
         return
     if any(catalog.is_merged(name) for catalog in _having(runtime)):
-        remedy = "Take another name: a merged environment is over."
-        raise RivetError("RVT-415", f"the environment '{name}' has been merged", remediation=remedy)
+        raise merged(name)
     raise RivetError("RVT-415", f"there is no environment '{name}'{nearest(name, known)}")
 
 

@@ -10,7 +10,9 @@ from rivet_dagster.errors import RivetError
 
 VARIABLE = "RIVET_ENVIRONMENT"
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+"""The names that an environment can have."""
+
 _LONGEST = 64
 
 
@@ -33,7 +35,7 @@ def environment_name(given: str | None, environ: Mapping[str, str]) -> str | Non
         name, source = environ[VARIABLE], VARIABLE
     if name is None:
         return _of_branch_deployment(environ)
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise RivetError("RVT-129", f"{source}: no environment can be called '{name}'")
     return name
 
@@ -48,7 +50,7 @@ def _of_branch_deployment(environ: Mapping[str, str]) -> str | None:
             "this is a branch deployment without DAGSTER_CLOUD_DEPLOYMENT_NAME and DAGSTER_CLOUD_GIT_BRANCH",
             remediation=f"Set {VARIABLE}: without the name of an environment its runs would write to the base.",
         )
-    if _NAME.fullmatch(name):
+    if NAME.fullmatch(name):
         return name
     ending = f"-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
     plain = re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_") or "branch"

@@ -164,7 +164,7 @@ class EnvironmentConformance:
     def test_no_merge_while_a_run_writes_there(
         self, with_environments: HasEnvironments, session: EngineSession
     ) -> None:
-        """What it publishes afterwards would be lost."""
+        """A merge in between would lose what the run publishes afterwards."""
         catalog, there = with_environments, _in(with_environments, NAME)
         with there.begin(TABLE, session) as transaction:
             assert _refused(lambda: catalog.merge(NAME)) == "RVT-417"
@@ -200,7 +200,7 @@ class EnvironmentConformance:
         assert catalog.built(NAME) == ()
 
     def test_abandoned_ones_are_swept(self, with_environments: HasEnvironments, session: EngineSession) -> None:
-        """Those that nobody has used for some time, unless a run is alive there."""
+        """Unused ones are swept, unless a run is alive there."""
         catalog, there, other = with_environments, _in(with_environments, NAME), _in(with_environments, OTHER)
         write(there, session, ReplaceAll(), NEW, "one")
         assert catalog.sweep_environments() == ()

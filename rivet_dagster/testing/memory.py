@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -18,9 +18,7 @@ from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS, PlanType
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
 from rivet_dagster.catalogs.parquet_rows import no_errors
-from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
-from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import Inputs
@@ -39,8 +37,7 @@ from rivet_dagster.model.storage import (
     Version,
 )
 from rivet_dagster.model.write_plan import WritePlan
-
-Columns = tuple[tuple[str, str], ...]
+from rivet_dagster.testing.memory_version import MemoryVersion, arrow_rows
 
 
 @dataclass(frozen=True)
@@ -53,7 +50,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class Made:
-    """What a version was made from, and by which code."""
+    """The inputs of a version, and the code that made it."""
 
     inputs: Inputs = field(default_factory=dict)
     code_versions: Mapping[str, str] = field(default_factory=dict)
@@ -101,7 +98,7 @@ class MemoryCatalog(HasVersions, HasErrorTables, ListsTables):
     def relation(self, table: str, options: Mapping[str, Any]) -> ArrowRows:
         """Return the rows, or the errors, of the published version."""
         errors = self._errors_called(table)
-        return _arrow_rows(errors[1].rows) if errors is not None else self.read(self._required(table))
+        return arrow_rows(errors[1].rows) if errors is not None else self.read(self._required(table))
 
     def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
         """Return the columns of the published version."""
@@ -138,14 +135,14 @@ class MemoryCatalog(HasVersions, HasErrorTables, ListsTables):
         """Return the rows themselves, which never change."""
         for version, rows in self._table(published.table).published:
             if version.version == published.version:
-                return _arrow_rows(rows)
+                return arrow_rows(rows)
         raise RivetError("RVT-401", f"the version {published.version} of '{published.table}' has been removed")
 
     def errors_of(self, published: Published) -> ArrowRows | None:
         """Return the rows themselves, as ``read`` does."""
         self.read(published)
         errors = self._table(published.table).errors.get(published.version)
-        return _arrow_rows(errors.rows) if errors is not None else None
+        return arrow_rows(errors.rows) if errors is not None else None
 
     def refuse_errors(self, table: str, errors: str) -> None:
         """Raise RVT-404 if ``errors`` cannot be the error table of ``table``, since another table has that name."""
@@ -300,7 +297,7 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
         if self.errors is not None:
             if self.errors.table != table:
                 raise RivetError("RVT-404", f"'{self.table}' has the error table '{self.errors.table}' already")
-            rows = pa.concat_tables([_arrow_rows(self.errors.rows).batches().read_all(), rows])
+            rows = pa.concat_tables([arrow_rows(self.errors.rows).batches().read_all(), rows])
         kinds = [(name, "int" if name == "line" else "string") for name in rows.column_names]
         statistics = Statistics(rows.num_rows, rows.nbytes, tuple(kinds))
         self.errors = Errors(table, StoredRows(ArrowRows(rows.schema, rows.to_reader), statistics))
@@ -347,72 +344,7 @@ class MemoryTransaction(VersionTransaction, ErrorTransaction):
         self._scratch.close()
 
 
-class MemoryVersion(RewritableVersion):
-    """A version as a list of Arrow tables; ``upon`` is the name of the version that it builds upon."""
-
-    def __init__(self, session: EngineSession | None, upon: tuple[Published, StoredRows] | None) -> None:
-        self._session = session
-        self._before = upon
-        self.upon = upon[0].version if upon is not None else None
-        self._parts: list[pa.Table] = []
-        self._columns: Columns = ()
-
-    @property
-    def session(self) -> EngineSession:
-        """The session that computes its rows."""
-        assert self._session is not None, "begun without a session, a version already has its rows"
-        return self._session
-
-    @property
-    def base(self) -> Base | None:
-        """The rows of the version that it builds upon."""
-        if self._before is None:
-            return None
-        _, rows = self._before
-        return Base(rows.relation, rows.statistics.columns)
-
-    def add(self, frame: Frame, context: WriteContext, split_by: str | None = None) -> None:
-        """Add the rows as an Arrow table."""
-        rows = self.session.to_arrow(frame)
-        self._columns = tuple(column for column in self.session.columns(frame) if column[0] != split_by)
-        self._parts.append(rows.drop_columns([split_by]) if split_by is not None else rows)
-
-    def take(self, rows: StoredRows) -> None:
-        """Add rows that are already stored."""
-        self._columns = rows.statistics.columns
-        self._parts.append(_arrow_rows(rows).batches().read_all())
-
-    def added(self) -> StoredRows:
-        """Return the rows that have been added so far."""
-        return self.audit()
-
-    def share(self, affected: Affected) -> Remaining:
-        """Share nothing: there are no statistics, so each row may change."""
-        if self._before is None:
-            return Remaining(0, None)
-        _, rows = self._before
-        return Remaining(rows.statistics.rows, rows.relation)
-
-    def audit(self) -> StoredRows:
-        """Return all rows as one table."""
-        if not self._parts:
-            raise RivetError("RVT-402", "nothing has been written")
-        table = pa.concat_tables(self._parts)
-        statistics = Statistics(table.num_rows, table.nbytes, self._columns)
-        return StoredRows(ArrowRows(table.schema, table.to_reader), statistics)
-
-    @contextmanager
-    def scratch(self) -> Iterator[MemoryVersion]:
-        """Yield another version, which is not published."""
-        yield MemoryVersion(self._session, None)
-
-
 def _described(published: Published, state: str) -> Version:
     return Version(
         published.version, state, published.statistics.rows, identity=published.identity, inputs=published.inputs
     )
-
-
-def _arrow_rows(rows: StoredRows) -> ArrowRows:
-    assert isinstance(rows.relation, ArrowRows)
-    return rows.relation

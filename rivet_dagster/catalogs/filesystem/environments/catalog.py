@@ -10,6 +10,7 @@ from rivet_dagster.catalogs.capabilities.environments import (
     BuiltTable,
     Environment,
     HasEnvironments,
+    merged,
 )
 from rivet_dagster.catalogs.filesystem.catalog import FilesystemTables
 from rivet_dagster.catalogs.filesystem.environments import folder as folders
@@ -87,7 +88,7 @@ class FilesystemCatalog(FilesystemTables, HasEnvironments):
             with environment.locked():  # a merge ends first
                 state = environment.state()
                 if state is not None and state.state == folders.MERGED:
-                    raise folders.merged(name)
+                    raise merged(name)
                 return environment.drop()
 
     def sweep_environments(self, unused_for: timedelta = ABANDONED_AFTER) -> tuple[str, ...]:

@@ -29,25 +29,26 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from rivet_dagster.catalogs.capabilities.environments import merged
 from rivet_dagster.catalogs.filesystem.files.damage import damage
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, status
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
 from rivet_dagster.catalogs.filesystem.versions.lifecycle import sync, sync_entry
 from rivet_dagster.errors import RivetError
+from rivet_dagster.project.environment_name import NAME
 from rivet_dagster.project.own_folder import make_own_folder
 
 OPEN, MERGING, PUBLISHED, MERGED = "open", "merging", "published", "merged"
 """The states of an environment: in use; merge begun; all tables in the base, data not removed yet; over."""
 
 _FOLDERS, _RECORD, _USED, _LOCK, _BASES = ".environments", ".environment.json", ".used", ".lock", ".bases"
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _DROPPED, _NEW = ".dropped-", ".new-"
 _HALF = re.compile(r"\.(?:dropped|new)-([a-z0-9][a-z0-9_-]*)-[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
 class State:
-    """What the file of an environment says; ``token`` tells environments apart that had one name after another."""
+    """The content of an environment's file; ``token`` tells environments apart that had one name after another."""
 
     profile: str
     created_at: str
@@ -63,7 +64,7 @@ class EnvironmentFolder:
     name: str
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if not NAME.fullmatch(self.name):
             raise RivetError("RVT-129", f"no environment can be called '{self.name}'")
 
     @property
@@ -172,12 +173,6 @@ class EnvironmentFolder:
         return bool(remove_halves(self.catalog, self.name)) or found
 
 
-def merged(name: str) -> RivetError:
-    """Return the error for an environment that has been merged."""
-    remedy = "Take another name: a merged environment is over."
-    return RivetError("RVT-415", f"the environment '{name}' has been merged", remediation=remedy)
-
-
 def folders_of(catalog: Path) -> Path:
     """Return the folder of all environments of the catalog in the folder ``catalog``."""
     return catalog / HOMES / _FOLDERS
@@ -186,7 +181,7 @@ def folders_of(catalog: Path) -> Path:
 def all_folders(catalog: Path) -> list[EnvironmentFolder]:
     """Return the environments of a catalog, merged ones too, in order of their names. Raises OSError."""
     names = names_in(folders_of(catalog))
-    folders = [EnvironmentFolder(catalog, name) for name in names if _NAME.fullmatch(name)]
+    folders = [EnvironmentFolder(catalog, name) for name in names if NAME.fullmatch(name)]
     return [folder for folder in folders if exists(folder.path / _RECORD)]
 
 
