@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+import dagster as dg
 import pyspark
 import pytest
 from support import server_clients
@@ -117,9 +118,7 @@ class Project:
 
 
 def started(command: list[str], errors: Path) -> subprocess.Popen[str]:
-    home = errors.parent / "dagster"
-    home.mkdir(exist_ok=True)
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "DAGSTER_HOME": str(home)}
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "DAGSTER_HOME": str(errors.parent / "dagster")}
     environ["DAGSTER_DISABLE_TELEMETRY"] = "true"
     return subprocess.Popen(
         command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors.open("w"), text=True
@@ -149,7 +148,11 @@ def until(condition: Callable[[], Any], seconds: float) -> float:
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     root = tmp_path_factory.mktemp("server") / "project"
     root.mkdir()
-    yield Project(root)
+    home = root.parent / "dagster"
+    home.mkdir()
+    # Dagster's databases are there before the clients are: two processes that create them at once can break them.
+    with dg.DagsterInstance.from_config(str(home)):
+        yield Project(root)
     assert main(["spark", "stop", "-p", str(root)]) == 0
 
 
