@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 from support.folders import Files, ProjectFolder
 from support.iceberg import iceberg_settings
-from support.servers import database, iceberg_rest, postgres, s3  # noqa: F401, these are fixtures
+from support.servers import database, iceberg_rest, nessie, postgres, s3  # noqa: F401, these are fixtures
 from support.spark import MASTER, OF_SESSIONS, QUICK, REMOTE, SqlExecutions, settings, where
 
 from rivet_dagster import redaction

@@ -117,7 +117,8 @@ def _mixed(runtime: Runtime, what: str, catalog: str, joint: str | None = None) 
         f"{what} is published in the catalog '{catalog}', of the type {type_}, which has no environments: a run "
         f"in '{runtime.environment}' would overwrite what readers of the base see"
     )
-    return RivetError("RVT-413", message, joint=joint)
+    remedy = "Use a catalog that has them: the type filesystem, or iceberg with `catalog: nessie`."
+    return RivetError("RVT-413", message, joint=joint, remediation=remedy)
 
 
 def _having(runtime: Runtime) -> list[HasEnvironments]:

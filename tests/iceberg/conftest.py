@@ -20,7 +20,7 @@ def iceberg_options(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[
     """Return a function that declares a catalog without tables, of one of ``KINDS``; its server starts when needed."""
 
     def options(kind: str) -> dict[str, Any]:
-        servers = {"rest": "iceberg_rest", "postgres": "postgres"}
+        servers = {"rest": "iceberg_rest", "postgres": "postgres", "nessie": "nessie"}
         needed = {kind: request.getfixturevalue(servers[kind])} if kind in servers else {}
         return declared(kind, tmp_path / kind, **needed)
 

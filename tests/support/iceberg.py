@@ -13,10 +13,11 @@ from rivet_dagster.engines.pyspark.spark_version import spark_version
 from rivet_dagster.model.profile import EngineSpec
 from support.iceberg_rest import IcebergRest
 from support.maven import are_there, jar
+from support.nessie import Nessie
 from support.postgres import Postgres
 from support.spark import MASTER
 
-KINDS = ("hadoop", "rest", "postgres", "sqlite")
+KINDS = ("hadoop", "rest", "postgres", "sqlite", "nessie")
 """The kinds of catalog that ``declared`` makes."""
 
 PACKAGES = tuple(
@@ -30,7 +31,11 @@ PACKAGES = tuple(
 
 
 def declared(
-    kind: str, folder: Path, rest: IcebergRest | None = None, postgres: Postgres | None = None
+    kind: str,
+    folder: Path,
+    rest: IcebergRest | None = None,
+    postgres: Postgres | None = None,
+    nessie: Nessie | None = None,
 ) -> dict[str, Any]:
     """Return the options of a catalog without tables, whose files are in ``folder``."""
     folder.mkdir(parents=True)
@@ -42,6 +47,9 @@ def declared(
     if kind == "rest":
         assert rest is not None
         return {"catalog": "rest", "uri": rest.catalog(folder)}
+    if kind == "nessie":
+        assert nessie is not None
+        return nessie.catalog(folder)
     assert postgres is not None
     database = postgres.database()
     login = {"jdbc.user": database.user, "jdbc.password": database.password}

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.iceberg_rest import IcebergRest, iceberg_rest_server
+from support.nessie import Nessie, nessie_server
 from support.postgres import Database, Postgres, postgres_server
 from support.s3 import S3, s3_server
 
@@ -13,6 +14,13 @@ from support.s3 import S3, s3_server
 def iceberg_rest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IcebergRest]:
     """Yield a JVM for REST catalogs; ``catalog(folder)`` makes one without tables and returns its URI."""
     with iceberg_rest_server(tmp_path_factory.mktemp("rest")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def nessie(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nessie]:
+    """Yield a server of Nessie; ``catalog(folder)`` declares a catalog without tables."""
+    with nessie_server(tmp_path_factory.mktemp("nessie")) as server:
         yield server
 
 

@@ -193,8 +193,8 @@ def test_pyiceberg_gets_all_but_what_is_spark_s_or_ours(kind):
     assert given["py-io-impl"] == "pyiceberg.io.pyarrow.PyArrowFileIO"
     assert given["s3.endpoint"] == "http://store"
     assert given["client.region"] == "eu"
-    assert not given.keys() & {"io-impl", "cache-enabled", "catalog", "publish", "ref"}
-    types = {"rest": "rest", "jdbc": "sql", "hive": "hive", "glue": "glue", "nessie": "rest"}
+    assert not given.keys() & {"io-impl", "cache-enabled", "catalog", "publish"}
+    types = {"rest": "rest", "jdbc": "sql", "hive": "hive", "glue": "glue"}
     assert given.get("type") == types.get(kind)
     assert given.get("warehouse") == spark(kind).get("warehouse")
 
@@ -232,14 +232,10 @@ def test_a_jdbc_url_becomes_one_of_sqlalchemy(uri, more, wanted):
     assert not [key for key in properties("jdbc", uri=uri, **more) if key.startswith("jdbc.")]
 
 
-def test_nessie_is_reached_by_its_rest_endpoint():
-    assert properties("nessie")["uri"] == "http://nessie:19120/iceberg/main"
-    options = declared("nessie", **{"authentication.type": "BEARER", "authentication.token": "tk"})
-    del options["ref"]
-    given = pyiceberg_properties("lake", options, PROJECT)
-    assert given["uri"] == "http://nessie:19120/iceberg"
-    assert given["token"] == "tk"
-    assert "authentication.token" not in given
+def test_nessie_is_reached_by_its_own_interface():
+    login = {"authentication.type": "BEARER", "authentication.token": "tk"}
+    given = properties("nessie", **login)
+    assert given.items() >= {"uri": "http://nessie:19120/api/v2", "ref": "main", **login}.items()
 
 
 def test_a_catalog_in_sqlite_is_opened(tmp_path):

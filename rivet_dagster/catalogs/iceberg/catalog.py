@@ -1,4 +1,4 @@
-"""The catalog ``iceberg``, its methods implemented by the other modules of this folder."""
+"""The tables of the catalog ``iceberg``, its methods implemented by the other modules of this folder."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
 
-class IcebergCatalog(IcebergTraits, HasErrorTables):
+class IcebergTables(IcebergTraits, HasErrorTables):
     """Tables of Apache Iceberg, in a catalog of its own kinds: hadoop, rest, jdbc, hive, glue, nessie.
 
     PyIceberg reads the metadata and makes the commits that publish; Spark, with Iceberg's runtime, reads and writes the
@@ -47,7 +47,7 @@ class IcebergCatalog(IcebergTraits, HasErrorTables):
     """
 
     def __init__(self, spec: CatalogSpec, root: Path) -> None:
-        refuse_wrong_options(IcebergCatalog, f"catalog '{spec.name}'", spec.options)
+        refuse_wrong_options(IcebergTables, f"catalog '{spec.name}'", spec.options)
         self.name = spec.name
         self._options = spec.options
         self._root = root

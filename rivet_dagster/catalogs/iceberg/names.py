@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rivet_dagster.errors import RivetError
 
@@ -18,16 +18,24 @@ _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
 
 @dataclass(frozen=True)
 class TableName:
-    """The name of a table: the catalog's, the parts of its namespace, and its own."""
+    """The name of a table: the catalog's, the parts of its namespace, and its own.
+
+    ``ref`` is the branch of a Nessie catalog on which it is, if that is not the one of the catalog's options.
+    """
 
     catalog: str
     namespace: tuple[str, ...]
     name: str
+    ref: str | None = None
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """All parts, as Spark names the table."""
-        return (self.catalog, *self.namespace, self.name)
+        """All parts, as Spark names the table.
+
+        >>> TableName("lake", ("shop",), "orders", "dev").parts
+        ('lake', 'shop', 'orders@dev')
+        """
+        return (self.catalog, *self.namespace, self.name if self.ref is None else f"{self.name}@{self.ref}")
 
     @property
     def identifier(self) -> tuple[str, ...]:
@@ -40,7 +48,7 @@ class TableName:
         >>> TableName("lake", ("shop",), "orders").staged("rivet_1f_orders").name
         'orders__rivet_1f_orders'
         """
-        return TableName(self.catalog, self.namespace, f"{self.name}__{key}{suffix}")
+        return replace(self, name=f"{self.name}__{key}{suffix}")
 
     def __str__(self) -> str:
         return ".".join(self.parts)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.iceberg.reaching import first_line
-from rivet_dagster.catalogs.iceberg.settings.options import GLUE, HADOOP, HIVE
+from rivet_dagster.catalogs.iceberg.settings.options import GLUE, HADOOP, HIVE, NESSIE
 from rivet_dagster.catalogs.iceberg.settings.pyiceberg_settings import pyiceberg_properties
 from rivet_dagster.errors import RivetError
 
@@ -21,9 +21,10 @@ _EXTRA = "pip install 'rivet_dagster[iceberg]'"
 def connected(name: str, options: Mapping[str, Any], root: Path) -> Catalog:
     """Return PyIceberg's catalog of that ``name``; ``options`` are valid, with ``${VAR}`` expanded.
 
-    A REST catalog asks its server for settings here, a JDBC catalog looks for its tables in the database, and makes
-    them where there are none; the others contact nothing yet. PyIceberg's own configuration files are not used, since
-    Spark would not know of them. Raises RVT-123 if a package is missing, RVT-403 if the catalog cannot be reached.
+    A REST catalog asks its server for settings here, a Nessie catalog for its branch; a JDBC catalog looks for its
+    tables in the database, and makes them where there are none; the others contact nothing yet. PyIceberg's own
+    configuration files are not used, since Spark would not know of them. Raises RVT-123 if a package is missing,
+    RVT-403 if the catalog cannot be reached.
     """
     kind, properties = options["catalog"], pyiceberg_properties(name, options, root)
     try:
@@ -37,6 +38,12 @@ def connected(name: str, options: Mapping[str, Any], root: Path) -> Catalog:
             from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
 
             return HadoopCatalog(name, **properties)
+        if kind == NESSIE:
+            from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
+
+            nessie = NessieCatalog(name, **properties)
+            nessie.server.reference(nessie.ref)
+            return nessie
         type_ = CatalogType(properties["type"])
         if type_ == CatalogType.REST:
             from rivet_dagster.catalogs.iceberg.rest_catalog import PatientRestCatalog

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from rivet_dagster.catalogs.iceberg.settings.options import HADOOP, JDBC, NESSIE, OWN_OPTIONS, uri, warehouse
 from rivet_dagster.catalogs.iceberg.settings.sqlalchemy_url import sqlalchemy_url
 from rivet_dagster.model import convert
 
-_TYPES = {JDBC: "sql", NESSIE: "rest"}
+_TYPES = {JDBC: "sql"}
 """PyIceberg's types of catalog, where they have other names."""
 
 _OF_JAVA = frozenset({"io-impl", "cache-enabled", "type"})
@@ -21,7 +20,7 @@ _OF_JAVA = frozenset({"io-impl", "cache-enabled", "type"})
 def pyiceberg_properties(name: str, options: Mapping[str, Any], root: Path) -> dict[str, str]:
     """Return the properties of the catalog ``name`` for ``pyiceberg.catalog``; ``options`` are valid.
 
-    Those of a Hadoop catalog, for which PyIceberg has no type, are without one.
+    Those of a Hadoop or Nessie catalog, for which PyIceberg has no type, are without one.
 
     >>> options = {"catalog": "rest", "uri": "https://catalog", "warehouse": "sales", "s3.region": "eu-1"}
     >>> for entry in pyiceberg_properties("lake", options, Path("/project")).items():
@@ -36,14 +35,12 @@ def pyiceberg_properties(name: str, options: Mapping[str, Any], root: Path) -> d
     left_out = OWN_OPTIONS | _OF_JAVA
     texts = {key: convert.setting(value) for key, value in options.items() if key not in left_out}
     properties = {"py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO", **texts}
-    if kind != HADOOP:
+    if kind not in (HADOOP, NESSIE):
         properties["type"] = _TYPES.get(kind, kind)
     places = {"warehouse": warehouse(options, root), "uri": uri(options, root)}
     properties |= {key: place for key, place in places.items() if place is not None}
     if kind == JDBC:
         properties = _sql(properties)
-    elif kind == NESSIE:
-        properties = _nessie(properties)
     return dict(sorted(properties.items()))
 
 
@@ -54,15 +51,3 @@ def _sql(properties: Mapping[str, str]) -> dict[str, str]:
     if "init-catalog-tables" in of_driver:
         others["init_catalog_tables"] = of_driver["init-catalog-tables"]
     return others | {"uri": sqlalchemy_url(properties["uri"], of_driver)}
-
-
-def _nessie(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of a Nessie catalog for Iceberg's REST protocol, which Nessie speaks beside its own.
-
-    >>> _nessie({"uri": "http://host:19120/api/v2", "ref": "dev/ann"})
-    {'uri': 'http://host:19120/iceberg/dev%2Fann'}
-    """
-    others = {key: value for key, value in properties.items() if key not in ("ref", "authentication.token")}
-    reference = f"/{quote(properties['ref'], safe='')}" if "ref" in properties else ""
-    token = {"token": properties["authentication.token"]} if "authentication.token" in properties else {}
-    return others | token | {"uri": f"{properties['uri'].rpartition('/api/')[0]}/iceberg{reference}"}

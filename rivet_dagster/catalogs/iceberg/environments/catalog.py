@@ -1,0 +1,135 @@
+"""The catalog ``iceberg``, which has environments on Nessie."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rivet_dagster.catalogs.capabilities.environments import (
+    ABANDONED_AFTER,
+    BuiltTable,
+    Environment,
+    HasEnvironments,
+)
+from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
+from rivet_dagster.catalogs.iceberg.environments.branch import MERGING, EnvironmentBranch, branches_of, tags_of
+from rivet_dagster.catalogs.iceberg.environments.merging import Merge
+from rivet_dagster.catalogs.iceberg.environments.tables import EnvironmentTables
+from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.settings.options import NESSIE
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.storage import Published
+
+if TYPE_CHECKING:
+    from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
+
+
+class IcebergCatalog(IcebergTables):
+    """Tables of Apache Iceberg; on Nessie it is a ``NessieIcebergCatalog``."""
+
+    def __new__(cls, spec: CatalogSpec, root: Path) -> IcebergCatalog:
+        """Return a catalog with the capabilities of its kind."""
+        on_nessie = cls is IcebergCatalog and spec.options.get("catalog") == NESSIE
+        return super().__new__(NessieIcebergCatalog if on_nessie else cls)
+
+
+class NessieIcebergCatalog(IcebergCatalog, HasEnvironments):
+    """Tables of Apache Iceberg in Nessie; an environment is a branch of the server, made of the branch ``ref``."""
+
+    def in_environment(self, name: str) -> EnvironmentTables:
+        """Return the tables with those of the environment's branch in front."""
+        return EnvironmentTables(self, self._environment(name))
+
+    def use_environment(self, name: str, profile: str) -> None:
+        """Make the branch at the base as it is now, unless there is one."""
+        with reaching(self.name, code="RVT-404"):
+            environment = self._environment(name)
+            if environment.state() is None and not environment.is_merged():
+                environment.create(profile)
+            state = environment.required()
+            if state.profile != profile:
+                message = f"the environment '{name}' is one of the profile '{state.profile}', not of '{profile}'"
+                raise RivetError("RVT-416", message)
+            environment.use(state)
+
+    def environments(self) -> tuple[Environment, ...]:
+        """Return those that have a branch."""
+        with reaching(self.name):
+            described = (self._described(name) for name in self._names())
+            return tuple(environment for environment in described if environment is not None)
+
+    def is_merged(self, name: str) -> bool:
+        """Return whether there is the tag that a merge leaves."""
+        with reaching(self.name):
+            environment = self._environment(name)
+            return environment.is_merged() and environment.state() is None
+
+    def built(self, name: str) -> tuple[BuiltTable, ...]:
+        """Return the tables whose snapshot on the branch is not the one that was taken over from the base."""
+        with reaching(self.name):
+            return self._merge(name).built()
+
+    def merge(self, name: str) -> tuple[Published, ...]:
+        """Publish all tables in one commit of Nessie."""
+        with reaching(self.name, code="RVT-404"):
+            return self._merge(name).finish()
+
+    def drop(self, name: str) -> bool:
+        """Remove the branch; the files that it alone names are left to Nessie's garbage collection."""
+        with reaching(self.name, code="RVT-404"):
+            environment = self._environment(name)
+            if environment.state() is None and environment.is_merged():
+                environment.required()
+            environment.server.remove(environment.merging_ref)
+            return environment.server.remove(environment.ref)
+
+    def sweep_environments(self, unused_for: timedelta = ABANDONED_AFTER) -> tuple[str, ...]:
+        """Remove them, and what dead runs left in the others, each as ``environment/table/branch``."""
+        removed: list[str] = []
+        oldest = datetime.now(UTC) - unused_for
+        with reaching(self.name, code="RVT-404"):
+            for name in self._names():
+                merge = self._merge(name)
+                state = merge.environment.state()
+                if state is not None:
+                    removed += [f"{name}/{version}" for version in merge.tables.sweep()]
+                    if datetime.fromisoformat(state.used_at) < oldest and not merge.is_alive() and self.drop(name):
+                        removed.append(name)
+            server = self._nessie.server
+            for tag, at in list(server.references(tags_of(self._nessie.ref))):
+                if datetime.fromisoformat(at) < oldest:
+                    server.remove(tag)
+        return tuple(removed)
+
+    def building(self) -> tuple[str, ...]:
+        """Return the branches and staging tables of runs, also in environments."""
+        there = ((name, version) for name in self._names() for version in self.in_environment(name).building())
+        return (*super().building(), *(f"{name}/{version}" for name, version in there))
+
+    def _described(self, name: str) -> Environment | None:
+        merge = self._merge(name)
+        state = merge.environment.state()
+        if state is None:
+            return None
+        tables = tuple(sorted(merge.tables.built_names()))
+        return Environment(name, state.profile, state.created_at, state.used_at, tables, state.state == MERGING)
+
+    def _names(self) -> list[str]:
+        prefix = branches_of(self._nessie.ref)
+        return sorted(name.removeprefix(prefix) for name, _ in self._nessie.server.references(prefix))
+
+    def _environment(self, name: str) -> EnvironmentBranch:
+        return EnvironmentBranch(self._nessie.server, self._nessie.ref, name)
+
+    def _merge(self, name: str) -> Merge:
+        return Merge(self, self.in_environment(name))
+
+    @property
+    def _nessie(self) -> NessieCatalog:
+        from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
+
+        catalog = self._catalog
+        assert isinstance(catalog, NessieCatalog)
+        return catalog

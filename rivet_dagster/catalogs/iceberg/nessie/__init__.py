@@ -1,0 +1,1 @@
+"""Iceberg's catalog of the kind ``nessie``, by the REST interface of Nessie itself."""

@@ -1,0 +1,202 @@
+"""A client of Nessie's own REST interface, version 2: references, the contents of keys, and commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    import requests
+
+Key = tuple[str, ...]
+Content = Mapping[str, Any]
+
+TABLE, NAMESPACE, VIEW = "ICEBERG_TABLE", "NAMESPACE", "ICEBERG_VIEW"
+"""Types of contents."""
+
+ENVIRONMENT = "rivet_environment"
+"""The namespace, on the branch of an environment, whose properties say what the environment is."""
+
+
+class NessieError(OSError):
+    """An answer by which the server refuses a request."""
+
+
+class NessieConflictError(NessieError):
+    """The refusal of a change, since others have changed the same keys or the same reference."""
+
+
+class NessieNotFoundError(NessieError):
+    """There is no reference of that name, or no such state of it."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A branch or tag, and the hash of the commit that it is at."""
+
+    name: str
+    hash: str
+    type: str = "BRANCH"
+
+    @property
+    def path(self) -> str:
+        """The reference at that hash, as a part of a path."""
+        return f"{quote(self.name, safe='')}@{self.hash}"
+
+
+class NessieServer:
+    """The server at ``uri``, which ends with ``/api/v2``; ``token`` is a bearer token."""
+
+    def __init__(self, uri: str, token: str | None = None) -> None:
+        self._uri = f"{uri.rpartition('/api/')[0]}/api/v2"
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    @cached_property
+    def _config(self) -> dict[str, Any]:
+        return self._call("GET", "config")
+
+    @property
+    def default_branch(self) -> str:
+        """The branch that the server names where none is given."""
+        return str(self._config["defaultBranch"])
+
+    @property
+    def no_commit(self) -> str:
+        """The hash of a branch without commits."""
+        return str(self._config["noAncestorHash"])
+
+    def reference(self, name: str) -> Reference:
+        """Return a reference as it is now. Raises NessieNotFoundError."""
+        return _reference(self._call("GET", f"trees/{quote(name, safe='')}")["reference"])
+
+    def contents(self, reference: str, keys: Sequence[Key]) -> tuple[str, dict[Key, Content]]:
+        """Return the hash of a reference now, and the contents of those keys that it has."""
+        asked = {"requestedKeys": [{"elements": list(key)} for key in keys]}
+        answer = self._call("POST", f"trees/{quote(reference, safe='@')}/contents", asked)
+        found = {tuple(entry["key"]["elements"]): entry["content"] for entry in answer["contents"]}
+        return str(answer["effectiveReference"]["hash"]), found
+
+    def entries(self, reference: str) -> Iterator[tuple[Key, str]]:
+        """Yield the keys of a reference, and the types of their contents."""
+        for page in self._pages(f"trees/{quote(reference, safe='@')}/entries"):
+            for entry in page["entries"]:
+                yield tuple(entry["name"]["elements"]), str(entry["type"])
+
+    def commit(self, branch: Reference, message: str, operations: Sequence[Mapping[str, Any]]) -> Reference:
+        """Commit to a branch; the keys must not have changed since its hash. Raises NessieConflictError."""
+        body = {"commitMeta": {"message": message}, "operations": list(operations)}
+        return _reference(self._call("POST", f"trees/{branch.path}/history/commit", body)["targetBranch"])
+
+    def make(self, name: str, source: Reference, type_: str = "BRANCH") -> bool:
+        """Make a branch or a tag at the hash of ``source``; return whether there was none of that name."""
+        body = {"type": source.type, "name": source.name, "hash": source.hash}
+        try:
+            self._call("POST", "trees", body, name=name, type=type_)
+        except NessieConflictError:
+            return False
+        return True
+
+    def remove(self, name: str) -> bool:
+        """Remove a branch or tag with whatever it has by now; return whether there was one."""
+        while True:
+            try:
+                found = self.reference(name)
+                self._call("DELETE", f"trees/{found.path}", type=found.type)
+            except NessieNotFoundError:
+                return False
+            except NessieConflictError:  # somebody has just committed to it
+                continue
+            return True
+
+    def references(self, prefix: str) -> Iterator[tuple[str, str]]:
+        """Yield the names of the references that begin with ``prefix``, and the times of their last commits."""
+        for page in self._pages("trees", fetch="ALL"):
+            for found in page["references"]:
+                if found["name"].startswith(prefix):
+                    head = (found.get("metadata") or {}).get("commitMetaOfHEAD") or {}
+                    yield found["name"], str(head.get("commitTime", ""))
+
+    def merge(
+        self,
+        into: Reference,
+        source: Reference,
+        message: str,
+        properties: Mapping[str, str],
+        forced: Sequence[Key] = (),
+    ) -> bool:
+        """Merge in one commit and return True, or False if nothing is new; keys changed on both sides are a conflict.
+
+        With ``forced`` only these keys are merged, whatever ``into`` has. Raises NessieConflictError.
+        """
+        body: dict[str, Any] = {
+            "fromRefName": source.name,
+            "fromHash": source.hash,
+            "commitMeta": {"message": message, "properties": dict(properties)},
+        }
+        if forced:
+            modes = [{"key": {"elements": list(key)}, "mergeBehavior": "FORCE"} for key in forced]
+            body |= {"defaultKeyMergeMode": "DROP", "keyMergeModes": modes}
+        return bool(self._call("POST", f"trees/{into.path}/history/merge", body)["wasApplied"])
+
+    def has_commit(self, reference: str, key: str, value: str, after: str) -> bool:
+        """Return whether one of the commits since the hash ``after`` has a property of that value."""
+        for page in self._pages(f"trees/{quote(reference, safe='')}/history", **{"limit-hash": after}):
+            for entry in page["logEntries"]:
+                if value in (entry["commitMeta"].get("allProperties") or {}).get(key, []):
+                    return True
+        return False
+
+    def _pages(self, path: str, **parameters: str) -> Iterator[dict[str, Any]]:
+        page = self._call("GET", path, **parameters)
+        yield page
+        while page.get("hasMore"):
+            page = self._call("GET", path, **{**parameters, "page-token": page["token"]})
+            yield page
+
+    def _call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, /, **parameters: str
+    ) -> dict[str, Any]:
+        import requests
+
+        from rivet_dagster.catalogs.iceberg.rest_catalog import ANSWER, CONNECT
+
+        answer = requests.request(
+            method,
+            f"{self._uri}/{path}",
+            params=parameters,
+            json=body,
+            headers=self._headers,
+            timeout=(CONNECT, ANSWER),
+        )
+        if answer.ok:
+            return dict(answer.json()) if answer.content else {}
+        raise _error(answer)
+
+
+def put(key: Key, content: Content) -> dict[str, Any]:
+    """Return the operation of a commit that sets the content of a key."""
+    return {"type": "PUT", "key": {"elements": list(key)}, "content": dict(content)}
+
+
+def delete(key: Key) -> dict[str, Any]:
+    """Return the operation of a commit that removes a key."""
+    return {"type": "DELETE", "key": {"elements": list(key)}}
+
+
+def _reference(answer: Mapping[str, Any]) -> Reference:
+    return Reference(answer["name"], answer["hash"], answer["type"])
+
+
+def _error(answer: requests.Response) -> NessieError | PermissionError:
+    try:
+        text = str(answer.json().get("message") or answer.reason)
+    except ValueError:
+        text = answer.reason
+    text = f"Nessie answers {answer.status_code}: {text}"
+    if answer.status_code in (401, 403):
+        return PermissionError(text)
+    kinds = {404: NessieNotFoundError, 409: NessieConflictError}
+    return kinds.get(answer.status_code, NessieError)(text)
