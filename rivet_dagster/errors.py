@@ -118,6 +118,8 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-415": "Name one that `rivet-dagster environment list` shows, or make it with `environment create`.",
     "RVT-416": "Take another name: an environment belongs to one profile.",
     "RVT-417": "Wait for what is running in the environment, then try it again.",
+    "RVT-418": "Run the joint again, with all that its run was to publish: without the heartbeat of its run, a sweep "
+    "removes what the run has staged.",
     # 5xx: engines and runs
     "RVT-501": "Give `concurrency_limit` a whole number of at least 1, or leave it out.",
     "RVT-502": "Read the engine's own message above; correct its `config`.",
@@ -145,6 +147,8 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-522": "Wait until nobody uses it, or end it with `rivet-dagster spark stop`; a second server is an engine of "
     "another name.",
     "RVT-523": "Start a new run here instead, or re-execute it in the code location of that environment.",
+    "RVT-524": "Materialize the joint together with its check `published`: do not leave out the checks of a run, and "
+    "re-execute a step together with the step that publishes.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
 """The remediation of each code, shown where the code that raises the error gives no more specific one."""

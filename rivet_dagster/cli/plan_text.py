@@ -67,6 +67,8 @@ def _group(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:
     lines.append(f"    writes  {_place(assembly, group.exit)}{why}")
     if group.target is not None and group.target.errors is not None:
         lines.append(f"    errors  {group.target.catalog}.{group.target.errors.table}")
+    if group.target is not None and group.target.with_run:
+        lines.append("    readers see it when the last step of the run publishes all tables, one after another")
     return lines
 
 

@@ -13,6 +13,7 @@ from rivet_dagster.definitions.metadata.error_metadata import DIAGNOSTICS
 from rivet_dagster.definitions.metadata.materialization_metadata import ROW_COUNT
 from rivet_dagster.definitions.runs.fail_fast import was_not_started
 from rivet_dagster.definitions.runs.names import step_name
+from rivet_dagster.definitions.specs.published import LAST_STEP, published_with_run
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.evaluation_error import SiteDiagnostic
 from rivet_dagster.model.check_plan import CompiledCheck
@@ -108,9 +109,11 @@ def read_report(
 ) -> RunReport:
     """Return the report of a run of ``assembly`` with these events, in order.
 
-    Groups that did not start are skipped; groups that an interrupt ended are canceled.
+    Groups that did not start are skipped; groups that an interrupt ended are canceled. Groups whose rows the last step
+    of the run should have published have the status of that step.
     """
     steps: dict[str, str] = {}
+    last_step = SKIPPED
     missing = SKIPPED
     planned: list[str] = []
     rows: dict[str, dict[str, Any]] = {}
@@ -118,6 +121,8 @@ def read_report(
     errors: list[Diagnostic] = []
     quarantined: list[SiteDiagnostic] = []
     known = {joint.name for joint in assembly.joints}
+    with_run = published_with_run(assembly)
+    published: dict[str, bool] = {}
     groups_by_step = {step_name(assembly, group): group for group in assembly.execution_order}
     for event in events:
         step = groups_by_step.get(event.step_key or "", "")
@@ -132,10 +137,14 @@ def read_report(
         elif event.event_type == dg.DagsterEventType.STEP_FAILURE:
             interrupted = _is_interrupt(event.step_failure_data.error)
             steps[step] = CANCELED if interrupted else FAILED
+            last_step = steps[step] if event.step_key == step_name(assembly, LAST_STEP) else last_step
             errors += [] if interrupted else _step_errors(event, step)
         elif event.event_type == dg.DagsterEventType.ASSET_MATERIALIZATION:
             name = _joint_name(event.asset_key)
             rows[name] = {k: v.value for k, v in event.materialization.metadata.items()}
+        elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION and _is_of_last_step(event, assembly):
+            evaluation = event.asset_check_evaluation_data
+            published[_joint_name(evaluation.asset_key)] = evaluation.passed
         elif event.event_type == dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             checks.append(_check(event, assembly))
             quarantined += _quarantined(event)
@@ -147,6 +156,10 @@ def read_report(
                 missing = CANCELED
             elif error is not None and FAILED not in steps.values():
                 errors += _defect(error, None)
+    for name in with_run:
+        if steps.get(name) == SUCCESS and not published.get(name, False):
+            steps[name] = last_step
+            rows.pop(name, None)
     order = [g for g in assembly.execution_order if g in planned and assembly.joint(g).type != SOURCE]
     groups = tuple(_group(name, steps.get(name, missing), rows.get(name, {})) for name in order)
     return RunReport(success, run_id, window, groups, tuple(checks), tuple(errors), tuple(quarantined))
@@ -161,6 +174,13 @@ def _group(name: str, status: str, metadata: Mapping[str, Any]) -> GroupReport:
     }
     rows = {ours: metadata[theirs] for ours, theirs in keys.items() if theirs in metadata}
     return GroupReport(name, status, metadata.get("rivet/phases") or {}, rows)
+
+
+def _is_of_last_step(event: dg.DagsterEvent, assembly: CompiledAssembly) -> bool:
+    """Return whether a check is one of those whose step publishes the tables of the run."""
+    evaluation = event.asset_check_evaluation_data
+    joint = assembly.joint(_joint_name(evaluation.asset_key))
+    return evaluation.check_name not in {check.name for check in joint.checks}
 
 
 def _check(event: dg.DagsterEvent, assembly: CompiledAssembly) -> CheckReport:

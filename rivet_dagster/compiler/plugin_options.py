@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
-from rivet_dagster.entry_points import unknown_options
+from rivet_dagster.entry_points import is_unexpanded, unknown_options
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.joint import SINK, SOURCE
 from rivet_dagster.model.landing import landing_options
@@ -15,6 +15,7 @@ from rivet_dagster.model.plugins import CatalogTraits, EngineTraits, Plugins
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.secret_options import literal_secrets
 from rivet_dagster.model.step_options import step_options
+from rivet_dagster.model.target import PUBLISH
 
 _OWN_KEYS = {
     "catalog": frozenset({"type"}),
@@ -31,6 +32,9 @@ def check_plugins(profile: Profile, plugins: Plugins, diagnostics: Diagnostics) 
     for catalog in profile.catalogs:
         origin = profile.catalog_origins.get(catalog.name, profile.origin)
         _check("catalog", catalog, plugins.catalogs, origin, diagnostics)
+        if is_unexpanded(catalog.options.get(PUBLISH)):
+            message = f"catalog '{catalog.name}': `{PUBLISH}` must be written out: the plan depends on it"
+            diagnostics.errors.append(origin.diagnostic("RVT-104", message, key=PUBLISH))
     for engine in profile.engines:
         origin = profile.engine_origins.get(engine.name, profile.origin)
         _check("engine", engine, plugins.engines, origin, diagnostics)

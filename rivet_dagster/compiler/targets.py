@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from rivet_dagster.model.joint import SINK, Joint
-from rivet_dagster.model.target import Target, WatermarkColumn
+from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.target import BY_GROUP, PUBLISH, Target, WatermarkColumn
 from rivet_dagster.model.write_plan import (
     Append,
     AppendNewer,
@@ -20,17 +21,20 @@ from rivet_dagster.model.write_plan import (
 from rivet_dagster.model.write_strategy import WriteStrategy
 
 
-def target_of(joint: Joint, workspace: str, options: Mapping[str, Any]) -> Target:
+def target_of(joint: Joint, profile: Profile, options: Mapping[str, Any]) -> Target:
     """Return the target of a stored joint: a sink's own table, or a table of the workspace with the joint's name.
 
-    ``options`` are the options of the joint that concern storage.
+    ``options`` are the options of the joint that concern storage. Rows that a run removes itself are not for readers of
+    the base, and are published by their group even where the catalog publishes by run.
     """
     strategy = joint.write_strategy
     lookback = strategy.options.get("lookback")
     watermark = strategy.watermark_column
     table = str(joint.table) if joint.type == SINK else joint.name
+    catalog = str(joint.catalog) if joint.type == SINK else profile.workspace
+    declared = profile.catalog(catalog)
     return Target(
-        catalog=str(joint.catalog) if joint.type == SINK else workspace,
+        catalog=catalog,
         table=table,
         write=write_plan(strategy),
         options=options,
@@ -40,6 +44,7 @@ def target_of(joint: Joint, workspace: str, options: Mapping[str, Any]) -> Targe
         watermark=None if watermark is None else WatermarkColumn(watermark, lookback),
         retention=joint.retention,
         errors=joint.on_error.error_table(table) if joint.on_error is not None else None,
+        publish=declared.options.get(PUBLISH, BY_GROUP) if declared and joint.retention != "run" else BY_GROUP,
     )
 
 

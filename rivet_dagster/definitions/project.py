@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import dagster as dg
@@ -12,6 +13,7 @@ import dagster as dg
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.definitions.automation.rules import with_rules
 from rivet_dagster.definitions.specs.asset_specs import AssetSpecs, asset_specs
+from rivet_dagster.definitions.specs.published import published_key, published_with_run
 from rivet_dagster.definitions.specs.selection import Selector, without_sources
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.errors import Diagnostic, RivetError
@@ -179,6 +181,15 @@ class RivetProject:
         """Return the spec of that asset, with the project's IO manager."""
         spec = self.specs.errors.get(joint)
         return spec.with_io_manager_key(self.io_manager_key) if spec is not None else None
+
+    @cached_property
+    def with_run(self) -> tuple[str, ...]:
+        """The stored joints that the last step of a run publishes, selected or not, in topological order."""
+        return published_with_run(self.assembly)
+
+    def published_key(self, joint: str) -> dg.AssetCheckKey:
+        """Return the key of the check that the rows of a joint are published, whose step publishes them."""
+        return published_key(self.assembly, self.specs.keys, joint)
 
     def check_spec(self, check: CompiledCheck, joint: str) -> dg.AssetCheckSpec:
         """Return the spec of a joint's check."""

@@ -58,7 +58,7 @@ def _run(run: ThisRun, selected: set[str], identity: str, unjudged_sources: Iter
         with placed(runtime.assembly.joint(exit_name)):
             if exit_name == group.exit:
                 result = publish_exit(run, identity)
-                if not result.gate_failed:
+                if not result.gate_failed and not result.staged:
                     with clock.phase(CLEAN_UP):
                         result = replace(result, not_archived=archive_read_files(runtime, group))
             else:

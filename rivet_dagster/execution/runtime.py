@@ -23,7 +23,9 @@ from rivet_dagster.engines.registry import open_engine
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.code_versions import CodeVersions
 from rivet_dagster.execution.progress import ProgressListener
+from rivet_dagster.execution.staged_tables import StagedBy, version_of
 from rivet_dagster.model.profile import EngineSpec
+from rivet_dagster.model.storage import Published
 
 
 class Runtime:
@@ -35,6 +37,7 @@ class Runtime:
     once a second while one runs, and before a version is published; an exception that it raises stops the action.
     ``environment`` names the environment in which tables are written and, if they were built there, read; None is the
     base.
+    ``staged`` returns what this run has staged of a joint that the last step of the run publishes.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Runtime:
         listeners: Sequence[ProgressListener] = (),
         check_interrupt: Callable[[], None] | None = None,
         environment: str | None = None,
+        staged: StagedBy = lambda _: None,
     ) -> None:
         self.assembly = assembly
         self.root = root
@@ -55,6 +59,7 @@ class Runtime:
         self._listeners = listeners
         self._check_interrupt = check_interrupt
         self._bases: dict[str, Catalog] = {}
+        self._staged = staged
         self._catalogs: dict[str, Catalog] = {}
         self._engines: dict[str, Engine] = {}
         self._opening = RLock()
@@ -96,6 +101,18 @@ class Runtime:
     def target_catalog(self, name: str) -> HasTargets:
         """Return the catalog of that name, which must have targets. Raises RVT-413, and as ``catalog`` does."""
         return capable(self.catalog(name), HasTargets)
+
+    def version_read(self, joint: str) -> Published | None:
+        """Return the version of a stored joint that this run reads: the one that it has staged, else the published one.
+
+        None if there is none, or if the joint is not stored. Raises RVT-418 if the staged one has been swept.
+        """
+        target = self.assembly.target(joint)
+        if target is None:
+            return None
+        catalog = self.target_catalog(target.catalog)
+        staged = self._staged(joint) if target.with_run else None
+        return catalog.current(target.table) if staged is None else version_of(catalog, staged)
 
     def engine(self, name: str) -> Engine:
         """Return the engine of that name, which starts with its first session.

@@ -84,9 +84,9 @@ class Record:
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a table: the published one, an older one, or a withheld one.
+    """A version of a table: the published one, an older one, a withheld one, or one that a run has staged.
 
-    ``published_at`` is a time in ISO 8601, None for a withheld version; ``rows`` is None where it is not known.
+    ``published_at`` is a time in ISO 8601, None if it is not published; ``rows`` is None where it is not known.
     ``inputs`` are the positions of the data that it was computed from.
     """
 
@@ -98,7 +98,7 @@ class Version:
     inputs: Inputs = field(default_factory=dict)
 
 
-CURRENT, OLDER, WITHHELD = "current", "older", "withheld"
+CURRENT, OLDER, WITHHELD, STAGED = "current", "older", "withheld", "staged"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,12 @@ from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.row_errors import ErrorTable
 from rivet_dagster.model.write_plan import ReplaceAll, WritePlan
 
+PUBLISH = "publish"
+"""The option of a catalog that says when its tables are published."""
+
+BY_GROUP, BY_RUN = "group", "run"
+"""Its values: each by the step of its group, or those of a run together by its last step."""
+
 
 @dataclass(frozen=True, slots=True)
 class WatermarkColumn:
@@ -28,7 +34,8 @@ class Target:
     or ``run`` to remove the rows as soon as the last reader has succeeded. ``columns`` are the columns that the write
     needs in the batch, as pairs of the option that names it and its name. ``environment`` names the branch of the data
     to which the table belongs, None for the main one. ``errors`` is the table of evaluation errors that is published
-    with it, None where such an error fails the run.
+    with it, None where such an error fails the run. ``publish`` is ``group``, or ``run`` if the last step of a run
+    publishes all its tables.
     """
 
     catalog: str
@@ -42,6 +49,12 @@ class Target:
     retention: str = "latest"
     environment: str | None = None
     errors: ErrorTable | None = None
+    publish: str = BY_GROUP
+
+    @property
+    def with_run(self) -> bool:
+        """Whether the last step of a run publishes it, together with the other tables of the run."""
+        return self.publish == BY_RUN
 
     @property
     def is_its_batch(self) -> bool:

@@ -32,6 +32,7 @@ from rivet_dagster.testing.error_tables import ErrorTableConformance
 from rivet_dagster.testing.plan_cases import CASES, HISTORIES, REFUSALS, PlanCase, Refusal
 from rivet_dagster.testing.plan_cases.case import STARTED, fields
 from rivet_dagster.testing.plan_cases.runs import Histories, started_at
+from rivet_dagster.testing.staging import StagingConformance
 from rivet_dagster.testing.tables import (
     TABLE,
     columns_of,
@@ -46,7 +47,7 @@ from rivet_dagster.testing.tables import (
 )
 
 
-class CatalogConformance(ErrorTableConformance, EnvironmentConformance):
+class CatalogConformance(ErrorTableConformance, EnvironmentConformance, StagingConformance):
     """The tests of ``HasTargets``; those of other capabilities are skipped if the catalog does not have them."""
 
     def new_catalog(self, folder: Path) -> HasTargets:

@@ -40,11 +40,11 @@ class ErrorTableConformance:
         old = _publish(with_errors, session, 1, ["one"])
         with with_errors.begin(TABLE, session) as transaction:
             fill(transaction, session, ReplaceAll(), [(2, "b", 2)])
-            stored = transaction.write_errors(ERRORS, session.from_value(_errors(["two", "three"])))
-            assert (_read(session, stored.relation), stored.statistics.rows) == (["three", "two"], 2)
-            assert _seen(with_errors, session) == ["one"]
+            stored = transaction.write_errors(ERRORS, session.from_value(errors(["two", "three"])))
+            assert (read_errors(session, stored.relation), stored.statistics.rows) == (["three", "two"], 2)
+            assert errors_seen(with_errors, session) == ["one"]
             new = transaction.commit("two")
-        assert _seen(with_errors, session) == ["three", "two"]
+        assert errors_seen(with_errors, session) == ["three", "two"]
         assert [_of(with_errors, session, version) for version in (old, new)] == [["one"], ["three", "two"]]
         assert rows_of(with_errors, session) == [(2, "b", 2)]
         assert new.statistics.rows == 1
@@ -71,47 +71,47 @@ class ErrorTableConformance:
         for before in (None, ["one"]):
             transaction = with_errors.begin(TABLE, session)
             fill(transaction, session, ReplaceAll(), [(2, "b", 2)])
-            transaction.write_errors(ERRORS, session.from_value(_errors(["two"])))
+            transaction.write_errors(ERRORS, session.from_value(errors(["two"])))
             transaction.abort()
-            assert _seen(with_errors, session) == before
+            assert errors_seen(with_errors, session) == before
             _publish(with_errors, session, 1, ["one"])
 
     def test_an_error_table_without_rows(self, with_errors: HasErrorTables, session: EngineSession) -> None:
         """It has the columns of error tables, whether an engine has written it or not."""
-        for frame in (None, session.from_value(_errors([]))):
+        for frame in (None, session.from_value(errors([]))):
             with with_errors.begin(TABLE, session) as transaction:
                 fill(transaction, session, ReplaceAll(), [(1, "a", 1)])
                 stored = transaction.write_errors(ERRORS, frame)
                 assert stored.statistics.rows == 0
                 published = transaction.commit("run")
             assert session.columns(session.load(with_errors.relation(ERRORS, {}))) == tuple(COLUMNS)
-            assert _seen(with_errors, session) == _of(with_errors, session, published) == []
+            assert errors_seen(with_errors, session) == _of(with_errors, session, published) == []
 
     def test_errors_of_several_calls_are_one_table(self, with_errors: HasErrorTables, session: EngineSession) -> None:
         """What has been written can be read to compute the next ones."""
         with with_errors.begin(TABLE, session) as transaction:
             fill(transaction, session, ReplaceAll(), [(1, "a", 1)])
-            first = transaction.write_errors(ERRORS, session.from_value(_errors(["one"])))
+            first = transaction.write_errors(ERRORS, session.from_value(errors(["one"])))
             whole = transaction.write_errors(ERRORS, session.load(first.relation))
-            assert (whole.statistics.rows, _read(session, first.relation)) == (2, ["one"])
+            assert (whole.statistics.rows, read_errors(session, first.relation)) == (2, ["one"])
             transaction.commit("run")
-        assert _seen(with_errors, session) == ["one", "one"]
+        assert errors_seen(with_errors, session) == ["one", "one"]
 
     def test_a_version_without_error_table_has_none(self, with_errors: HasErrorTables, session: EngineSession) -> None:
         """Readers find no table, and the older version keeps its own."""
         first = _publish(with_errors, session, 1, ["one"])
         second = write(with_errors, session, ReplaceAll(), [(2, "b", 2)], "two")
         assert with_errors.errors_of(second) is None
-        assert _seen(with_errors, session) is None
+        assert errors_seen(with_errors, session) is None
         assert _of(with_errors, session, first) == ["one"]
         _publish(with_errors, session, 3, ["three"])
-        assert _seen(with_errors, session) == ["three"]
+        assert errors_seen(with_errors, session) == ["three"]
 
     def test_an_error_table_of_another_name(self, with_errors: HasErrorTables, session: EngineSession) -> None:
         """The old name is free then."""
         _publish(with_errors, session, 1, ["one"])
         _publish(with_errors, session, 2, ["two"], "rejected")
-        assert [_seen(with_errors, session, name) for name in (ERRORS, "rejected")] == [None, ["two"]]
+        assert [errors_seen(with_errors, session, name) for name in (ERRORS, "rejected")] == [None, ["two"]]
 
     def test_a_reader_of_errors_finishes_with_them(self, with_errors: HasErrorTables, session: EngineSession) -> None:
         """After another version has been published."""
@@ -124,12 +124,12 @@ class ErrorTableConformance:
         """Rows and errors are those of the other run."""
         with with_errors.begin(TABLE, session) as slow:
             fill(slow, session, Append(), [(1, "a", 1)])
-            slow.write_errors(ERRORS, session.from_value(_errors(["slow"])))
+            slow.write_errors(ERRORS, session.from_value(errors(["slow"])))
             _publish(with_errors, session, 2, ["fast"])
             with pytest.raises(RivetError) as caught:
                 slow.commit("slow")
         assert caught.value.code == "RVT-405"
-        assert _seen(with_errors, session) == ["fast"]
+        assert errors_seen(with_errors, session) == ["fast"]
 
     def test_another_table_is_no_error_table(self, with_errors: HasErrorTables, session: EngineSession) -> None:
         """Neither a published table, nor the table itself, nor the error table of another one."""
@@ -138,14 +138,14 @@ class ErrorTableConformance:
             with pytest.raises(RivetError) as caught:
                 _publish(with_errors, session, 1, ["two"], name, table="other")
             assert caught.value.code == "RVT-404"
-        assert _seen(with_errors, session) == ["one"]
+        assert errors_seen(with_errors, session) == ["one"]
         assert with_errors.current("other") is None
 
     def test_the_errors_of_an_evicted_table_are_gone(self, with_errors: HasErrorTables, session: EngineSession) -> None:
         """With all of its versions."""
         published = _publish(with_errors, session, 1, ["one"])
         with_errors.evict(published)
-        assert _seen(with_errors, session) is None
+        assert errors_seen(with_errors, session) is None
         with pytest.raises(RivetError) as caught:
             with_errors.errors_of(published)
         assert caught.value.code == "RVT-401"
@@ -160,7 +160,7 @@ class ErrorTableConformance:
         write(with_errors, session, ReplaceAll(), [(2, "b", 2)], "two")
         with with_errors.restage(TABLE, first.version) as transaction:
             transaction.commit("rollback")
-        assert (rows_of(with_errors, session), _seen(with_errors, session)) == ([(1, "a", 1)], ["one"])
+        assert (rows_of(with_errors, session), errors_seen(with_errors, session)) == ([(1, "a", 1)], ["one"])
 
     def test_a_withheld_version_is_published_with_its_errors(
         self, with_errors: HasErrorTables, session: EngineSession
@@ -172,12 +172,12 @@ class ErrorTableConformance:
         with with_errors.begin(TABLE, session) as transaction:
             assert isinstance(transaction, VersionTransaction)
             fill(transaction, session, ReplaceAll(), [(2, "b", 2)])
-            transaction.write_errors(ERRORS, session.from_value(_errors(["two"])))
+            transaction.write_errors(ERRORS, session.from_value(errors(["two"])))
             transaction.withhold("run")
-        assert _seen(with_errors, session) == ["one"]
+        assert errors_seen(with_errors, session) == ["one"]
         with with_errors.take_up(TABLE, transaction.version) as taken_up:
             taken_up.commit("by hand")
-        assert (rows_of(with_errors, session), _seen(with_errors, session)) == ([(2, "b", 2)], ["two"])
+        assert (rows_of(with_errors, session), errors_seen(with_errors, session)) == ([(2, "b", 2)], ["two"])
 
 
 def _publish(
@@ -191,21 +191,21 @@ def _publish(
     """Publish one row and these errors."""
     with catalog.begin(table, session) as transaction:
         fill(transaction, session, ReplaceAll(), [(number, "a", number)])
-        transaction.write_errors(name, session.from_value(_errors(messages)))
+        transaction.write_errors(name, session.from_value(errors(messages)))
         return transaction.commit(f"run {number}")
 
 
-def _errors(messages: Sequence[str]) -> pa.Table:
+def errors(messages: Sequence[str]) -> pa.Table:
     """Return errors with these messages; a file, a line and a key are not always known."""
     schema = pa.schema([(name, pa.int32() if kind == "int" else pa.string()) for name, kind in COLUMNS])
     rows = [dict.fromkeys(ERROR_COLUMNS[:3], "x") | {"message": message} for message in messages]
     return pa.Table.from_pylist(rows, schema)
 
 
-def _seen(catalog: HasErrorTables, session: EngineSession, name: str = ERRORS) -> list[str] | None:
+def errors_seen(catalog: HasErrorTables, session: EngineSession, name: str = ERRORS) -> list[str] | None:
     """Return the messages that readers of the error table see; None if there is no such table."""
     try:
-        return _read(session, catalog.relation(name, {}))
+        return read_errors(session, catalog.relation(name, {}))
     except RivetError as error:
         if error.code != "RVT-403":
             raise
@@ -214,10 +214,11 @@ def _seen(catalog: HasErrorTables, session: EngineSession, name: str = ERRORS) -
 
 def _of(catalog: HasErrorTables, session: EngineSession, published: Published) -> list[str] | None:
     relation = catalog.errors_of(published)
-    return None if relation is None else _read(session, relation)
+    return None if relation is None else read_errors(session, relation)
 
 
-def _read(session: EngineSession, relation: Relation) -> list[str]:
+def read_errors(session: EngineSession, relation: Relation) -> list[str]:
+    """Return the messages of errors, in order."""
     return _messages(session.to_arrow(session.load(relation)))
 
 

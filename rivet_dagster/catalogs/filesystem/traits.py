@@ -10,9 +10,9 @@ from rivet_dagster.catalogs.capabilities.landing import HasLandingZones
 from rivet_dagster.catalogs.capabilities.listing import ListsFiles
 from rivet_dagster.catalogs.capabilities.locations import TellsLocations
 from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.staging import StagesForRuns, wrong_publish
 from rivet_dagster.catalogs.capabilities.sweeping import Sweeps
 from rivet_dagster.catalogs.capabilities.targets import PlanType
-from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.filesystem import table_locations
 from rivet_dagster.catalogs.filesystem.declared import wrong_sink, wrong_source
@@ -23,15 +23,16 @@ from rivet_dagster.errors import nearest
 from rivet_dagster.model.convert import show
 from rivet_dagster.model.location import Location
 from rivet_dagster.model.plugins import Wrong
+from rivet_dagster.model.target import PUBLISH
 from rivet_dagster.model.write_plan import WritePlan
 
 
-class FilesystemTraits(HasVersions, HasWatermarks, HasLandingZones, ListsFiles, ListsTables, Sweeps, TellsLocations):
+class FilesystemTraits(StagesForRuns, HasWatermarks, HasLandingZones, ListsFiles, ListsTables, Sweeps, TellsLocations):
     """Its options, its capabilities, and the methods that the compiler calls on the class."""
 
     type: ClassVar[str] = "filesystem"
     write_plans: ClassVar[frozenset[PlanType]] = frozenset(get_args(WritePlan))
-    options: ClassVar[frozenset[str]] = frozenset({"path", "format", "versions", "options"})
+    options: ClassVar[frozenset[str]] = frozenset({"path", "format", "versions", "options", PUBLISH})
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> Mapping[str, str]:
@@ -48,7 +49,7 @@ class FilesystemTraits(HasVersions, HasWatermarks, HasLandingZones, ListsFiles, 
         is_number = not isinstance(versions, bool) and str(versions).isdecimal() and int(versions) >= 1
         if not is_unexpanded(versions) and not is_number:
             wrong["versions"] = f"must be a whole number of at least 1, not {show(versions)}"
-        return wrong
+        return wrong | wrong_publish(options)
 
     @classmethod
     def check_table(

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
-from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.filesystem.files.data_files import Footers
-from rivet_dagster.catalogs.filesystem.files.file_status import looking
+from rivet_dagster.catalogs.filesystem.files.file_status import is_folder, looking
 from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
 from rivet_dagster.catalogs.filesystem.sources.formats import as_texts, chosen_format
 from rivet_dagster.catalogs.filesystem.sources.source_schema import parquet_in
-from rivet_dagster.catalogs.filesystem.versions import lifecycle, withheld
+from rivet_dagster.catalogs.filesystem.versions import lifecycle, staged, withheld
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest, Origin
 from rivet_dagster.catalogs.filesystem.versions.sweep import sweep
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 
 
-class VersionFolders(HasVersions, HasWatermarks):
+class VersionFolders(StagesForRuns, HasWatermarks):
     """publishes each version of a table as a folder of its own.
 
     ``layout`` says where the folders are, and how readers are switched from one to the next. ``keep`` is the number of
@@ -76,7 +76,7 @@ class VersionFolders(HasVersions, HasWatermarks):
         return self.described(layout, manifest) if manifest else None
 
     def versions(self, table: str) -> tuple[Version, ...]:
-        """Return all versions in the table's folder but those that are being built."""
+        """Return all versions in the table's folder but those that are being built and not staged yet."""
         layout = self.layout(table)
         with looking(layout.link):
             return withheld.all_versions(layout)
@@ -133,6 +133,33 @@ class VersionFolders(HasVersions, HasWatermarks):
             mark = withheld.take_up(layout, version)
         return self._transaction(layout, version, layout.published(), origin=mark)
 
+    def staged_by(self, table: str, identity: str) -> Published | None:
+        """Return the version, by the marks beside the versions."""
+        layout = self.layout(table)
+        with looking(layout.home):
+            version = staged.staged_by(layout, identity) if is_folder(layout.home) else None
+            return self.described(layout, staged.staged_manifest(layout, version)) if version is not None else None
+
+    def keep_alive(self, table: str, version: str, seconds: float = 0.0) -> bool:
+        """Set the modification time of the heartbeat file."""
+        return staged.keep_alive(self.layout(table), version, seconds)
+
+    def take_up_staged(
+        self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS
+    ) -> FilesystemTransaction:
+        """Reopen a staged version, based on what was published when it was begun."""
+        layout = self.layout(table)
+        with writing(layout.home):
+            mark = staged.take_up(layout, version)
+        upon = mark.staged.upon if mark.staged is not None else None
+        return self._transaction(layout, version, upon, origin=mark.origin)
+
+    def withhold_staged(self, table: str, version: str) -> None:
+        """Change the mark of a staged version."""
+        layout = self.layout(table)
+        with writing(layout.home):
+            staged.withhold(layout, version)
+
     def restage(self, table: str, version: str) -> FilesystemTransaction:
         """Begin a new version that shares the older one's files on disk."""
         layout = self.layout(table)
@@ -171,8 +198,14 @@ class VersionFolders(HasVersions, HasWatermarks):
         from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
         from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
 
-        staged = StagedVersion(layout, version, base, options, session, footers, shown)
-        return FilesystemTransaction(staged, self.keep, lambda manifest: self.committed(layout, manifest), origin)
+        files = StagedVersion(layout, version, base, options, session, footers, shown)
+        return FilesystemTransaction(
+            files,
+            self.keep,
+            lambda manifest: self.committed(layout, manifest),
+            origin,
+            lambda manifest: self.described(layout, manifest),
+        )
 
     def described(self, layout: TableLayout, manifest: Manifest) -> Published:
         """Return the published version of a table that has this manifest."""

@@ -28,7 +28,7 @@ from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.session_needs import SessionNeeds
-from rivet_dagster.model.storage import OLDER, WITHHELD, Published, Statistics, Version
+from rivet_dagster.model.storage import OLDER, STAGED, WITHHELD, Published, Statistics, Version
 from rivet_dagster.model.watermark import Override
 
 if TYPE_CHECKING:
@@ -108,24 +108,32 @@ class IcebergTables(IcebergTraits, HasErrorTables):
         return history.expired_version(found, identity, current)
 
     def read(self, published: Published) -> CatalogTable:
-        """Return the newest snapshot with the rows of that version."""
-        return CatalogTable(self._name(published.table).parts, snapshot=self._existing(published))
+        """Return the newest snapshot with the rows of that version, or that of a staged version."""
+        table, snapshot = self._stored(published)
+        return CatalogTable(table.name.parts, snapshot=snapshot)
 
     def statistics(self, published: Published) -> Statistics:
         """Return the statistics in the manifests of the snapshot."""
         from rivet_dagster.catalogs.iceberg.metadata.statistics import statistics_of
         from rivet_dagster.catalogs.iceberg.metadata.types import schema_of
 
-        snapshot = self._existing(published)
-        found = self._required(published.table)
+        table, snapshot = self._stored(published)
+        found = table.load()
         with self._reaching(published.table):
             return statistics_of(found, snapshot, schema_of(found, snapshot))
 
     def errors_of(self, published: Published) -> CatalogTable | None:
-        """Return the snapshot of the error table that names that of the rows."""
+        """Return the snapshot of the error table that names that of the rows, or was staged with them."""
         from rivet_dagster.catalogs.iceberg.reading import errors_of_version
+        from rivet_dagster.catalogs.iceberg.writes.staged_for_run import errors_relation, staged_version
 
-        errors = errors_of_version(self._opened, published)
+        try:
+            errors = errors_of_version(self._opened, published)
+        except RivetError as error:
+            staged = staged_version(self._opened(published.table), published.version)
+            if error.code != "RVT-401" or staged is None:
+                raise
+            return errors_relation(self._opened, staged)
         return None if errors is None else CatalogTable(self._name(errors[0]).parts, snapshot=errors[1])
 
     def begin(
@@ -145,16 +153,23 @@ class IcebergTables(IcebergTraits, HasErrorTables):
         return IcebergTransaction(begin, new_snapshot_id(), session)
 
     def versions(self, table: str) -> tuple[Version, ...]:
-        """Return the snapshots that have been current, then the withheld branches and staging tables."""
+        """Return the snapshots that have been current, then the branches and staging tables with a mark."""
         from rivet_dagster.catalogs.iceberg.metadata.history import listed
-        from rivet_dagster.catalogs.iceberg.writes.withheld import withheld_versions
+        from rivet_dagster.catalogs.iceberg.writes.withheld import marked_versions
 
         opened = self._opened(table)
         found = opened.load_if_any()
         with self._reaching(table):
             withheld = tuple(
-                Version(w.name, WITHHELD, w.publication.rows, None, w.publication.identity, w.publication.inputs)
-                for w in withheld_versions(opened)
+                Version(
+                    w.name,
+                    STAGED if w.is_staged else WITHHELD,
+                    w.publication.rows,
+                    None,
+                    w.publication.identity,
+                    w.publication.inputs,
+                )
+                for w in marked_versions(opened)
             )
             return (*(listed(found) if found is not None else ()), *withheld)
 
@@ -169,6 +184,40 @@ class IcebergTables(IcebergTraits, HasErrorTables):
                 if version in (withheld.name, withheld.key):
                     return taken_up(opened, table, self.name, self._opened, withheld)
         raise self._unknown(table, version, WITHHELD)
+
+    def staged_by(self, table: str, identity: str) -> Published | None:
+        """Return the version, by the marks of branches and staging tables."""
+        from rivet_dagster.catalogs.iceberg.writes import staged_for_run
+
+        opened = self._opened(table)
+        with self._reaching(table):
+            staged = staged_for_run.staged_by(opened, identity)
+            return staged_for_run.described(opened, staged, self.name, table) if staged is not None else None
+
+    def keep_alive(self, table: str, version: str, seconds: float = 0.0) -> bool:
+        """Write the time of the heartbeat beside the table's metadata."""
+        from rivet_dagster.catalogs.iceberg.writes.staged_for_run import heartbeat_of, staged_version
+
+        opened = self._opened(table)
+        with self._reaching(table, "RVT-404"):
+            staged = staged_version(opened, version)
+            if staged is not None:
+                heartbeat_of(opened, staged).extend(seconds)
+        return staged is not None
+
+    def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> IcebergTransaction:
+        """Reopen a staged version, by the id of its snapshot."""
+        from rivet_dagster.catalogs.iceberg.metadata.layout import parse_layout
+        from rivet_dagster.catalogs.iceberg.writes.beginning import taken_up
+        from rivet_dagster.catalogs.iceberg.writes.staged_for_run import required
+
+        opened = self._opened(table)
+        with self._reaching(table, "RVT-404"):
+            return taken_up(opened, table, self.name, self._opened, required(opened, version), parse_layout(options))
+
+    def withhold_staged(self, table: str, version: str) -> None:
+        """Replace the mark of a staged version, and mark its errors."""
+        self.take_up_staged(table, version).withhold()
 
     def restage(self, table: str, version: str) -> IcebergTransaction:
         """Begin a new version with the rows of an older snapshot, of which no file is copied."""
@@ -280,6 +329,19 @@ class IcebergTables(IcebergTraits, HasErrorTables):
 
     def _reaching(self, table: str, code: str = "RVT-403") -> Any:
         return reaching(self.name, f"the table {table}" if table else "", code)
+
+    def _stored(self, published: Published) -> tuple[OpenedTable, int]:
+        """Return the table and the snapshot that hold the rows of a version, published or staged. Raises RVT-401."""
+        from rivet_dagster.catalogs.iceberg.writes.staged_for_run import staged_version, stored_in
+
+        opened = self._opened(published.table)
+        try:
+            return opened, self._existing(published)
+        except RivetError as error:
+            staged = staged_version(opened, published.version)
+            if error.code != "RVT-401" or staged is None:
+                raise
+            return stored_in(opened, staged)
 
     def _existing(self, published: Published) -> int:
         from rivet_dagster.catalogs.iceberg.reading import snapshot_of_version

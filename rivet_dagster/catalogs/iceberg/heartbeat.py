@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.sweeping import DEAD_AFTER
@@ -39,8 +39,18 @@ class Heartbeat:
 
     def begin(self) -> None:
         """Write the first heartbeat."""
+        self._write(datetime.now(UTC))
+
+    def extend(self, seconds: float) -> None:
+        """Have it last for ``seconds`` longer than a heartbeat does, and no shorter than it did."""
+        until = datetime.now(UTC) + timedelta(seconds=seconds)
+        with suppress(FileNotFoundError):
+            until = max(until, self._last() or until)
+        self._write(until)
+
+    def _write(self, time: datetime) -> None:
         with self.io.new_output(self.path).create(overwrite=True) as stream:
-            stream.write(datetime.now(UTC).isoformat().encode())
+            stream.write(time.isoformat().encode())
 
     def beat(self) -> None:
         """Renew the time. Raises RVT-406 as ``require`` does."""

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, get_args
 
 from rivet_dagster.catalogs.capabilities.locations import TellsLocations
 from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
 from rivet_dagster.catalogs.capabilities.sweeping import Sweeps
 from rivet_dagster.catalogs.capabilities.targets import PlanType
 from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep
-from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.iceberg.metadata.declared_layout import columns_named, wrong_layout
 from rivet_dagster.catalogs.iceberg.names import wrong_name
@@ -25,7 +25,7 @@ from rivet_dagster.model.relations import CatalogTable, Kinds
 from rivet_dagster.model.write_plan import WritePlan
 
 
-class IcebergTraits(HasVersions, HasWatermarks, HasUpkeep, ListsTables, Sweeps, TellsLocations):
+class IcebergTraits(StagesForRuns, HasWatermarks, HasUpkeep, ListsTables, Sweeps, TellsLocations):
     """Its options, its capabilities, and the methods that the compiler calls on the class."""
 
     type: ClassVar[str] = "iceberg"

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rivet_dagster.catalogs.capabilities.staging import wrong_publish
 from rivet_dagster.catalogs.filesystem.catalog_location import local_path, scheme
 from rivet_dagster.catalogs.spark.names import is_name
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model.convert import show
+from rivet_dagster.model.target import PUBLISH
 
-OPTIONS = frozenset({"database", "hive", "metastore", "versions", "warehouse"})
+OPTIONS = frozenset({"database", "hive", "metastore", "versions", "warehouse", PUBLISH})
 
 _THRIFT = "thrift"
 
@@ -42,7 +44,7 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
     is_number = not isinstance(versions, bool) and str(versions).isdecimal() and int(versions) >= 1
     if not is_unexpanded(versions) and not is_number:
         wrong["versions"] = f"must be a whole number of at least 1, not {show(versions)}"
-    return wrong
+    return wrong | wrong_publish(options)
 
 
 def resolved(options: Mapping[str, Any], root: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import dagster as dg
@@ -27,6 +28,8 @@ from rivet_dagster.definitions.runs.fail_fast import refuse_after_failure
 from rivet_dagster.definitions.runs.failure import failure, rivet_failures, step_failures
 from rivet_dagster.definitions.runs.identity import run_identity
 from rivet_dagster.definitions.runs.names import step_name
+from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged
+from rivet_dagster.definitions.runs.staged_rows import staged_in_run, staged_metadata, staged_table
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.clean_up.eviction import evict
 from rivet_dagster.execution.group_run import run_group
@@ -74,7 +77,10 @@ class RivetGroupRun:
         partitions = self.joints[-1].partitions
         limit = TimeLimit(project.assembly.joint(group.exit))
         listeners: list[ProgressListener] = [ProgressLines(context.log.info), *self.listeners]
-        runtime = open_runtime(project, context.resources, context.run.run_id, listeners, limit.check)
+        staged = cache(lambda: staged_in_run(context.run, context.instance, project.joints))
+        runtime = open_runtime(
+            project, context.resources, context.run.run_id, listeners, limit.check, lambda joint: staged().get(joint)
+        )
         with rivet_failures():
             enter_environment(project, runtime, context.run, context.instance)
         selected = [name for name, key in keys.items() if key in context.selected_asset_keys]
@@ -85,11 +91,17 @@ class RivetGroupRun:
             return
         step, shows_values = project.assembly.joint(group.exit).step, project.assembly.shows_row_values(group.name)
         with step_failures(context, step, shows_values):
+            if group.target is not None and group.target.with_run and group.exit in selected:
+                _refuse_without_last_step(context, project, group)
+            if project.with_run:
+                keep_staged(context.op_execution_context, runtime, staged().values())
             unjudged = _unjudged_sources(context, group, project)
             window = run_window(context, partitions)
             first_try = run_identity(context.run, context.instance, group_step_name(project, self.joints))
             identity = "/".join([first_try, group.name, *([str(window)] if window else [])])
             result = run_group(runtime, group.name, selected, identity, self.given, unjudged, window)
+            if (own := staged_table(group.exit, result)) is not None:
+                keep_staged(context.op_execution_context, runtime, [own])
         yield from _check_results(context, project, result.checks)
         if not result.gate_failed:
             if group.exit in keys:
@@ -141,6 +153,16 @@ def _check_results(
         raise failure(RivetError("RVT-507", f"the gate failed: {', '.join(hidden)}", joint=results[0].joint))
 
 
+def _refuse_without_last_step(context: dg.AssetExecutionContext, project: RivetProject, group: FusedGroup) -> None:
+    """Raise RVT-524 if the run leaves out the check whose step publishes the rows: they would not be published."""
+    key = project.published_key(group.exit)
+    planned = context.instance.all_logs(context.run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED)
+    keys = {entry.dagster_event.asset_check_planned_data.asset_check_key for entry in planned if entry.dagster_event}
+    if key not in keys:
+        message = f"the run leaves out the check '{key.name}', whose step publishes the rows"
+        raise RivetError("RVT-524", message, joint=group.exit)
+
+
 def _unjudged_sources(context: dg.AssetExecutionContext, group: FusedGroup, project: RivetProject) -> tuple[str, ...]:
     """Return the gated sources of the group whose checks this run has not evaluated."""
     gated = [j for name in group.before if (j := project.assembly.joint(name)).type == SOURCE and j.checks]
@@ -170,7 +192,7 @@ def _materialization(
         if target is None:
             metadata = inner_metadata(joint, result, window)
         else:
-            metadata = exit_metadata(joint, target, result)
+            metadata = exit_metadata(joint, target, result) | staged_metadata(name, result)
             errors, errors_key = shown_errors(result, project), project.errors_key(name)
             if errors is not None and errors_key is not None and result.published is not None:
                 metadata |= table_metadata(errors, errors_key)

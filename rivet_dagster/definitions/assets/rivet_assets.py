@@ -12,6 +12,7 @@ import dagster as dg
 from rivet_dagster.compiler.plan import CompiledJoint, FusedGroup
 from rivet_dagster.definitions.assets.groups import RivetGroupRun, group_step_name
 from rivet_dagster.definitions.assets.sources import source_assets
+from rivet_dagster.definitions.checks.published_checks import publishing_step
 from rivet_dagster.definitions.checks.source_checks import source_checks
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import ENGINE_TAG, engine_keys, engine_pool
@@ -104,7 +105,7 @@ def project_assets(
         made = tuple(joint for joint in joints if joint.type != SOURCE)
         if made:
             groups.append(_group_assets(project, group, made, body, own, settings, listeners))
-    return [*source_assets(project), *groups, *source_checks(project)]
+    return [*source_assets(project), *groups, *source_checks(project), *publishing_step(project)]
 
 
 def _group_assets(

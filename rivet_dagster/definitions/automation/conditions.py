@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import dagster as dg
@@ -19,7 +19,13 @@ _MADE = dg.AssetSelection.all()
 _SOURCES_UPDATED = "rivet_sources_updated"
 
 
-def automation_condition(condition: str, *, cron_schedule: str | None = None, timezone: str | None = None) -> Condition:
+def automation_condition(
+    condition: str,
+    *,
+    cron_schedule: str | None = None,
+    timezone: str | None = None,
+    published: Sequence[dg.AssetCheckKey] = (),
+) -> Condition:
     """Return a condition by its name in ``automation`` of rivet.yaml, for a translator to set it on a spec.
 
     ``eager``: the asset is missing, or one of its dependencies has been updated. ``on_cron``: the ``cron_schedule`` has
@@ -28,7 +34,8 @@ def automation_condition(condition: str, *, cron_schedule: str | None = None, ti
     is requested in the same tick.
 
     Each condition waits until the blocking checks of all dependencies have passed, and all but on_cron until no
-    dependency is missing or in progress. A source is never missing, and on_cron does not wait for sources. Of time
+    dependency is missing or in progress. ``published`` are the checks that the rows of a run are published, which are
+    waited for like blocking ones. A source is never missing, and on_cron does not wait for sources. Of time
     partitions, only the latest is requested. Raises RVT-104.
 
     >>> automation_condition("eager").get_label()
@@ -42,7 +49,8 @@ def automation_condition(condition: str, *, cron_schedule: str | None = None, ti
         wanted = _on_cron(str(cron_schedule), timezone or "UTC")
     else:
         wanted = {EAGER: _eager, ON_CODE_CHANGE: _on_code_change}.get(condition, _newly_missing)() & _undisturbed()
-    return (_is.in_latest_time_window() & wanted & _is.all_deps_blocking_checks_passed()).with_label(
+    ready = wanted & _all_deps_published(published) if published else wanted
+    return (_is.in_latest_time_window() & ready & _is.all_deps_blocking_checks_passed()).with_label(
         f"rivet_{condition}"
     )
 
@@ -51,6 +59,13 @@ def for_sources(condition: Condition, sources: Iterable[dg.AssetKey]) -> Conditi
     """Return ``condition`` limited to these ``sources`` of a joint, so that other assets do not add to its cost."""
     updated = _is.any_deps_updated().allow(dg.AssetSelection.assets(*sources))
     return condition.replace(_SOURCES_UPDATED, _not_answered_by_runs(updated))
+
+
+def _all_deps_published(checks: Sequence[dg.AssetCheckKey]) -> Condition:
+    """Return the condition that the rows of all dependencies are published, or that the same run makes them."""
+    published = _is.check_passed() | _is.will_be_requested()
+    of_asset = _is.all_checks_match(published).allow(dg.AssetSelection.checks(*checks))
+    return _is.all_deps_match(of_asset.with_label("rivet_published")).with_label("rivet_all_deps_published")
 
 
 def gate_condition() -> Condition:

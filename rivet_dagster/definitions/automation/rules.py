@@ -12,6 +12,7 @@ from rivet_dagster.definitions.automation.conditions import Condition, automatio
 from rivet_dagster.definitions.automation.freshness import freshness_policies
 from rivet_dagster.definitions.automation.problems import Problems
 from rivet_dagster.definitions.specs.asset_specs import AssetSpecs
+from rivet_dagster.definitions.specs.published import published_key, published_with_run
 from rivet_dagster.definitions.specs.selection import Selector, without_sources
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import SOURCE
@@ -27,7 +28,9 @@ def with_rules(
     versions of what only they read. The checks of a gated source get a condition if a joint with a condition reads it.
     """
     problems = Problems()
-    conditions = _spread(assembly, {**_conditions(assembly, selector, problems), **_own_conditions(specs)})
+    published = [published_key(assembly, specs.keys, name) for name in published_with_run(assembly)]
+    declared = _conditions(assembly, selector, problems, published)
+    conditions = _spread(assembly, {**declared, **_own_conditions(specs)})
     policies = freshness_policies(assembly, selector, problems)
     joints = dict(specs.joints)
     known: dict[tuple[int, tuple[dg.AssetKey, ...]], Condition] = {}
@@ -47,13 +50,20 @@ def with_rules(
     return replace(specs, joints=joints, checks=checks), problems.diagnostics
 
 
-def _conditions(assembly: CompiledAssembly, selector: Selector, problems: Problems) -> dict[str, Condition]:
-    """Return the conditions of the rules by joint; errors go to ``problems``."""
+def _conditions(
+    assembly: CompiledAssembly, selector: Selector, problems: Problems, published: Sequence[dg.AssetCheckKey]
+) -> dict[str, Condition]:
+    """Return the conditions of the rules by joint; errors go to ``problems``.
+
+    ``published`` are the checks that the rows of runs are published.
+    """
     conditions: dict[str, Condition] = {}
     for number, rule in enumerate(assembly.dagster.automation, start=1):
         with problems.of(f"automation rule {number}", rule.origin):
             joints = without_sources(assembly, rule.target, selector.select(rule.target))
-            condition = automation_condition(rule.condition, cron_schedule=rule.cron_schedule, timezone=rule.timezone)
+            condition = automation_condition(
+                rule.condition, cron_schedule=rule.cron_schedule, timezone=rule.timezone, published=published
+            )
             conditions |= dict.fromkeys(joints, condition)
     return conditions
 

@@ -19,6 +19,7 @@ from rivet_dagster.engines.registry import engine_class
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.execution.runtime import Runtime, reached
+from rivet_dagster.execution.staged_tables import StagedBy
 from rivet_dagster.model.profile import EngineSpec
 
 ENGINE_TAG = "rivet/engine"
@@ -56,11 +57,12 @@ def open_runtime(
     run_id: str | None,
     listeners: Sequence[ProgressListener] = (),
     check_limit: Callable[[], None] | None = None,
+    staged: StagedBy = lambda _: None,
 ) -> Runtime:
     """Return the runtime of a step of a run, whose engines connect through the step's resources.
 
     ``run_id`` is None outside of runs. ``listeners`` are called with the progress of writes. An exception that
-    ``check_limit`` raises stops the step, as an interrupt of the run does.
+    ``check_limit`` raises stops the step, as an interrupt of the run does. ``staged`` returns what the run has staged.
     """
 
     def connect(key: str, attribute: str) -> Callable[[], Any]:
@@ -84,6 +86,7 @@ def open_runtime(
         listeners=listeners,
         check_interrupt=check_interrupt,
         environment=project.environment,
+        staged=staged,
     )
 
 

@@ -17,12 +17,14 @@ from rivet_dagster.definitions.resources.forms import in_form
 from rivet_dagster.definitions.runs.environment import ENVIRONMENT, environment_metadata, mark_run
 from rivet_dagster.definitions.runs.failure import rivet_failures
 from rivet_dagster.definitions.runs.identity import run_identity
+from rivet_dagster.definitions.runs.staged_rows import staged_in_run
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.environments import use_environment
 from rivet_dagster.execution.reading.error_tables import errors_reference
 from rivet_dagster.execution.reading.inputs import reference
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.execution.staged_tables import StagedTable
 from rivet_dagster.execution.writing.external_assets import external_reference, store_external_asset
 from rivet_dagster.model.external_assets import Part, external_table
 from rivet_dagster.model.partitions import Window
@@ -107,8 +109,14 @@ def io_manager_definition(project: RivetProject) -> dg.IOManagerDefinition:
             assert context.run is not None and context.instance is not None
             return run_identity(context.run, context.instance, step)
 
-        runtime = open_runtime(project, context.resources, context.run.run_id if context.run is not None else None)
         run, instance = context.run, context.instance
+
+        def staged(joint: str) -> StagedTable | None:
+            if run is None or instance is None:
+                return None
+            return staged_in_run(run, instance, project.joints).get(joint)
+
+        runtime = open_runtime(project, context.resources, run.run_id if run is not None else None, staged=staged)
 
         def enter() -> None:
             if run is not None and instance is not None:

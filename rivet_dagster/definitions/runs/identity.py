@@ -22,10 +22,15 @@ def run_identity(run: dg.DagsterRun, instance: dg.DagsterInstance, step: str) ->
     return run.run_id
 
 
+def continues_parent(run: dg.DagsterRun) -> bool:
+    """Return whether a run with a parent executes again only a part of that, or is its automatic retry."""
+    return _AUTOMATIC in run.tags or run.step_keys_to_execute is not None or _PARTIAL in run.tags
+
+
 def _is_retry(run: dg.DagsterRun, parent_id: str, step: str, instance: dg.DagsterInstance) -> bool:
+    if not continues_parent(run):
+        return False
     if _AUTOMATIC in run.tags:
         return True
-    if run.step_keys_to_execute is None and _PARTIAL not in run.tags:
-        return False
     succeeded = instance.all_logs(parent_id, of_type=dg.DagsterEventType.STEP_SUCCESS)
     return step not in {entry.dagster_event.step_key for entry in succeeded if entry.dagster_event}

@@ -9,6 +9,7 @@ import dagster as dg
 from rivet_dagster.definitions.jobs.target import Target, find_target
 from rivet_dagster.definitions.partitions import partitions_definition
 from rivet_dagster.definitions.project import RivetProject
+from rivet_dagster.definitions.runs.staged_rows import staged_of
 from rivet_dagster.definitions.sensors.cursor import cursor, read_cursor, run_key
 from rivet_dagster.definitions.sensors.mistakes import Mistakes
 from rivet_dagster.definitions.sensors.sources_and_targets import target_job
@@ -63,6 +64,8 @@ def build_after_success_sensor(
         _refuse_other_partitions(project, made, monitored_target)
     mistakes.raise_all()
     keys = {key.to_user_string(): key for key in project.keys(monitored_target.joints)}
+    with_run = [name for name in monitored_target.joints if name in project.with_run]
+    checks = {project.key(name).to_user_string(): project.published_key(name) for name in with_run}
     partitions = partitions_definition(made.partitions) if made.partitions is not None else None
 
     @dg.sensor(
@@ -79,6 +82,7 @@ def build_after_success_sensor(
         for asset, key in keys.items():
             start = before.get("after", {}).get(asset)
             events = _newest(context, key, start) if partitions is None or start is None else _next(context, key, start)
+            events = _published(context, events, checks.get(asset))
             after[asset] = max(start or 0, *(event.storage_id for event in events), 0)
             if partitions is None or start is not None:
                 for event in events:
@@ -123,6 +127,42 @@ def _newest(context: dg.SensorEvaluationContext, key: dg.AssetKey, start: int | 
 def _next(context: dg.SensorEvaluationContext, key: dg.AssetKey, start: int) -> Sequence[dg.EventLogRecord]:
     wanted = dg.AssetRecordsFilter(asset_key=key, after_storage_id=start)
     return context.instance.fetch_materializations(wanted, limit=PAGE, ascending=True).records
+
+
+def _published(
+    context: dg.SensorEvaluationContext, events: Sequence[dg.EventLogRecord], check: dg.AssetCheckKey | None
+) -> Sequence[dg.EventLogRecord]:
+    """Return the events up to the first one whose rows the last step of its run has not published yet.
+
+    Those of runs that ended without that, and have not been re-executed since, are passed over.
+    """
+    if check is None:
+        return events
+    published = []
+    for event in events:
+        made = event.asset_materialization
+        staged = made is not None and staged_of(made) is not None
+        state = _state(context.instance, event.event_log_entry.run_id, check) if staged else True
+        if state is None:
+            break
+        if state:
+            published.append(event)
+    return published
+
+
+def _state(instance: dg.DagsterInstance, run_id: str, check: dg.AssetCheckKey) -> bool | None:
+    """Return whether a run, or one that executes it again, has published; None while that may still come."""
+    run = instance.get_run_by_id(run_id)
+    if run is None:
+        return False
+    again = instance.get_runs(dg.RunsFilter(tags={"dagster/root_run_id": run.root_run_id or run_id}))
+    runs = [run, *again]
+    for each in runs:
+        for entry in instance.all_logs(each.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION):
+            evaluation = entry.dagster_event.asset_check_evaluation_data if entry.dagster_event is not None else None
+            if evaluation is not None and evaluation.asset_check_key == check and evaluation.passed:
+                return True
+    return False if all(each.is_finished for each in runs) else None
 
 
 def _still_valid(waiting: Waiting, keys: Container[str], partitions: dg.PartitionsDefinition[str] | None) -> Waiting:

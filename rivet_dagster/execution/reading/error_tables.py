@@ -20,7 +20,7 @@ def errors_reference(runtime: Runtime, name: str) -> MaterializedRef:
     joint, target = runtime.assembly.computed(name), runtime.assembly.target(name)
     assert target is not None
     catalog = capable(runtime.catalog(target.catalog), HasErrorTables)
-    published = catalog.current(target.table)
+    published = runtime.version_read(name)
     relation = catalog.errors_of(published) if published is not None else None
     open_session = runtime.engine(joint.engine).session
     if published is None or relation is None:

@@ -63,9 +63,9 @@ def _whole(runtime: Runtime, joint: CompiledJoint, window: Window | None) -> Mat
             position=lambda: source_position(runtime, joint, window, relation),
             apart=lambda session: _source_apart(runtime, joint, session),
         )
-    target = runtime.assembly.target(joint.name)
-    published = runtime.target_catalog(target.catalog).current(target.table) if target is not None else None
+    published = runtime.version_read(joint.name)
     if published is None:
+        target = runtime.assembly.target(joint.name)
         return MaterializedRef(joint.name, engine.session, lambda session: _refuse_missing(joint.name, target))
     return published_reference(runtime, joint.name, published)
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from rivet_dagster.catalogs.capabilities import capable
+from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
 from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
@@ -34,7 +36,7 @@ PAUSES = (1.0, 2.0, 4.0)
 
 
 def publish_exit(run: ThisRun, identity: str) -> GroupResult:
-    """Publish the group's exit, once for each ``identity``.
+    """Publish the group's exit, once for each ``identity``, or stage it for the last step of the run.
 
     If another run publishes in between, the version is computed again, based on what that run published. If that
     happens with every attempt, the version of the last attempt is withheld and RVT-405 is raised. Also raises
@@ -48,6 +50,9 @@ def publish_exit(run: ThisRun, identity: str) -> GroupResult:
         done = catalog.published_by(target.table, identity)
         if done is not None:
             return _published_before(run, joint, target, catalog, done)
+        staged = capable(catalog, StagesForRuns).staged_by(target.table, identity) if target.with_run else None
+        if staged is not None:
+            return replace(_published_before(run, joint, target, catalog, staged), staged=True)
         try:
             return _evaluated(run, joint, target, catalog, is_last=pause is None)
         except RivetError as error:
@@ -134,9 +139,16 @@ def _published(
     run.runtime.check_interrupt()
     with clock.phase(PUBLISH):
         published = _committed(transaction, joint, target, run, _inputs(run, found), is_last)
-    rows, values = Rows.of(published), whole.statistics.values
     return GroupResult(
-        run.group.name, clock.seconds, checks, published, rows, partition_rows=counts, values=values, errors=errors
+        run.group.name,
+        clock.seconds,
+        checks,
+        published,
+        Rows.of(published),
+        partition_rows=counts,
+        values=whole.statistics.values,
+        errors=errors,
+        staged=target.with_run,
     )
 
 
@@ -168,6 +180,8 @@ def _committed(
     read = {name: version for name, position in inputs.items() for version in _versions(position)}
     code_versions = run_code_versions(run.runtime, run.group, read)
     try:
+        if target.with_run and isinstance(transaction, StagedTransaction):
+            return transaction.stage(run.identity, inputs, code_versions)
         return transaction.commit(run.identity, inputs, code_versions)
     except RivetError as error:
         if error.code != "RVT-405" or not is_last or not isinstance(transaction, VersionTransaction):

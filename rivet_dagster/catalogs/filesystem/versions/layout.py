@@ -12,7 +12,7 @@
     <path>/.rivet/orders/00000003-07fe3b1d/      being built
     <path>/.rivet/orders/00000003-07fe3b1d.alive
     <path>/.rivet/orders/00000004-e0a95c2f/      withheld
-    <path>/.rivet/orders/00000004-e0a95c2f.kept
+    <path>/.rivet/orders/00000004-e0a95c2f.kept  also beside a version that a run has staged
     <path>/.rivet/orders/00000001-1d0c52e9.removed/  being removed
     <path>/.rivet/orders/publishers.jsonl  of expired versions
     <path>/.rivet/orders/lock
@@ -28,7 +28,7 @@ A version that is published with an error table (see ``error_tables``) has its f
 
 The published versions are those that are found by following the link, and then the ``base`` of each manifest. Any other
 folder was never published; without a heartbeat file beside it, it belongs to a dead run, unless a mark says that it is
-withheld, or a link that a person made leads to it.
+withheld, or a link that a person made leads to it. One that a run has staged has both files.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folde
 from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.links import unlinked
+from rivet_dagster.catalogs.filesystem.versions.withheld_mark import is_staged
 
 _PROBE = re.compile(r"\.(link|clock|kept|watermark)-[0-9a-f]{8}")
 
@@ -31,13 +32,14 @@ def sweep(table: TableLayout) -> list[str]:
     if not is_folder(table.home):
         return []
     with lifecycle.locked(table):
-        now, published, withheld = heartbeat.now(table), set(lifecycle.history(table)), _withheld(table)
+        now, published, marked = heartbeat.now(table), set(lifecycle.history(table)), _marked(table)
+        withheld = _withheld(table)
         leftovers = _leftovers(table, published | withheld, now)
         for version in leftovers:
             lifecycle.remove(table, version)
         for version in published:  # their runs may have died right after publishing
             heartbeat.end(table, version)
-        for version in published & withheld:
+        for version in published & marked:
             table.withheld(version).unlink(missing_ok=True)
         for version in withheld - published:  # the process that reopened it may have died
             if not heartbeat.is_alive(table, version, now):
@@ -55,9 +57,14 @@ def _remove_probes(table: TableLayout, now: float) -> None:
             path.unlink(missing_ok=True)
 
 
-def _withheld(table: TableLayout) -> set[str]:
-    """Return the versions with a mark that they are withheld."""
+def _marked(table: TableLayout) -> set[str]:
+    """Return the versions with a mark: withheld ones, and those that runs have staged."""
     return {version for version in table.versions() if exists(table.withheld(version))}
+
+
+def _withheld(table: TableLayout) -> set[str]:
+    """Return the versions with a mark that they are withheld; staged ones need the heartbeat of their run."""
+    return {version for version in _marked(table) if not is_staged(table, version)}
 
 
 def _leftovers(table: TableLayout, needed: set[str], now: float) -> list[str]:

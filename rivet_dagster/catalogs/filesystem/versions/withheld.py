@@ -8,32 +8,37 @@ from rivet_dagster.catalogs.filesystem.versions import error_tables, heartbeat, 
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.links import unlinked
 from rivet_dagster.catalogs.filesystem.versions.manifest import Origin, read_manifest
-from rivet_dagster.catalogs.filesystem.versions.withheld_mark import read_mark, write_mark
+from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, is_staged, read_mark, write_mark
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD, Version
+from rivet_dagster.model.storage import CURRENT, OLDER, STAGED, WITHHELD, Version
 
 
 def all_versions(table: TableLayout) -> tuple[Version, ...]:
-    """Return the published versions, the newest first, then the withheld ones."""
+    """Return the published versions, the newest first, then the withheld ones, then those that runs have staged."""
     existing = (name for name in lifecycle.history(table) if is_folder(table.data(name)))
     published = [_published(table, name) for name in existing]
-    return (*published, *(Version(name, WITHHELD, _rows(table, name)) for name in _withheld(table)))
+    staged = [name for name in _marked(table) if is_staged(table, name)]
+    return (
+        *published,
+        *(Version(name, WITHHELD, _rows(table, name)) for name in _withheld(table)),
+        *(_staged(table, name) for name in staged),
+    )
 
 
-def withhold(table: TableLayout, version: str, mark: Origin) -> None:
+def withhold(table: TableLayout, version: str, origin: Origin) -> None:
     """Mark a staged version as withheld, durably, so that no sweep removes it. Raises RVT-406."""
     with heartbeat.required(table, version):
         lifecycle.sync_data(table, version)
         since = heartbeat.now(table)
         with lifecycle.locked(table):
             heartbeat.beat(table, version, since)
-            write_mark(table, version, mark)
+            write_mark(table, version, Mark(origin))
             heartbeat.end(table, version)
 
 
 def take_up(table: TableLayout, version: str) -> Origin:
-    """Reopen a withheld version, as one that is being built, and return its mark. Raises RVT-408.
+    """Reopen a withheld version, as one that is being built, and return how it came about. Raises RVT-408.
 
     It keeps its mark until it is published or removed: if this process dies, it is withheld as before.
     """
@@ -45,9 +50,9 @@ def take_up(table: TableLayout, version: str) -> Origin:
         if heartbeat.is_alive(table, version, heartbeat.now(table)):
             message = f"somebody else is publishing or dropping the version {version} of '{table.name}'"
             raise RivetError("RVT-408", message, remediation="Wait a minute, then look at `versions list`.")
-        mark = read_mark(table, version)
+        origin = read_mark(table, version).origin
         heartbeat.begin(table, version)
-    return mark
+    return origin
 
 
 def restage(table: TableLayout, version: str) -> tuple[str, Origin]:
@@ -91,12 +96,22 @@ def _published(table: TableLayout, name: str) -> Version:
     return Version(name, state, manifest.rows, manifest.published_at, manifest.identity, manifest.inputs)
 
 
+def _staged(table: TableLayout, name: str) -> Version:
+    origin = read_mark(table, name).origin
+    return Version(name, STAGED, _rows(table, name), None, origin.identity, origin.inputs)
+
+
 def _rows(table: TableLayout, name: str) -> int | None:
     files = parquet_files(table.data(name))
     return read_statistics(files).rows if files else None
 
 
 def _withheld(table: TableLayout) -> list[str]:
+    return [name for name in _marked(table) if not is_staged(table, name)]
+
+
+def _marked(table: TableLayout) -> list[str]:
+    """Return the versions with a mark that are not published."""
     published = lifecycle.history(table)
     return [name for name in sorted(table.versions()) if exists(table.withheld(name)) and name not in published]
 

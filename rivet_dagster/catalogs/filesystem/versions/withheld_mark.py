@@ -1,39 +1,62 @@
-"""The mark: the file beside a withheld version that says that it is one."""
+"""The mark: the file beside a version that is not published that says why it stays: withheld, or staged for a run."""
 
 from __future__ import annotations
 
 import json
 import os
 import secrets
+from dataclasses import asdict, dataclass, replace
 
 from rivet_dagster.catalogs.filesystem.files.damage import damage
+from rivet_dagster.catalogs.filesystem.files.file_status import exists
 from rivet_dagster.catalogs.filesystem.versions import lifecycle
 from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
-from rivet_dagster.catalogs.filesystem.versions.manifest import Origin
+from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Origin
 from rivet_dagster.catalogs.inputs_json import inputs_from_json, landed_as_json, positions_as_json
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.storage import Record
 
-_IDENTITY, _LANDED, _INPUTS, _CODE = "by", "landed files", "inputs", "code_versions"
+_IDENTITY, _LANDED, _INPUTS, _CODE, _STAGED = "by", "landed files", "inputs", "code_versions", "staged"
 """The keys of a mark. A mark of the first releases consists only of what is below ``_LANDED`` now."""
 
 
-def write_mark(table: TableLayout, version: str, mark: Origin) -> None:
+@dataclass(frozen=True)
+class StagedFor:
+    """What the last step of a run needs to publish a staged version: the version that it was begun ``upon``.
+
+    ``record`` is that of its write, None where it replaced all rows.
+    """
+
+    upon: str | None
+    record: Record | None = None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How a version came about; ``staged`` is None if it is withheld."""
+
+    origin: Origin = UNKNOWN
+    staged: StagedFor | None = None
+
+
+def write_mark(table: TableLayout, version: str, mark: Mark) -> None:
     """Write the mark durably. Raises OSError."""
     written = table.home / f".kept-{secrets.token_hex(4)}"
     with open(written, "w", encoding="utf-8") as file:
         fields = {
-            _LANDED: landed_as_json(mark.inputs),
-            _INPUTS: positions_as_json(mark.inputs),
-            _IDENTITY: mark.identity,
-            _CODE: dict(mark.code_versions),
+            _LANDED: landed_as_json(mark.origin.inputs),
+            _INPUTS: positions_as_json(mark.origin.inputs),
+            _IDENTITY: mark.origin.identity,
+            _CODE: dict(mark.origin.code_versions),
         }
-        json.dump(fields, file)
+        json.dump(fields if mark.staged is None else fields | {_STAGED: asdict(mark.staged)}, file)
         file.flush()
         os.fsync(file.fileno())
     os.replace(written, table.withheld(version))
     lifecycle.sync(table.home)
 
 
-def read_mark(table: TableLayout, version: str) -> Origin:
+def read_mark(table: TableLayout, version: str) -> Mark:
     """Return the mark of a version. Raises RVT-407, OSError."""
     file = table.withheld(version)
     with damage(file, "Give the file the content {}: files that have been read are read again then."):
@@ -42,4 +65,19 @@ def read_mark(table: TableLayout, version: str) -> Origin:
         if _LANDED not in fields:
             fields = {_LANDED: fields, _IDENTITY: ""}
         inputs = inputs_from_json(fields[_LANDED], fields.get(_INPUTS, {}))
-        return Origin(inputs, fields[_IDENTITY], fields.get(_CODE, {}))
+        origin = Origin(inputs, fields[_IDENTITY], fields.get(_CODE, {}))
+        staged = fields.get(_STAGED)
+        if staged is None:
+            return Mark(origin)
+        record = Record(**staged["record"]) if staged["record"] is not None else None
+        return Mark(replace(origin, record=record), StagedFor(staged["upon"], record))
+
+
+def is_staged(table: TableLayout, version: str) -> bool:
+    """Return whether a version is staged for a run; one whose mark is damaged is not. Raises OSError."""
+    if not exists(table.withheld(version)):
+        return False
+    try:
+        return read_mark(table, version).staged is not None
+    except (RivetError, FileNotFoundError):
+        return False

@@ -43,9 +43,7 @@ def publish(
         current = lifecycle.manifest_of(table, version) if version else None
         heartbeat.beat(table, name, since)
         if version != staged.upon:
-            seen = version or "nothing"
-            message = f"'{table.name}' was at {staged.upon or 'nothing'} when this run began and is at {seen} now"
-            raise RivetError("RVT-405", message)
+            raise moved(staged, version)
         error_tables.move_rows(table, name)
         manifest = Manifest.now(name, current, identity, statistics, origin)
         manifest.write(table.manifest(name))
@@ -64,3 +62,9 @@ def publish(
             error_tables.remove_stale_links(table)
             lifecycle.expire(table, keep)
     return manifest
+
+
+def moved(staged: StagedVersion, version: str | None) -> RivetError:
+    """Return RVT-405 for a table that another run has published, at ``version`` now, since a version was begun."""
+    name, upon = staged.table.name, staged.upon or "nothing"
+    return RivetError("RVT-405", f"'{name}' was at {upon} when this run began and is at {version or 'nothing'} now")

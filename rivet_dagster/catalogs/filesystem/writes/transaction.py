@@ -8,12 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction
+from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
-from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
+from rivet_dagster.catalogs.filesystem.files.file_status import looking
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
-from rivet_dagster.catalogs.filesystem.versions import withheld
+from rivet_dagster.catalogs.filesystem.versions import staged, withheld
 from rivet_dagster.catalogs.filesystem.versions.manifest import UNKNOWN, Manifest, Origin
-from rivet_dagster.catalogs.filesystem.writes.publishing import publish
+from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, StagedFor
+from rivet_dagster.catalogs.filesystem.writes.publishing import moved, publish
 from rivet_dagster.catalogs.filesystem.writes.staged_errors import StagedErrors
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
@@ -24,16 +26,21 @@ from rivet_dagster.model.storage import Base, Published, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
 
 
-class FilesystemTransaction(VersionTransaction, ErrorTransaction):
+class FilesystemTransaction(StagedTransaction, ErrorTransaction):
     """A run's transaction on a staged version.
 
-    ``origin`` says how a version was made that was withheld or is a copy of another one; ``keep`` is the number of
-    published versions to retain. ``described`` turns the manifest of the published version into the result of
-    ``commit``.
+    ``origin`` says how a version was made that was withheld or staged, or is a copy of another one; ``keep`` is the
+    number of published versions to retain. ``described`` turns the manifest of the published version
+    into the result of ``commit``, and ``described_staged`` that of a staged one into the result of ``stage``.
     """
 
     def __init__(
-        self, staged: StagedVersion, keep: int, described: Callable[[Manifest], Published], origin: Origin | None = None
+        self,
+        staged: StagedVersion,
+        keep: int,
+        described: Callable[[Manifest], Published],
+        origin: Origin | None = None,
+        described_staged: Callable[[Manifest], Published] | None = None,
     ) -> None:
         self.table = staged.table.name
         self.version = staged.name
@@ -41,6 +48,7 @@ class FilesystemTransaction(VersionTransaction, ErrorTransaction):
         self._errors = StagedErrors(staged)
         self._keep = keep
         self._described = described
+        self._described_staged = described_staged or described
         self._origin = origin or UNKNOWN
         self._scratch = ExitStack()
         self._rewritten: Rewritten | None = None
@@ -89,10 +97,24 @@ class FilesystemTransaction(VersionTransaction, ErrorTransaction):
             self._rewritten = Rewritten(whole, whole)
         return self._rewritten
 
+    def check_base(self) -> None:
+        """Compare the published version with the one that was published when this one was begun."""
+        with looking(self._staged.table.link):
+            version = self._staged.table.published()
+        if version not in (self._staged.upon, self.version):
+            raise moved(self._staged, version)
+
+    def _stage(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+        origin = replace(self._made(inputs, code_versions), identity=identity)
+        table = self._staged.table
+        with writing(table.home):
+            staged.stage(table, self.version, Mark(origin, StagedFor(self._staged.upon, origin.record)))
+            manifest = staged.staged_manifest(table, self.version)
+        self._scratch.close()
+        return self._described_staged(manifest)
+
     def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
         origin = self._made(inputs, code_versions)
-        if self._rewritten is not None and self._rewritten.record is not None:
-            origin = replace(origin, record=self._rewritten.record)
         with writing(self._staged.table.home):
             manifest = publish(self._staged, self._errors, identity, origin, self._keep)
         self._scratch.close()
@@ -106,9 +128,10 @@ class FilesystemTransaction(VersionTransaction, ErrorTransaction):
 
     def _made(self, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Origin:
         """Return what the version was made from and by, as far as it was told; else what is known of its origin."""
-        known = self._origin
+        known, rewritten = self._origin, self._rewritten
         return replace(
             known,
+            record=rewritten.record if rewritten is not None and rewritten.record is not None else known.record,
             inputs=known.inputs if inputs is None else inputs,
             code_versions=known.code_versions if code_versions is None else code_versions,
         )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rivet_dagster.catalogs.capabilities.staging import wrong_publish
 from rivet_dagster.catalogs.filesystem.catalog_location import local_path, scheme
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import wrong_upkeep
 from rivet_dagster.entry_points import is_unexpanded
@@ -116,9 +117,10 @@ def _wrong_values(options: Mapping[str, Any]) -> dict[str, str]:
             convert.text(value) if key in OPTIONS else convert.setting(value)
         except ValueError as error:
             wrong[key] = str(error)
-    if "publish" not in wrong and not is_unexpanded(publish := options.get("publish", "group")) and publish != "group":
-        later = "must be group: what a whole run publishes at once is not in this release"
-        wrong["publish"] = later if publish == "run" else f"must be group, not {convert.show(publish)}"
+    if "publish" not in wrong:
+        wrong |= wrong_publish(options)
+    if options.get("publish") == "run" and options.get("catalog") == NESSIE:
+        wrong["publish"] = "must be group: the one commit of a whole run that Nessie could make is not in this release"
     if "catalog-impl" in options:
         wrong["catalog-impl"] = "cannot stand beside `catalog`, which names the kind"
     return wrong

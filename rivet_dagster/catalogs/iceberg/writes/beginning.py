@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id, refuse_later_format
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.history import publication_for, published
@@ -44,9 +46,16 @@ def beginning(table: OpenedTable, declared: str, layout: Layout, catalog: str, o
     return Beginning(declared, table, place, upon, base, rows, layout, described, errors)
 
 
-def taken_up(table: OpenedTable, declared: str, catalog: str, open: Opener, version: Withheld) -> IcebergTransaction:
-    """Return a transaction that publishes or removes a withheld version."""
-    begin = beginning(table, declared, Layout(), catalog, open)
+def taken_up(
+    table: OpenedTable, declared: str, catalog: str, open: Opener, version: Withheld, layout: Layout | None = None
+) -> IcebergTransaction:
+    """Return a transaction that publishes or removes a withheld version, or a staged one upon what that was begun with.
+
+    ``layout`` is the declared one, without which the table keeps its own.
+    """
+    begin = beginning(table, declared, layout or Layout(), catalog, open)
+    if version.is_staged:
+        begin = replace(begin, upon=version.upon, rows_before=version.publication.rows_before)
     where = version.staged if version.staged is not None else table
     head = version.head
     assert head is not None, "it was judged before it was withheld"

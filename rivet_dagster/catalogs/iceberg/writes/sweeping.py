@@ -10,7 +10,7 @@ from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeats_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
 from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch, withheld_mark
 from rivet_dagster.catalogs.iceberg.writes.staged_table import HEARTBEAT, STAGED_FOR, remove_staging_table
 from rivet_dagster.catalogs.iceberg.writes.withheld import is_withheld
 
@@ -112,7 +112,8 @@ def _staging_table(table: OpenedTable) -> Iterator[Leftover]:
 
 
 def _holds_withheld(found: Table) -> bool:
-    return any(name.startswith("rivet.withheld.") for name in found.metadata.properties)
+    marks = (name for name in found.metadata.properties if name.startswith(withheld_mark("")))
+    return any(is_withheld(found, mark.removeprefix(withheld_mark(""))) for mark in marks)
 
 
 def _heartbeat(table: OpenedTable, found: Table, key: str) -> Heartbeat:

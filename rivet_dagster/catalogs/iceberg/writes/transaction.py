@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction
+from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
-from rivet_dagster.catalogs.capabilities.versions import VersionTransaction
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
 from rivet_dagster.catalogs.iceberg.reaching import reaching
@@ -17,9 +17,10 @@ from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, Origin
 from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
+from rivet_dagster.catalogs.iceberg.writes.staged_for_run import described, required
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
 from rivet_dagster.catalogs.iceberg.writes.staging import fits, free_key_of, identity_columns
-from rivet_dagster.catalogs.iceberg.writes.withheld import withhold
+from rivet_dagster.catalogs.iceberg.writes.withheld import stage, withhold
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
@@ -29,7 +30,7 @@ from rivet_dagster.model.write_plan import WritePlan
 
 
 @dataclass
-class IcebergTransaction(VersionTransaction, ErrorTransaction):
+class IcebergTransaction(StagedTransaction, ErrorTransaction):
     """A version that is staged by ``write``, or that exists already as ``origin``.
 
     Its name is the id of the snapshot that its publication makes.
@@ -206,6 +207,26 @@ class IcebergTransaction(VersionTransaction, ErrorTransaction):
         self._scratch.close()
         if self._heartbeat is not None:
             self._heartbeat.end()
+
+    def _stage(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+        begin = self.beginning
+        with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
+            assert self._staged is not None and self.branch is not None
+            publication = self._publication(identity, inputs, code_versions)
+            stage(self._staged.table, self.branch, self.version, publication, begin.errors.name, begin.upon)
+            version = required(begin.table, self.version)
+            staged = described(begin.table, version, begin.table.name.catalog, self.table)
+        self._scratch.close()
+        return staged
+
+    def check_base(self) -> None:
+        """Compare the current snapshot with the one that was current when this was begun."""
+        begin = self.beginning
+        with reaching(begin.table.name.catalog, f"the table {begin.table.name}"):
+            found = begin.table.load_if_any()
+        current = found.metadata.current_snapshot_id if found is not None else None
+        if current not in (begin.upon, self.snapshot_id):
+            raise RivetError("RVT-405", f"'{begin.table.name}' has been published by another run since")
 
     def _abort(self) -> None:
         self._scratch.close()

@@ -1,4 +1,4 @@
-"""Withheld versions: branches and staging tables that no sweep removes, marked by a property with their facts."""
+"""Versions with a mark, a property with their facts: withheld ones, which no sweep removes, and those of live runs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 
 _BRANCHES = withheld_mark("")
 
+_UPON, _NOTHING = "rivet.staged-upon", "nothing"
+"""In the mark of a version that a run has staged: the snapshot that was current when it was begun."""
+
 
 @dataclass(frozen=True)
 class Withheld:
-    """A withheld version: its name, the key of its branch or staging table, and what is recorded about it.
+    """A withheld or staged version: its name, the key of its branch or staging table, and what is recorded about it.
 
     ``staged`` is the staging table, None for a version on the branch ``key``, whose head is ``head``; ``errors`` is the
-    name of its error table, None without one.
+    name of its error table, None without one. ``is_staged`` says that the last step of a run will publish it ``upon``
+    a snapshot, None where there was no table.
     """
 
     name: str
@@ -34,21 +38,46 @@ class Withheld:
     staged: OpenedTable | None = None
     head: int | None = None
     errors: str | None = None
+    is_staged: bool = False
+    upon: int | None = None
 
 
 def withhold(
     table: OpenedTable, key: str, version: str, publication: Publication | None, errors: str | None = None
 ) -> None:
     """Mark the branch ``key`` of a table, or its staging table itself, as withheld under the name ``version``."""
+    _mark(table, key, version, publication, errors, {})
+
+
+def stage(
+    table: OpenedTable, key: str, version: str, publication: Publication, errors: str | None, upon: int | None
+) -> None:
+    """Mark a branch or a staging table as one that the last step of a run publishes ``upon`` a snapshot."""
+    _mark(table, key, version, publication, errors, {_UPON: _NOTHING if upon is None else str(upon)})
+
+
+def _mark(
+    table: OpenedTable,
+    key: str,
+    version: str,
+    publication: Publication | None,
+    errors: str | None,
+    more: dict[str, str],
+) -> None:
     facts = publication.properties() if publication is not None else {}
     if errors is not None:
         facts[ERRORS] = errors
-    mark = {withheld_mark(key): json.dumps({"version": version, **facts})}
+    mark = {withheld_mark(key): json.dumps({"version": version, **facts, **more})}
     commit(table.load, lambda found: Changes(set_properties(mark)), str(table.name))
 
 
 def withheld_versions(table: OpenedTable) -> Iterator[Withheld]:
     """Yield the withheld versions of a table, whether on branches or in staging tables."""
+    return (version for version in marked_versions(table) if not version.is_staged)
+
+
+def marked_versions(table: OpenedTable) -> Iterator[Withheld]:
+    """Yield the withheld versions of a table, and those that runs have staged."""
     found = table.load_if_any()
     if found is not None:
         yield from _marked(found, None)
@@ -64,8 +93,9 @@ def withheld_versions(table: OpenedTable) -> Iterator[Withheld]:
 
 
 def is_withheld(table: Table, key: str) -> bool:
-    """Return whether the branch ``key`` of ``table``, or the staging table itself, is withheld."""
-    return withheld_mark(key) in table.metadata.properties
+    """Return whether the branch ``key`` of ``table``, or the staging table itself, is withheld, and not only staged."""
+    mark = table.metadata.properties.get(withheld_mark(key))
+    return mark is not None and _UPON not in json.loads(mark)
 
 
 def _marked(found: Table, staged: OpenedTable | None) -> Iterator[Withheld]:
@@ -80,4 +110,6 @@ def _marked(found: Table, staged: OpenedTable | None) -> Iterator[Withheld]:
         if staged is None and key not in found.metadata.refs:
             continue
         head = head_of(found, key) if staged is None else found.metadata.current_snapshot_id
-        yield Withheld(version, key, publication, staged, head, facts.get(ERRORS))
+        upon = facts.get(_UPON)
+        begun_upon = int(upon) if upon not in (None, _NOTHING) else None
+        yield Withheld(version, key, publication, staged, head, facts.get(ERRORS), upon is not None, begun_upon)

@@ -1,0 +1,87 @@
+"""Versions that a run stages, so that its last step publishes all of its tables or none of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
+from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTransaction
+from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.entry_points import is_unexpanded
+from rivet_dagster.model.convert import show
+from rivet_dagster.model.inputs import Inputs
+from rivet_dagster.model.storage import Published
+from rivet_dagster.model.target import BY_GROUP, BY_RUN, PUBLISH
+
+
+def wrong_publish(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is wrong with the option ``publish``: the end of a sentence by key.
+
+    >>> wrong_publish({"publish": "run"}), wrong_publish({"publish": "runs"})
+    ({}, {'publish': "must be group or run, not 'runs'"})
+    """
+    publish = options.get(PUBLISH, BY_GROUP)
+    if publish in (BY_GROUP, BY_RUN) or is_unexpanded(publish):
+        return {}
+    return {PUBLISH: f"must be group or run, not {show(publish)}"}
+
+
+class StagedTransaction(VersionTransaction):
+    """A transaction whose version may also be staged: complete, readable by name, and not published."""
+
+    def stage(
+        self, identity: str, inputs: Inputs | None = None, code_versions: Mapping[str, str] | None = None
+    ) -> Published:
+        """Stage the version under ``identity`` for the last step of the run, and return it as it will be published.
+
+        It stays for DEAD_AFTER seconds, and longer if ``StagesForRuns.keep_alive`` is called. Raises RVT-404, RVT-406.
+        """
+        staged = self._stage(identity, inputs, code_versions)
+        self._ended = True
+        return staged
+
+    @abstractmethod
+    def _stage(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+        """Do what ``stage`` promises."""
+
+    @abstractmethod
+    def check_base(self) -> None:
+        """Raise RVT-405 if a version has been published since this one was begun."""
+
+
+class StagesForRuns(HasVersions):
+    """stages versions that the last step of a run publishes.
+
+    A staged version is read like a published one. Once its heartbeat is older than DEAD_AFTER seconds, its run has
+    ended or died, and a sweep removes it.
+    """
+
+    @abstractmethod
+    def begin(
+        self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
+    ) -> StagedTransaction:
+        """Begin a new version of ``table``, which can also be staged."""
+
+    @abstractmethod
+    def staged_by(self, table: str, identity: str) -> Published | None:
+        """Return the version that was staged under ``identity`` and is not published; None if there is none."""
+
+    @abstractmethod
+    def keep_alive(self, table: str, version: str, seconds: float = 0.0) -> bool:
+        """Renew the heartbeat of a staged version, to last for ``seconds`` longer than a heartbeat does.
+
+        A heartbeat that lasts longer already is not shortened. Return whether there is such a version. Raises OSError.
+        """
+
+    @abstractmethod
+    def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> StagedTransaction:
+        """Reopen a staged version, to be published after the version that it was begun with.
+
+        ``options`` are those of its storage. It stays staged until then. Raises RVT-418 if there is none.
+        """
+
+    @abstractmethod
+    def withhold_staged(self, table: str, version: str) -> None:
+        """Withhold a staged version for a person to publish or remove: no sweep removes it. Raises RVT-404, RVT-418."""

@@ -1,0 +1,91 @@
+"""Versions that a run has staged: complete, marked, and with a heartbeat, without which the sweep removes them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from rivet_dagster.catalogs.filesystem.files.data_files import Footers
+from rivet_dagster.catalogs.filesystem.files.file_status import exists, status
+from rivet_dagster.catalogs.filesystem.files.footers import parquet_files
+from rivet_dagster.catalogs.filesystem.versions import heartbeat, lifecycle
+from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
+from rivet_dagster.catalogs.filesystem.versions.manifest import Manifest
+from rivet_dagster.catalogs.filesystem.versions.withheld_mark import Mark, StagedFor, is_staged, read_mark, write_mark
+from rivet_dagster.errors import RivetError
+
+
+def stage(table: TableLayout, version: str, mark: Mark) -> None:
+    """Mark a version that is being built as staged, durably; it stays as long as its heartbeat is renewed.
+
+    Raises RVT-406.
+    """
+    with heartbeat.required(table, version):
+        lifecycle.sync_data(table, version)
+        since = heartbeat.now(table)
+        with lifecycle.locked(table):
+            heartbeat.beat(table, version, since)
+            write_mark(table, version, mark)
+
+
+def staged_manifest(table: TableLayout, version: str) -> Manifest:
+    """Return the manifest that a staged version would be published with now. Raises RVT-407, OSError."""
+    mark = read_mark(table, version)
+    staged = mark.staged or StagedFor(None)
+    base = lifecycle.manifest_of(table, staged.upon) if staged.upon is not None else None
+    statistics = Footers(table.files(version)).statistics(parquet_files(table.data(version)))
+    return Manifest.now(version, base, mark.origin.identity, statistics, replace(mark.origin, identity=""))
+
+
+def staged_by(table: TableLayout, identity: str) -> str | None:
+    """Return the version that was staged under ``identity`` and is not published; None if there is none."""
+    published = lifecycle.history(table)
+    for version in sorted(table.versions(), reverse=True):
+        if is_staged(table, version) and version not in published and _maker(table, version) == identity:
+            return version
+    return None
+
+
+def keep_alive(table: TableLayout, version: str, seconds: float) -> bool:
+    """Renew the heartbeat of a staged version, and return whether there is such a version. Raises OSError.
+
+    A version that has been silent may be revived: it is removed under the same lock.
+    """
+    if not exists(table.withheld(version)):
+        return False
+    with lifecycle.locked(table):
+        if not is_staged(table, version):
+            return False
+        last = status(table.alive(version))
+        until = max(heartbeat.now(table) + seconds, last.st_mtime if last is not None else 0.0)
+        heartbeat.begin(table, version)
+        os.utime(table.alive(version), (until, until))
+    return True
+
+
+def take_up(table: TableLayout, version: str) -> Mark:
+    """Return the mark of a staged version, whose heartbeat is renewed. Raises RVT-418."""
+    if not keep_alive(table, version, 0.0):
+        raise gone(table.name, version)
+    return read_mark(table, version)
+
+
+def withhold(table: TableLayout, version: str) -> None:
+    """Withhold a staged version: no sweep removes it. Raises RVT-418."""
+    if not exists(table.withheld(version)):
+        raise gone(table.name, version)
+    with lifecycle.locked(table):
+        if not is_staged(table, version):
+            raise gone(table.name, version)
+        mark = read_mark(table, version)
+        write_mark(table, version, Mark(mark.origin))
+        heartbeat.end(table, version)
+
+
+def _maker(table: TableLayout, version: str) -> str:
+    return read_mark(table, version).origin.identity
+
+
+def gone(table: str, version: str) -> RivetError:
+    """Return RVT-418 for a version that is not staged any more."""
+    return RivetError("RVT-418", f"'{table}' has no staged version {version} any more")

@@ -1,0 +1,97 @@
+"""Heartbeats of what runs have staged: a process that runs steps of a run sends them until the run has ended.
+
+Where the steps of a run are processes, no process of ours may run between two of them: heartbeats are then sent ahead.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+
+import dagster as dg
+
+from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
+from rivet_dagster.catalogs.heartbeat_thread import SECONDS
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.execution.staged_tables import StagedTable
+
+AHEAD_SECONDS = 3600.0
+"""How much longer than a heartbeat the rows of a run stay that is not in one process."""
+
+_ONE_PROCESS = frozenset({"threads", "in_process", "execute_in_process_executor"})
+"""The names of executors that run all steps of a run in one process, which lives as long as the run."""
+
+_PATIENCE = 12
+"""How often the instance may fail to tell whether a run has ended until its heartbeats end."""
+
+_LOG = logging.getLogger(__name__)
+
+_KEPT: dict[str, _Heartbeats] = {}
+_LOCK = threading.Lock()
+
+
+def keep_staged(context: dg.OpExecutionContext, runtime: Runtime, tables: Iterable[StagedTable]) -> None:
+    """Send heartbeats of ``tables``, which a run has staged, until the run has ended or this process ends."""
+    wanted = set(tables)
+    if not wanted:
+        return
+    with _LOCK:
+        kept = _KEPT.get(context.run_id)
+        if kept is None or kept.has_ended:
+            kept = _KEPT[context.run_id] = _Heartbeats(context)
+        kept.add(runtime, wanted)
+
+
+class _Heartbeats:
+    """The heartbeats of the tables that one run has staged, in a thread of their own."""
+
+    def __init__(self, context: dg.OpExecutionContext) -> None:
+        self._run_id = context.run_id
+        self._instance = context.instance
+        self._ahead = 0.0 if context.job_def.executor_def.name in _ONE_PROCESS else AHEAD_SECONDS
+        self._tables: dict[StagedTable, Runtime] = {}
+        self._wakes = threading.Event()
+        self._unanswered = 0
+        self.has_ended = False
+        threading.Thread(target=self._work, name=f"rivet-staged-{self._run_id}", daemon=True).start()
+
+    def add(self, runtime: Runtime, tables: Iterable[StagedTable]) -> None:
+        """Send heartbeats of these tables, too, from now on."""
+        new = {table: runtime for table in tables if table not in self._tables}
+        self._tables = {**self._tables, **new}
+        self._beat(new)
+
+    def _work(self) -> None:
+        while not self._wakes.wait(SECONDS):
+            if self._is_over():
+                break
+            self._beat(self._tables)
+        with _LOCK:
+            self.has_ended = True
+            if _KEPT.get(self._run_id) is self:
+                del _KEPT[self._run_id]
+
+    def _is_over(self) -> bool:
+        try:
+            run = self._instance.get_run_by_id(self._run_id)
+        except Exception as error:  # its database may answer the next time
+            self._unanswered += 1
+            if self._unanswered == 1:
+                _LOG.warning("cannot look up whether the run %s has ended: %r", self._run_id, error)
+            return self._unanswered > _PATIENCE
+        self._unanswered = 0
+        return run is None or run.is_finished
+
+    def _beat(self, tables: dict[StagedTable, Runtime]) -> None:
+        for table, runtime in tables.items():
+            # Storage that cannot be reached now may answer before the version counts as dead; if it does not, the last
+            # step of the run reports that.
+            with suppress(RivetError, OSError):
+                catalog = runtime.catalog(table.catalog)
+                if isinstance(catalog, StagesForRuns) and not catalog.keep_alive(
+                    table.table, table.version, self._ahead
+                ):
+                    self._tables = {known: of for known, of in self._tables.items() if known != table}
