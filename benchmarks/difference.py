@@ -24,6 +24,7 @@ from one_session import ENGINE, cpu_seconds, load, open_runtime, start_spark
 
 from rivet_dagster import Joint
 from rivet_dagster.engines.contract import EngineSession
+from rivet_dagster.execution.difference.keys import Key
 from rivet_dagster.execution.difference.rows import difference_of_rows
 from rivet_dagster.model.relations import Files
 
@@ -102,7 +103,7 @@ def measure(session: EngineSession, spark: Any, folder: Path, options: argparse.
 
 def by_product(session: EngineSession, folder: Path) -> Counts:
     old, new = (session.load(Files("parquet", (str(folder / name),))) for name in VERSIONS)
-    found = difference_of_rows(session, old, new, [("id",)])
+    found = difference_of_rows(session, old, new, [Key(("id",), unique=True)])
     return found.added, found.removed, found.changed, {name: n for name, n in found.columns.items() if n}
 
 

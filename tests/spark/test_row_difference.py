@@ -10,14 +10,21 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from support.row_difference import expected, pairs, shown
 
+from rivet_dagster.execution.difference.keys import Key
 from rivet_dagster.execution.difference.rows import SAMPLES, difference_of_rows, rows_of_new_table
 
 EXAMPLES = 120
 
 
 def difference(session, old, new, *keys, samples=SAMPLES):
-    """Return the difference of two queries' rows."""
-    return difference_of_rows(session, session.query(old), session.query(new), keys, samples)
+    """Return the difference of two queries' rows, which is the same whether the keys are thought unique or not."""
+    frames = session.query(old), session.query(new)
+    found, other = (
+        difference_of_rows(session, *frames, [Key(tuple(key), unique) for key in keys], samples)
+        for unique in (True, False)
+    )
+    assert found == other
+    return found
 
 
 def test_random_pairs_have_the_difference_that_duckdb_finds(quick_session, request):
@@ -28,7 +35,9 @@ def test_random_pairs_have_the_difference_that_duckdb_finds(quick_session, reque
     def compare(pair):
         note(f"{pair.old.to_pylist()} -> {pair.new.to_pylist()} by {pair.key}")
         old, new = frame(session, pair.old), frame(session, pair.new)
-        found = difference_of_rows(session, old, new, [("missing",), pair.key])
+        keys = [Key(("missing",)), Key(pair.key, unique=True)] if pair.key else []
+        found = difference_of_rows(session, old, new, keys)
+        assert difference_of_rows(session, old, new, [Key(pair.key)] if pair.key else []) == found
         wanted = expected(pair)
         assert (found.added, found.removed, found.changed) == (wanted.added, wanted.removed, wanted.changed)
         if wanted.columns is not None:
@@ -160,7 +169,7 @@ def test_one_query_for_each_table(quick_session, sql_executions):
         quick_session.query("SELECT id * 2 AS id FROM RANGE(100)"),
     )
     sql_executions.since()
-    found = difference_of_rows(quick_session, old, new, [("id",)])
+    found = difference_of_rows(quick_session, old, new, [Key(("id",), unique=True)])
     assert sql_executions.since() == 1
     assert (found.added, found.removed, found.changed) == (50, 50, 0)
 
@@ -169,21 +178,19 @@ def test_the_rows_that_differ_are_computed_once(session):
     """The counts and the samples of each kind read them; Spark would else compare the tables for each of these."""
     from rivet_dagster.execution.difference.rows import typed
     from rivet_dagster.sql.row_difference.columns import compared_columns
-    from rivet_dagster.sql.row_difference.query import NEW, OLD, row_difference
+    from rivet_dagster.sql.row_difference.parts import NEW, OLD
+    from rivet_dagster.sql.row_difference.query import difference_by_unique_key
 
     spark = session.spark
     old, new = (spark.range(1000).selectExpr("id", f"id % {n} AS v") for n in (7, 8))
     for name, frame in ((OLD, old), (NEW, new)):
         session.register(name, frame)
     columns = compared_columns(typed(session, old), typed(session, new))
-    frame = session.query(row_difference(columns, ("id",), 10))
+    frame = session.query(difference_by_unique_key(columns, ("id",), 10))
     frame.collect()
-    plan = frame._jdf.queryExecution().executedPlan().toString().partition("Initial Plan")[0]
-    # Spark adapts the plan to the key without repeats: one full outer join and no part for
-    # repeated keys. What the join finds is read again by the samples of each kind.
+    plan = frame._jdf.queryExecution().executedPlan().executedPlan().toString()  # as it was adapted
+    # What the join finds is read again by the samples of each kind.
     assert plan.count("FullOuter") == 1
-    assert "LeftSemi" not in plan
-    assert "LeftAnti" not in plan
     assert plan.count("ReusedExchange") == 3
 
 

@@ -1,4 +1,7 @@
-"""The rows that two relations do not have in common, found by one query."""
+"""The rows that two relations do not have in common.
+
+One query finds them. Only if a key turns out to be repeated, or NULL, that was meant to be unique, there is a second.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +11,19 @@ from itertools import chain, islice, repeat
 from typing import Any
 
 from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.execution.difference.keys import Key
 from rivet_dagster.execution.difference.results import ChangedRow, RowDifference, Samples
 from rivet_dagster.execution.difference.values import differing, shown_row
 from rivet_dagster.sql.row_difference.columns import TypedColumn, compared_columns, not_compared, typed_columns
-from rivet_dagster.sql.row_difference.query import ADDED, CHANGED, COUNTS, NEW, OLD, REMOVED, row_difference, some_rows
+from rivet_dagster.sql.row_difference.parts import ADDED, CHANGED, NEW, OLD, REMOVED
+from rivet_dagster.sql.row_difference.query import COUNTS, difference, difference_by_unique_key, some_rows
 
 SAMPLES = 10
 """The maximum number of samples of each kind."""
 
-Keys = Iterable[tuple[str, ...]]
-"""Candidates for the key of a table, the best one first."""
-
 
 def difference_of_rows(
-    session: EngineSession, old: Frame, new: Frame, keys: Keys = (), samples: int = SAMPLES
+    session: EngineSession, old: Frame, new: Frame, keys: Iterable[Key] = (), samples: int = SAMPLES
 ) -> RowDifference:
     """Return the rows that two versions of a table do not have in common.
 
@@ -31,12 +33,16 @@ def difference_of_rows(
     before, after = typed(session, old), typed(session, new)
     columns = compared_columns(before, after)
     names = {column.name.lower(): column.name for column in columns}
-    key = next(filter(None, (_named(candidate, names) for candidate in keys)), ())
+    known = (candidate for candidate in keys if all(name.lower() in names for name in candidate.columns))
+    found = next(known, Key(()))
+    key = tuple(names[name.lower()] for name in found.columns)
     with session.views():
         session.register(OLD, old)
         session.register(NEW, new)
-        rows = session.rows(row_difference(columns, key, samples))
-    counts = next(row for row in rows if row["kind"] == COUNTS)
+        rows = session.rows((difference_by_unique_key if found.unique else difference)(columns, key, samples))
+        if not _counts(rows)["unique"]:
+            rows = session.rows(difference(columns, key, samples))
+    counts = _counts(rows)
     by_column = dict(zip((column.name for column in columns), counts["columns"], strict=False))
     changed = {name: count for name, count in by_column.items() if count}
     return RowDifference(
@@ -64,10 +70,8 @@ def typed(session: EngineSession, frame: Frame) -> tuple[TypedColumn, ...]:
     return typed_columns(session.columns(frame), json.loads(session.schema(frame)))
 
 
-def _named(key: Sequence[str], names: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the columns of a key as they are called in the table; none unless it has all of them."""
-    lowered = [name.lower() for name in key]
-    return tuple(names[name] for name in lowered) if all(name in names for name in lowered) else ()
+def _counts(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return next(row for row in rows if row["kind"] == COUNTS)
 
 
 def _samples(found: Sequence[Mapping[str, Any]], names: Sequence[str], most: int) -> Samples:
