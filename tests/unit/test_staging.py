@@ -169,7 +169,7 @@ def test_marks_of_withheld_versions_are_as_before(tmp_path, lake):
     kept = fill(lake.begin("a"), [4])
     kept.withhold("kept")
     fields = json.loads((tmp_path / "lake/.rivet/a" / f"{kept.version}.kept").read_text())
-    assert set(fields) == {"landed files", "inputs", "by"}
+    assert set(fields) == {"landed files", "inputs", "by", "code_versions"}
 
 
 @pytest.mark.parametrize(
