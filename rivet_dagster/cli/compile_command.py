@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rivet_dagster.cli.diff_text import diff_text
@@ -16,45 +16,46 @@ from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.loading import compile_directory
 
 
-def compile_command(options: argparse.Namespace) -> int:
+def show_plan(root: Path, profile: str | None, joints: Sequence[str], format: str, introspect: bool) -> int:
     """Print the plan. Return 1 where the project does not compile, 10 where only its configuration is wrong."""
-    assembly = compile_directory(options.project, options.profile, introspect=options.introspect)
-    if options.diff is not None:
-        return _diff(options, assembly.raise_errors())
+    assembly = compile_directory(root, profile, introspect=introspect)
     if assembly.success:
-        _check_names(options.joints, assembly)
-    if options.format == "json":
-        print(_filtered(assembly, options.joints), end="")
+        _check_names(joints, assembly)
+    if format == "json":
+        print(_filtered(assembly, joints), end="")
         return 0 if assembly.success else RivetError.of(assembly.errors).exit_code
     for warning in assembly.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     assembly.raise_errors()
-    show = plan_mermaid if options.format == "mermaid" else plan_text
-    print(show(assembly, options.joints))
+    show = plan_mermaid if format == "mermaid" else plan_text
+    print(show(assembly, joints))
     return 0
 
 
-def _diff(options: argparse.Namespace, assembly: CompiledAssembly) -> int:
-    """Print the difference from the plan in the file of ``--diff``."""
-    if options.joints or options.format == "mermaid":
+def compare_plans(
+    root: Path, profile: str | None, joints: Sequence[str], format: str, introspect: bool, old: str
+) -> int:
+    """Print the difference from the plan in the file ``old``. Raises RVT-110, RVT-113."""
+    assembly = compile_directory(root, profile, introspect=introspect).raise_errors()
+    if joints or format == "mermaid":
         raise RivetError("RVT-110", "--diff compares whole plans, as text or with --format json")
     try:
-        text = Path(options.diff).read_text("utf-8")
+        text = Path(old).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RivetError("RVT-113", f"{options.diff} cannot be read: {error}", file=options.diff) from error
-    diff = diff_plans(read_plan(text, options.diff), assembly)
-    print(diff.to_json() if options.format == "json" else diff_text(diff) + "\n", end="")
+        raise RivetError("RVT-113", f"{old} cannot be read: {error}", file=old) from error
+    diff = diff_plans(read_plan(text, old), assembly)
+    print(diff.to_json() if format == "json" else diff_text(diff) + "\n", end="")
     return 0
 
 
-def _check_names(names: list[str], assembly: CompiledAssembly) -> None:
+def _check_names(names: Sequence[str], assembly: CompiledAssembly) -> None:
     known = [joint.name for joint in assembly.joints]
     for name in names:
         if name not in known:
             raise RivetError("RVT-306", f"no joint is named '{name}'{nearest(name, known)}")
 
 
-def _filtered(assembly: CompiledAssembly, names: list[str]) -> str:
+def _filtered(assembly: CompiledAssembly, names: Sequence[str]) -> str:
     """Return the plan as JSON; with ``names``, its lists hold only those joints and their groups."""
     text = assembly.to_json()
     if not names:

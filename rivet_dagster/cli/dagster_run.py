@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import sys
@@ -17,6 +16,7 @@ import dagster as dg
 from rivet_dagster.cli.partition_options import Covered, covered
 from rivet_dagster.cli.report_text import event_line
 from rivet_dagster.cli.run_report import NOTHING_CHANGED, RunReport, read_report
+from rivet_dagster.cli.run_request import RunRequest
 from rivet_dagster.cli.screen import Screen, screen_on
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
@@ -36,17 +36,17 @@ JOB = "rivet_dagster_run"
 
 
 def materialize(
-    options: argparse.Namespace, assembly: CompiledAssembly, root: Path, environment: str | None = None
+    request: RunRequest, assembly: CompiledAssembly, root: Path, environment: str | None = None
 ) -> RunReport:
     """Materialize the selected joints of a plan, in an environment or in the base, and return the report."""
     warnings.filterwarnings("ignore", module="dagster")
-    if options.no_fail_fast:
+    if request.no_fail_fast:
         assembly = replace(assembly, fail_fast=False)
     project = RivetProject.of(assembly, root, DagsterRivetTranslator(), environment)
     with closing(screen_on(sys.stderr)) as screen:
         definitions = build_definitions(project, [screen.show], executor=one_process_executor(project))
-        joints = _joints(options, project)
-        if options.changed:
+        joints = _joints(request, project)
+        if request.changed:
             changed = changed_groups(Runtime(assembly, root))
             joints = [joint for joint in joints if joint.group in changed]
         runtime = Runtime(assembly, root, environment=environment)
@@ -54,7 +54,7 @@ def materialize(
         use_environment(runtime)
         if not joints:
             return NOTHING_CHANGED
-        window = covered(options.partition, options.partition_range, joints)
+        window = covered(request.partition, request.partition_range, joints)
         selection = target_of(project, [joint.name for joint in joints]).selection(project)
         return _run(project, definitions, selection, window, screen)
 
@@ -86,12 +86,12 @@ def _run(
         return report
 
 
-def _joints(options: argparse.Namespace, project: RivetProject) -> list[CompiledJoint]:
+def _joints(request: RunRequest, project: RivetProject) -> list[CompiledJoint]:
     """Return the selected joints without sources, which are not materialized. Raise RVT-115 or RVT-306."""
     assembly = project.assembly
-    if options.joints or options.select is not None:
-        names = {name for text in options.joints for name in _joints_of(text, assembly)}
-        names |= set(project.select(options.select)) if options.select is not None else set()
+    if request.joints or request.select is not None:
+        names = {name for text in request.joints for name in _joints_of(text, assembly)}
+        names |= set(project.select(request.select)) if request.select is not None else set()
     else:
         names = {joint.name for joint in assembly.joints}
     selected = [joint for joint in assembly.joints if joint.name in names and joint.type != SOURCE]

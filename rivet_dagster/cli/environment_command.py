@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from pathlib import Path
 
-from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.environments import (
     ProjectEnvironment,
     drop,
@@ -21,49 +19,49 @@ from rivet_dagster.loading import compile_directory
 from rivet_dagster.project.environment_name import environment_name
 
 
-def environment_command(options: argparse.Namespace) -> int:
-    """List the environments of a project, or make, merge or drop one; no engine is started."""
-    name = _checked_name(options)
-    root = Path(options.project).resolve()
-    assembly = compile_directory(root, options.profile).raise_errors()
-    runtime = Runtime(assembly, root, environment=name)
-    if options.action == "list" or name is None:
-        _list(environments(runtime), as_json=options.format == "json")
-    elif options.action == "create":
-        use_environment(runtime)
-        print(f"{name}: `rivet-dagster run --environment {name}` works there")
-    elif options.action == "merge":
-        published = merge(runtime, name)
-        for version in published:
-            rows = f"{version.statistics.rows:,} rows"
-            print(f"{version.catalog}.{version.table}: readers see {version.version} now, {rows}")
-        print(f"{name}: merged, {len(published)} table{'' if len(published) == 1 else 's'} published")
-    else:
-        drop(runtime, name)
-        print(f"{name} is gone")
+def list_environments(root: Path, profile: str | None, as_json: bool) -> int:
+    """Print the environments of a project; no engine is started."""
+    _list(environments(_runtime(root, profile, None)), as_json)
     return 0
 
 
-def runtime_of(options: argparse.Namespace) -> Runtime:
+def create_environment(root: Path, profile: str | None, name: str) -> int:
+    """Make an environment, unless there is one. Raises RVT-129, RVT-413, RVT-415, RVT-416."""
+    use_environment(_runtime(root, profile, name))
+    print(f"{name}: `rivet-dagster run --environment {name}` works there")
+    return 0
+
+
+def merge_environment(root: Path, profile: str | None, name: str) -> int:
+    """Publish the tables of an environment in the base. Raises RVT-129, RVT-405, RVT-415, RVT-417."""
+    published = merge(_runtime(root, profile, name), name)
+    for version in published:
+        rows = f"{version.statistics.rows:,} rows"
+        print(f"{version.catalog}.{version.table}: readers see {version.version} now, {rows}")
+    print(f"{name}: merged, {len(published)} table{'' if len(published) == 1 else 's'} published")
+    return 0
+
+
+def drop_environment(root: Path, profile: str | None, name: str) -> int:
+    """Remove an environment. Raises RVT-129, RVT-415."""
+    drop(_runtime(root, profile, name), name)
+    print(f"{name} is gone")
+    return 0
+
+
+def runtime_of(root: Path, profile: str | None, environment: str | None) -> Runtime:
     """Return the runtime of a command that looks into the base, or into an environment that exists. Raises RVT-415."""
-    name = environment_name(options.environment, os.environ)
-    root = Path(options.project).resolve()
-    runtime = Runtime(compile_directory(root, options.profile).raise_errors(), root, environment=name)
+    name = environment_name(environment, os.environ)
+    runtime = _runtime(root, profile, name)
     if name is not None:
         require_environment(runtime, name)
     return runtime
 
 
-def _checked_name(options: argparse.Namespace) -> str | None:
-    if options.action == "list":
-        if options.name is not None:
-            raise RivetError("RVT-110", "environment list takes no NAME")
-        return None
-    if options.format == "json":
-        raise RivetError("RVT-110", f"environment {options.action} has no --format json; `list` has it")
-    if options.name is None:
-        raise RivetError("RVT-110", f"environment {options.action} needs a NAME")
-    return environment_name(options.name, {})
+def _runtime(root: Path, profile: str | None, name: str | None) -> Runtime:
+    root = root.resolve()
+    checked = environment_name(name, {}) if name is not None else None
+    return Runtime(compile_directory(root, profile).raise_errors(), root, environment=checked)
 
 
 def _list(found: tuple[ProjectEnvironment, ...], as_json: bool) -> None:

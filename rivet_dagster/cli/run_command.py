@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 from pathlib import Path
 
 from rivet_dagster.cli.early_start import start_early
+from rivet_dagster.cli.run_request import RunRequest
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.project.environment_name import environment_name
 
 
-def run_command(options: argparse.Namespace) -> int:
+def run_command(root: Path, profile: str | None, request: RunRequest, as_json: bool) -> int:
     """Materialize the selected joints and print the report. Return its exit code."""
-    root = Path(options.project).resolve()
-    environment = environment_name(options.environment, os.environ)
-    assembly = compile_directory(root, options.profile, recall=True)
+    root = root.resolve()
+    environment = environment_name(request.environment, os.environ)
+    assembly = compile_directory(root, profile, recall=True)
     with stdout_kept_for_the_report():
-        if not options.changed:  # else there may be nothing to run
+        if not request.changed:  # else there may be nothing to run
             start_early(assembly, root)
         from rivet_dagster.cli.dagster_run import materialize
 
-        report = materialize(options, assembly, root, environment)
-    if options.format == "json":
+        report = materialize(request, assembly, root, environment)
+    if as_json:
         print(json.dumps(report.to_dict(), indent=2, ensure_ascii=False))
     else:
         from rivet_dagster.cli.report_text import report_text

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from rivet_dagster.catalogs.registry import open_catalog
@@ -17,12 +17,9 @@ from rivet_dagster.model.profile import EngineSpec, Profile
 from rivet_dagster.project.load import load_project
 
 
-def spark_command(options: argparse.Namespace) -> int:
-    """Start, stop or show the server of each engine with ``remote: local``, and print a line for each. Return 0."""
-    root = Path(options.project)
-    servers = servers_of(load_project(root, options.profile).profile, root)
-    act = {"start": _start, "stop": _stop, "status": _status}[options.action]
-    for server in servers:
+def with_each_server(root: Path, profile: str | None, act: Callable[[ServerSpec], str]) -> int:
+    """Start, stop or look at the server of each engine with ``remote: local``; print what ``act`` returns. Return 0."""
+    for server in servers_of(load_project(root, profile).profile, root):
         print(f"engine {server.files.engine}: {act(server)}", flush=True)
     return 0
 
@@ -50,7 +47,8 @@ def _opened(profile: Profile, spec: EngineSpec, root: Path) -> PySparkEngine:
     return engine
 
 
-def _start(server: ServerSpec) -> str:
+def start(server: ServerSpec) -> str:
+    """Start the server, unless it runs. Return what to tell."""
     before = running(server.files)
     record, users = ensure_server(server)
     users.close()
@@ -58,12 +56,14 @@ def _start(server: ServerSpec) -> str:
     return f"the Spark server {'runs already' if found else 'has started'}, {_described(server, record)}"
 
 
-def _stop(server: ServerSpec) -> str:
+def stop(server: ServerSpec) -> str:
+    """Stop the server, if it runs. Return what to tell."""
     record = stop_running(server.files)
     return "no Spark server runs" if record is None else f"the Spark server has ended, pid {record.pid}"
 
 
-def _status(server: ServerSpec) -> str:
+def status(server: ServerSpec) -> str:
+    """Look whether the server runs. Return what to tell."""
     record = running(server.files)
     return "no Spark server runs" if record is None else f"the Spark server runs, {_described(server, record)}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -17,18 +16,13 @@ from rivet_dagster.loading import compile_directory
 _OK, _PARTIAL = 0, 2
 
 
-def upkeep_command(options: argparse.Namespace) -> int:
-    """Do the upkeep of all tables, or of those of some catalogs; see ``upkeep_of``."""
-    return upkeep_of(options, options.catalog or (), options.format == "json")
-
-
-def upkeep_of(options: argparse.Namespace, catalogs: Sequence[str] = (), as_json: bool = False) -> int:
-    """Do the upkeep of the project of ``options``, print what was done to each table, and return the exit code.
+def upkeep_of(root: Path, profile: str | None, catalogs: Sequence[str] = (), as_json: bool = False) -> int:
+    """Do the upkeep of all tables, or of those of some catalogs; print what was done, and return the exit code.
 
     It is 2 if it failed for some of the tables.
     """
-    root = Path(options.project).resolve()
-    assembly = compile_directory(root, options.profile).raise_errors()
+    root = root.resolve()
+    assembly = compile_directory(root, profile).raise_errors()
     _refuse_unknown(catalogs, assembly)
     done = []
     for kept in upkeep(Runtime(assembly, root), own_tables(assembly, catalogs)):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
+from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
@@ -16,23 +17,48 @@ from rivet_dagster.model.storage import CURRENT, OLDER, Published, Version
 _KEEP_MORE = "Let the catalog keep more: `versions: 5`, or, of Iceberg, `upkeep: {expire_snapshots: {retain_last: 5}}`."
 
 
-def versions_command(options: argparse.Namespace) -> int:
-    """List the versions of a joint's table, or change which one is published."""
-    runtime = runtime_of(options)
-    joint = _stored(options.joint, runtime.assembly)
-    assert joint.catalog is not None and joint.table is not None
-    catalog = capable(runtime.catalog_within_reach(joint.catalog), HasVersions)
-    if options.action == "list":
-        _list(catalog.versions(joint.table), joint)
-    elif options.action == "rollback":
-        version = options.version or _previous(catalog, joint)
-        _publish(catalog.restage(joint.table, version), joint, f"rollback to {version}")
-    elif options.action == "publish":
-        _publish_or_withhold(catalog.take_up(joint.table, _named(options)), joint, f"by hand, of {options.version}")
-    else:
-        catalog.take_up(joint.table, _named(options)).abort()
-        print(f"{joint.name}: {options.version} is gone")
-    return 0
+@dataclass(frozen=True)
+class VersionsOf:
+    """The versions of the table of a ``joint`` in its catalog; each method is a command, and returns its exit code."""
+
+    joint: CompiledJoint
+    catalog: HasVersions
+
+    @classmethod
+    def find(cls, root: Path, profile: str | None, name: str, environment: str | None) -> VersionsOf:
+        """Return the versions of the joint of that name, in an environment or in the base. Raises RVT-306, RVT-415."""
+        runtime = runtime_of(root, profile, environment)
+        joint = _stored(name, runtime.assembly)
+        assert joint.catalog is not None
+        return cls(joint, capable(runtime.catalog_within_reach(joint.catalog), HasVersions))
+
+    @property
+    def table(self) -> str:
+        """The table's name in its catalog."""
+        assert self.joint.table is not None
+        return self.joint.table
+
+    def list(self) -> int:
+        """Print the versions."""
+        _list(self.catalog.versions(self.table), self.joint)
+        return 0
+
+    def rollback(self, version: str | None) -> int:
+        """Publish an older version again, by default the newest of them."""
+        older = version or _previous(self.catalog, self.joint)
+        _publish(self.catalog.restage(self.table, older), self.joint, f"rollback to {older}")
+        return 0
+
+    def publish(self, version: str) -> int:
+        """Publish a withheld version."""
+        _publish_or_withhold(self.catalog.take_up(self.table, version), self.joint, f"by hand, of {version}")
+        return 0
+
+    def drop(self, version: str) -> int:
+        """Remove a withheld version."""
+        self.catalog.take_up(self.table, version).abort()
+        print(f"{self.joint.name}: {version} is gone")
+        return 0
 
 
 def _list(versions: tuple[Version, ...], joint: CompiledJoint) -> None:
@@ -81,9 +107,3 @@ def _previous(catalog: HasVersions, joint: CompiledJoint) -> str:
         reason = "no version before this one is kept" if CURRENT in states else "nothing is published"
         raise RivetError("RVT-408", f"{joint.name}: {reason}", remediation=_KEEP_MORE)
     return states[OLDER]
-
-
-def _named(options: argparse.Namespace) -> str:
-    if options.version is None:
-        raise RivetError("RVT-110", f"versions {options.action} needs a VERSION")
-    return str(options.version)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
+from pathlib import Path
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
@@ -12,6 +12,7 @@ from rivet_dagster.compiler.joints import SinkJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.execution.reading.watermark import watermark_column
+from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SINK
 from rivet_dagster.model.storage import Published
 from rivet_dagster.model.target import WatermarkColumn
@@ -26,37 +27,31 @@ class _Sink:
     declared: WatermarkColumn
 
 
-def watermark_command(options: argparse.Namespace) -> int:
-    """List the watermarks, or set or reset one for the next run; an engine starts only for catalogs that need one."""
-    _check_usage(options)
-    runtime = runtime_of(options)
+def list_watermarks(root: Path, profile: str | None, name: str | None, environment: str | None) -> int:
+    """List the watermark of a sink, or of all that have one; an engine starts only for catalogs that need one."""
+    runtime = runtime_of(root, profile, environment)
     assembly = runtime.assembly
     sinks = _sinks_with_watermarks(assembly)
-    chosen = sinks if options.sink is None else {options.sink: _sink(options.sink, sinks, assembly)}
-    names = {sink.joint.catalog for sink in chosen.values()}
-    catalogs = {name: capable(runtime.catalog_within_reach(name), HasWatermarks) for name in names}
-    if options.action == "list":
-        _list(chosen, catalogs)
-    else:
-        (sink,) = chosen.values()
-        _override(sink, catalogs[sink.joint.catalog], None if options.action == "reset" else options.value)
+    _list(sinks if name is None else {name: _sink(name, sinks, assembly)}, runtime)
     return 0
+
+
+def override_watermark(root: Path, profile: str | None, name: str, value: str | None, environment: str | None) -> int:
+    """Set from where the next run of a sink reads on; None reads everything. Raises RVT-306, RVT-409."""
+    runtime = runtime_of(root, profile, environment)
+    sink = _sink(name, _sinks_with_watermarks(runtime.assembly), runtime.assembly)
+    _override(sink, _catalog(sink, runtime), value)
+    return 0
+
+
+def _catalog(sink: _Sink, runtime: Runtime) -> HasWatermarks:
+    return capable(runtime.catalog_within_reach(sink.joint.catalog), HasWatermarks)
 
 
 def _sinks_with_watermarks(assembly: CompiledAssembly) -> dict[str, _Sink]:
     joints = [joint for joint in assembly.joints if isinstance(joint, SinkJoint)]
     targets = [(joint, assembly.target(joint.name)) for joint in joints]
     return {j.name: _Sink(j, target.watermark) for j, target in targets if target is not None and target.watermark}
-
-
-def _check_usage(options: argparse.Namespace) -> None:
-    needs = {"list": (), "set": ("SINK", "VALUE"), "reset": ("SINK",)}[options.action]
-    given = {"SINK": options.sink, "VALUE": options.value}
-    missing = [name for name in needs if given[name] is None]
-    if missing:
-        raise RivetError("RVT-110", f"watermark {options.action} needs {' and '.join(f'a {name}' for name in missing)}")
-    if options.value is not None and options.action != "set":
-        raise RivetError("RVT-110", f"watermark {options.action} takes no VALUE")
 
 
 def _sink(name: str, sinks: dict[str, _Sink], assembly: CompiledAssembly) -> _Sink:
@@ -68,13 +63,13 @@ def _sink(name: str, sinks: dict[str, _Sink], assembly: CompiledAssembly) -> _Si
     raise RivetError("RVT-306", f"{why}{nearest(name, sinks)}", remediation="Name a sink with a `watermark_column`.")
 
 
-def _list(sinks: dict[str, _Sink], catalogs: dict[str, HasWatermarks]) -> None:
+def _list(sinks: dict[str, _Sink], runtime: Runtime) -> None:
     """Print a line for each sink, then raise the errors of those that have one."""
     wrong: list[Diagnostic] = []
     if not sinks:
         print("no sink has a `watermark_column`")
     for name, sink in sinks.items():
-        catalog = catalogs[sink.joint.catalog]
+        catalog = _catalog(sink, runtime)
         published = catalog.current(sink.joint.table)
         try:
             print(_line(sink, catalog, published) if published else f"{name}: nothing is published")

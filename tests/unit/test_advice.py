@@ -21,9 +21,7 @@ CATALOG_NAMES = re.compile(r"\b(Iceberg|Nessie|Unity)\b")
 @pytest.mark.parametrize("file", [ROOT / "rivet_dagster" / "errors.py", *PAGES], ids=lambda file: file.name)
 def test_each_command_that_is_named_exists(file, capsys):
     for command in sorted(set(re.findall(r"`rivet-dagster ((?!-)\w+)", file.read_text()))):
-        with pytest.raises(SystemExit) as ended:
-            main([command, "--help"])
-        assert ended.value.code == 0, command
+        assert main([command, "--help"]) == 0, command
     capsys.readouterr()
 
 

@@ -74,7 +74,7 @@ def test_withheld_versions_are_published_or_dropped(folder, lake, capsys):
     [
         (("list", "uot"), 1, "no joint is named 'uot'; did you mean 'out'?"),
         (("list", "numbers"), 1, "'numbers' is not stored"),
-        (("publish", "out"), 10, "versions publish needs a VERSION"),
+        (("publish", "out"), 10, "RVT-110 Missing argument 'VERSION'"),
         (("publish", "out", "00000001-00000000"), 1, "has no withheld version"),
         (("publish", "out", "../b/00000001-00000000"), 1, "'orders' has no version '../b/00000001-00000000'"),
         (("drop", "out", "../b/00000001-00000000"), 1, "'orders' has no version '../b/00000001-00000000'"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -22,24 +21,26 @@ from rivet_dagster.loading import compile_directory
 from rivet_dagster.project.environment_name import environment_name
 
 
-def diff_command(options: argparse.Namespace) -> int:
-    """Print the difference of an environment from the base that it was made from."""
-    name = environment_name(options.environment, os.environ)
+def show_difference(
+    root: Path, profile: str | None, joints: Sequence[str], environment: str | None, format: str
+) -> int:
+    """Print the difference of an environment from the base that it was made from. Raises RVT-110, RVT-306, RVT-415."""
+    name = environment_name(environment, os.environ)
     if name is None:
         raise RivetError("RVT-110", "diff needs an environment: --environment NAME, or RIVET_ENVIRONMENT")
-    root = Path(options.project).resolve()
-    assembly = compile_directory(root, options.profile).raise_errors()
-    _check_names(options.joints, assembly)
+    root = root.resolve()
+    assembly = compile_directory(root, profile).raise_errors()
+    _check_names(joints, assembly)
     base = Runtime(assembly, root)
     require_environment(base, name)
     with stdout_kept_for_the_report():
-        difference = environment_difference(Runtime(assembly, root, environment=name), base, name, options.joints)
-    if options.format == "json":
+        difference = environment_difference(Runtime(assembly, root, environment=name), base, name, joints)
+    if format == "json":
         print(json.dumps(difference_json(difference), indent=2, ensure_ascii=False))
     else:
-        print((difference_markdown if options.format == "markdown" else difference_text)(difference))
+        print((difference_markdown if format == "markdown" else difference_text)(difference))
     built = {table.joint for table in difference.tables}
-    for joint in options.joints:
+    for joint in joints:
         if joint not in built:
             print(f"{joint}: not built in the environment '{name}'", file=sys.stderr)
     return 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
+import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from rivet_dagster.cli.doctor.environment import packages, python
@@ -15,13 +16,20 @@ from rivet_dagster.model.finding import FAIL, Finding, broken
 from rivet_dagster.project.load import load_project
 
 
-def doctor_command(options: argparse.Namespace) -> int:
-    """Print each finding as soon as it is known. Return 0 without failures, 10 if all are configuration, else 1."""
-    failed = []
-    for finding in examine(Path(options.project), options.profile, os.environ):
-        print(rendered(finding), flush=True)
-        if finding.status == FAIL:
-            failed.append(finding)
+def examine_all(root: Path, profile: str | None, as_json: bool) -> int:
+    """Print each finding as soon as it is known, or all of them as JSON.
+
+    Return 0 without failures, 10 if all are configuration, else 1.
+    """
+    found = []
+    for finding in examine(root, profile, os.environ):
+        found.append(finding)
+        if not as_json:
+            print(rendered(finding), flush=True)
+    failed = [finding for finding in found if finding.status == FAIL]
+    if as_json:
+        findings = [asdict(finding) for finding in found]
+        print(json.dumps({"success": not failed, "findings": findings}, indent=2, ensure_ascii=False))
     if not failed:
         return 0
     return 10 if all(is_configuration(finding.code or "") for finding in failed) else 1

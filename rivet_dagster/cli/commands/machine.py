@@ -1,0 +1,77 @@
+"""The commands of the machine: ``doctor``, ``spark``, ``completion``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rivet_dagster.cli.commands.parameters import ExampleCommand, KnownCommands, with_format, with_project
+
+COMPLETION_EXAMPLE = """
+rivet-dagster completion bash > ~/.local/share/bash-completion/completions/rivet-dagster
+rivet-dagster completion zsh > ~/.zfunc/_rivet-dagster
+rivet-dagster completion fish > ~/.config/fish/completions/rivet-dagster.fish
+"""
+
+
+@click.command("doctor", cls=ExampleCommand, example="rivet-dagster doctor")
+@with_format("text", "json")
+@with_project
+def doctor(root: Path, profile: str | None, format: str) -> int:
+    """Examine machine, project and storage.
+
+    Tells whether they, and Dagster, are fit for runs.
+    """
+    from rivet_dagster.cli.doctor.command import examine_all
+
+    return examine_all(root, profile, as_json=format == "json")
+
+
+@click.group("spark", cls=KnownCommands)
+def spark() -> None:
+    """Start and stop Spark servers.
+
+    Each engine with `remote: local` has one.
+    """
+
+
+@spark.command("start", example="rivet-dagster spark start")
+@with_project
+def start(root: Path, profile: str | None) -> int:
+    """Start the server of each engine, and return when it answers."""
+    from rivet_dagster.cli.spark_command import start, with_each_server
+
+    return with_each_server(root, profile, start)
+
+
+@spark.command("stop", example="rivet-dagster spark stop")
+@with_project
+def stop(root: Path, profile: str | None) -> int:
+    """Stop the server of each engine."""
+    from rivet_dagster.cli.spark_command import stop, with_each_server
+
+    return with_each_server(root, profile, stop)
+
+
+@spark.command("status", example="rivet-dagster spark status")
+@with_project
+def status(root: Path, profile: str | None) -> int:
+    """Tell the pid, the address and the log of each server that runs."""
+    from rivet_dagster.cli.spark_command import status, with_each_server
+
+    return with_each_server(root, profile, status)
+
+
+@click.command("completion", cls=ExampleCommand, example=COMPLETION_EXAMPLE)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> int:
+    """Print a shell's completion script.
+
+    By it the shell completes commands, options and names of joints.
+    """
+    from rivet_dagster.cli.completion import completion_script
+
+    click.echo(completion_script(context.find_root().command, shell))
+    return 0

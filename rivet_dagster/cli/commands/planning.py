@@ -1,0 +1,35 @@
+"""The command that compiles: ``compile``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rivet_dagster.cli.commands.parameters import ExampleCommand, joints, with_format, with_project
+
+COMPILE_EXAMPLE = """
+rivet-dagster compile
+rivet-dagster compile orders --format json
+rivet-dagster compile --format json > plan.json; rivet-dagster compile --diff plan.json
+"""
+
+
+@click.command("compile", cls=ExampleCommand, example=COMPILE_EXAMPLE)
+@joints
+@with_format("visual", "json", "mermaid")
+@click.option("--introspect", is_flag=True, help="Ask the catalogs for the columns of the sources.")
+@click.option("--diff", metavar="OLD.json", help="Show what differs from a plan of `--format json`.")
+@with_project
+def compile_(
+    root: Path, profile: str | None, joints: tuple[str, ...], format: str, introspect: bool, diff: str | None
+) -> int:
+    """Show the plan.
+
+    With JOINT only the groups of these joints. No data is read, nothing is run.
+    """
+    from rivet_dagster.cli.compile_command import compare_plans, show_plan
+
+    if diff is None:
+        return show_plan(root, profile, joints, format, introspect)
+    return compare_plans(root, profile, joints, format, introspect, diff)

@@ -1,0 +1,62 @@
+"""The command that materializes: ``run``."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import click
+
+from rivet_dagster.cli.commands.parameters import (
+    ExampleCommand,
+    joint_names,
+    with_environment,
+    with_format,
+    with_project,
+)
+from rivet_dagster.errors import RivetError
+
+RUN_EXAMPLE = """
+rivet-dagster run
+rivet-dagster run +daily_revenue
+rivet-dagster run --select 'group:marts'
+rivet-dagster run daily_revenue --partition 2026-01-31
+"""
+
+
+@click.command("run", cls=ExampleCommand, example=RUN_EXAMPLE)
+@click.argument("joints", nargs=-1, metavar="[[+]JOINT]...", shell_complete=joint_names)
+@click.option("--select", metavar="SELECTION", help="Assets in Dagster's own selection syntax.")
+@click.option("--partition", metavar="KEY", help="The partition to make.")
+@click.option("--partition-range", metavar="A...B", help="The partitions from A to B, in one run.")
+@click.option("--changed", is_flag=True, help="Only what is not as in the base, and what reads it.")
+@click.option("--no-fail-fast", is_flag=True, help="Go on with what does not need a failed group.")
+@with_format("text", "json")
+@with_environment
+@with_project
+def run(
+    root: Path,
+    profile: str | None,
+    joints: tuple[str, ...],
+    select: str | None,
+    partition: str | None,
+    partition_range: str | None,
+    changed: bool,
+    no_fail_fast: bool,
+    format: str,
+    environment: str | None,
+) -> int:
+    """Materialize joints.
+
+    Without JOINT all of them, else the groups of those named; with a + before the name also what they need. It is a
+    Dagster run in this process.
+    """
+    if partition is not None and partition_range is not None:
+        raise RivetError("RVT-110", "--partition-range is not allowed with --partition")
+    # SIGTERM is handled like SIGINT, so that a run asked to end discards what it staged.
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    from rivet_dagster.cli.run_command import run_command
+    from rivet_dagster.cli.run_request import RunRequest
+
+    request = RunRequest(joints, select, partition, partition_range, changed, no_fail_fast, environment)
+    return run_command(root, profile, request, as_json=format == "json")

@@ -1,0 +1,142 @@
+"""The commands that look into storage: ``versions``, ``watermark``, ``sweep``, ``upkeep``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rivet_dagster.cli.commands.parameters import (
+    ExampleCommand,
+    KnownCommands,
+    joint_names,
+    with_environment,
+    with_format,
+    with_project,
+)
+
+
+@click.group("versions", cls=KnownCommands)
+def versions() -> None:
+    """Show and choose versions of tables.
+
+    A version is what one run has published, or withheld; readers see one of them.
+    """
+
+
+@versions.command("list", example="rivet-dagster versions list orders")
+@click.argument("joint", shell_complete=joint_names)
+@with_environment
+@with_project
+def list_versions(root: Path, profile: str | None, joint: str, environment: str | None) -> int:
+    """List the versions of a joint's table, and what they were made from."""
+    from rivet_dagster.cli.versions_command import VersionsOf
+
+    return VersionsOf.find(root, profile, joint, environment).list()
+
+
+@versions.command("rollback", example="rivet-dagster versions rollback orders")
+@click.argument("joint", shell_complete=joint_names)
+@click.argument("version", required=False)
+@with_environment
+@with_project
+def rollback(root: Path, profile: str | None, joint: str, version: str | None, environment: str | None) -> int:
+    """Publish an older version again, the one before the current without VERSION."""
+    from rivet_dagster.cli.versions_command import VersionsOf
+
+    return VersionsOf.find(root, profile, joint, environment).rollback(version)
+
+
+@versions.command("publish", example="rivet-dagster versions publish orders 20260131T101500_3f2a9c1e")
+@click.argument("joint", shell_complete=joint_names)
+@click.argument("version")
+@with_environment
+@with_project
+def publish(root: Path, profile: str | None, joint: str, version: str, environment: str | None) -> int:
+    """Publish a version that a run has withheld."""
+    from rivet_dagster.cli.versions_command import VersionsOf
+
+    return VersionsOf.find(root, profile, joint, environment).publish(version)
+
+
+@versions.command("drop", example="rivet-dagster versions drop orders 20260131T101500_3f2a9c1e")
+@click.argument("joint", shell_complete=joint_names)
+@click.argument("version")
+@with_environment
+@with_project
+def drop(root: Path, profile: str | None, joint: str, version: str, environment: str | None) -> int:
+    """Remove a version that a run has withheld."""
+    from rivet_dagster.cli.versions_command import VersionsOf
+
+    return VersionsOf.find(root, profile, joint, environment).drop(version)
+
+
+@click.group("watermark", cls=KnownCommands)
+def watermark() -> None:
+    """Show and set watermarks.
+
+    A watermark is how far a sink has read, from where its next run reads on.
+    """
+
+
+@watermark.command("list", example="rivet-dagster watermark list")
+@click.argument("sink", required=False, shell_complete=joint_names)
+@with_environment
+@with_project
+def list_watermarks(root: Path, profile: str | None, sink: str | None, environment: str | None) -> int:
+    """List the watermark of a sink, or of all sinks that have one."""
+    from rivet_dagster.cli.watermark_command import list_watermarks
+
+    return list_watermarks(root, profile, sink, environment)
+
+
+# A negative number is a value, and no option.
+@watermark.command(
+    "set", example="rivet-dagster watermark set orders 2026-01-31", context_settings={"ignore_unknown_options": True}
+)
+@click.argument("sink", shell_complete=joint_names)
+@click.argument("value")
+@with_environment
+@with_project
+def set_watermark(root: Path, profile: str | None, sink: str, value: str, environment: str | None) -> int:
+    """Have the next run read on from VALUE."""
+    from rivet_dagster.cli.watermark_command import override_watermark
+
+    return override_watermark(root, profile, sink, value, environment)
+
+
+@watermark.command("reset", example="rivet-dagster watermark reset orders")
+@click.argument("sink", shell_complete=joint_names)
+@with_environment
+@with_project
+def reset_watermark(root: Path, profile: str | None, sink: str, environment: str | None) -> int:
+    """Have the next run read everything."""
+    from rivet_dagster.cli.watermark_command import override_watermark
+
+    return override_watermark(root, profile, sink, None, environment)
+
+
+@click.command("sweep", cls=ExampleCommand, example="rivet-dagster sweep --upkeep")
+@click.option("--upkeep", is_flag=True, help="Then do the upkeep of the project's tables.")
+@with_project
+def sweep(root: Path, profile: str | None, upkeep: bool) -> int:
+    """Remove the leftovers of dead runs."""
+    from rivet_dagster.cli.sweep_command import sweep_catalogs
+    from rivet_dagster.cli.upkeep_command import upkeep_of
+
+    sweep_catalogs(root, profile)
+    return upkeep_of(root, profile) if upkeep else 0
+
+
+@click.command("upkeep", cls=ExampleCommand, example="rivet-dagster upkeep --catalog lake")
+@click.option("--catalog", "catalogs", multiple=True, metavar="NAME", help="Only its tables; may be repeated.")
+@with_format("text", "json")
+@with_project
+def upkeep(root: Path, profile: str | None, catalogs: tuple[str, ...], format: str) -> int:
+    """Keep the files of tables in order.
+
+    Expires snapshots, removes orphan files, and rewrites small files and manifests, as the catalog's `upkeep` says.
+    """
+    from rivet_dagster.cli.upkeep_command import upkeep_of
+
+    return upkeep_of(root, profile, catalogs, as_json=format == "json")

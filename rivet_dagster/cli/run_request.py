@@ -1,0 +1,21 @@
+"""What a person asks of ``rivet-dagster run``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """The joints to materialize, each maybe with a leading +, and how.
+
+    ``select`` is a selection in Dagster's syntax; ``environment`` the name of ``--environment``, None without it.
+    """
+
+    joints: tuple[str, ...] = ()
+    select: str | None = None
+    partition: str | None = None
+    partition_range: str | None = None
+    changed: bool = False
+    no_fail_fast: bool = False
+    environment: str | None = None
