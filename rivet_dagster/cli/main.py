@@ -14,7 +14,7 @@ from rivet_dagster import __version__
 from rivet_dagster.cli.commands.environments import diff, environment
 from rivet_dagster.cli.commands.machine import completion, doctor, spark
 from rivet_dagster.cli.commands.parameters import KnownCommands, project_options
-from rivet_dagster.cli.commands.planning import compile_
+from rivet_dagster.cli.commands.planning import compile_, lineage
 from rivet_dagster.cli.commands.running import run
 from rivet_dagster.cli.commands.storage import sweep, upkeep, versions, watermark
 from rivet_dagster.cli.completion import PROGRAM, answer_shell
@@ -34,7 +34,20 @@ def program(**_: object) -> None:
     """SQL pipelines on Spark with Dagster."""
 
 
-for _command in (compile_, run, versions, watermark, environment, diff, sweep, upkeep, spark, doctor, completion):
+for _command in (
+    compile_,
+    run,
+    lineage,
+    versions,
+    watermark,
+    environment,
+    diff,
+    sweep,
+    upkeep,
+    spark,
+    doctor,
+    completion,
+):
     program.add_command(_command)
 
 

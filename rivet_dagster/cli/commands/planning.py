@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from rivet_dagster.cli.commands.parameters import ExampleCommand, joints, with_format, with_project
+from rivet_dagster.cli.commands.parameters import ExampleCommand, joint_names, joints, with_format, with_project
 
 COMPILE_EXAMPLE = """
 rivet-dagster compile
@@ -33,3 +33,24 @@ def compile_(
     if diff is None:
         return show_plan(root, profile, joints, format, introspect)
     return compare_plans(root, profile, joints, format, introspect, diff)
+
+
+LINEAGE_EXAMPLE = """
+rivet-dagster lineage daily_revenue
+rivet-dagster lineage daily_revenue.revenue
+rivet-dagster lineage orders.amount --downstream
+"""
+
+
+@click.command("lineage", cls=ExampleCommand, example=LINEAGE_EXAMPLE)
+@click.argument("name", metavar="JOINT[.COLUMN]", shell_complete=joint_names)
+@click.option("--downstream", is_flag=True, help="What is computed from it, in place of what it is computed from.")
+@with_project
+def lineage(root: Path, profile: str | None, name: str, downstream: bool) -> int:
+    """Show what a joint or a column is computed from.
+
+    Columns that only filter, join or group rows are left out.
+    """
+    from rivet_dagster.cli.lineage_command import show_lineage
+
+    return show_lineage(root, profile, name, downstream)
