@@ -65,11 +65,21 @@ def _group(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:
     stored = next((m for m in assembly.materializations if m.joint == group.exit), None)
     why = f"  ({REASONS[stored.reason]})" if stored else ""
     lines.append(f"    writes  {_place(assembly, group.exit)}{why}")
+    lines += [f"    default {text}" for text in _defaults(assembly, group)]
     if group.target is not None and group.target.errors is not None:
         lines.append(f"    errors  {group.target.catalog}.{group.target.errors.table}")
     if group.target is not None and group.target.with_run:
         lines.append("    readers see it when the last step of the run publishes all tables, one after another")
     return lines
+
+
+def _defaults(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:
+    """Return which keys of the group's joints come from rivet.yaml, a text for each place."""
+    found: dict[str, list[str]] = {}
+    for name in group.joints:
+        for key, place in assembly.joint(name).defaults.items():
+            found.setdefault(f"{key} from {place}", []).append(name)
+    return [f"{text}: {', '.join(names)}" for text, names in found.items()]
 
 
 def _of_source(assembly: CompiledAssembly, group: FusedGroup) -> str:

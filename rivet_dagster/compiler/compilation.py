@@ -70,7 +70,7 @@ def compile_project(
         return _failed(project, diagnostics)
 
     fusion = fuse_joints(graph, engines, _max_depth(project.profile))
-    check_exits(graph, fusion, diagnostics)
+    check_exits(graph, fusion, project.defaults, diagnostics)
     check_stored_tables(graph, tables, {name for name, group in fusion.groups.items() if name == group}, diagnostics)
     check_landing_readers(graph, fusion, diagnostics)
     order, waves = order_groups(graph, fusion)

@@ -41,7 +41,7 @@ class _Joint:
     read or a joint is published: those of its group's target for a stored joint, None for a joint that is not stored.
     ``step`` are the options of the step that runs the group; ``row_values`` is whether Dagster may show values of its
     rows. ``schema`` is None where no column is known; ``lineage`` has no entry for a column whose origin is not
-    certain.
+    certain. ``defaults`` are the places in rivet.yaml that give the keys which the joint's own file does not.
     """
 
     name: str
@@ -63,6 +63,7 @@ class _Joint:
     tags: Mapping[str, str] = field(default_factory=dict)
     description: str | None = None
     owners: tuple[str, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
     file: str | None = None
     line: int | None = None
 

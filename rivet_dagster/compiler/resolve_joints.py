@@ -49,6 +49,7 @@ def resolve_joints(
             "tags": joint.tags,
             "description": joint.description,
             "owners": joint.owners,
+            "defaults": project.defaults.get(name, {}),
             "file": joint.origin.file,
             "line": joint.origin.line,
         }

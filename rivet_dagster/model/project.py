@@ -58,7 +58,8 @@ class Project:
 
     ``functions`` are the functions of Python joints by joint name. ``asset_groups`` is each joint's top-level folder
     below the manifest's path, by joint name; joints outside of folders are left out. ``fail_fast`` is whether a run
-    starts no further group after one has failed.
+    starts no further group after one has failed. ``defaults`` are the places in rivet.yaml where values of keys of a
+    joint were given, by joint and key.
     """
 
     profile: Profile
@@ -68,6 +69,7 @@ class Project:
     dagster: DagsterSettings = DagsterSettings()
     errors: tuple[Diagnostic, ...] = ()
     fail_fast: bool = True
+    defaults: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def is_of_block(error: Diagnostic) -> bool:

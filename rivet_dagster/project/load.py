@@ -70,12 +70,14 @@ def read_project(
     checks, errors = _checks(root, (*beside.values(), *folder), _folders(drafts, joints), cache)
     declared: list[Joint] = []
     asset_groups: dict[str, str] = {}
+    defaults: dict[str, Mapping[str, str]] = {}
     group_of = functools.cache(functools.partial(_asset_group, folders=manifest.joint_folders))
-    for draft in drafts:
+    for draft, places in map(manifest.defaults.applied, drafts):
         joint, wrong = draft.joint(checks.get(draft.name, ()))
         errors += wrong
         if joint is not None:
             declared.append(joint)
+            defaults |= {joint.name: places} if places else {}
             group = group_of(posixpath.dirname(str(draft.origin.file)))
             asset_groups |= {joint.name: group} if group else {}
     declared += [replace(j, quality=(*j.quality, *checks[j.name])) if j.name in checks else j for j in joints]
@@ -88,6 +90,7 @@ def read_project(
         manifest.dagster,
         _in_order((*errors, *wrong_functions, *manifest.dagster_errors)),
         manifest.fail_fast,
+        defaults,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model.project import MANIFEST, DagsterSettings
 from rivet_dagster.project.automation import read_automation, read_freshness
+from rivet_dagster.project.defaults import Defaults, read_defaults
 from rivet_dagster.project.schedules import read_observations, read_schedules
 from rivet_dagster.project.sensors import read_sensors
 from rivet_dagster.project.settings_file import Section, boolean, read_settings, text
@@ -35,6 +36,7 @@ class Manifest:
     tests: str | None
     dagster: DagsterSettings
     fail_fast: bool = True
+    defaults: Defaults = Defaults()
     dagster_errors: tuple[Diagnostic, ...] = ()
     """Errors in the ``dagster:`` block; everything else can be read without it."""
 
@@ -53,7 +55,7 @@ def read_manifest(root: Path) -> tuple[Manifest, list[Diagnostic]]:
         raise RivetError("RVT-101", f"there is no {MANIFEST} in {root}{_neighbour(root / MANIFEST)}")
     errors: list[Diagnostic] = []
     section = Section(read_settings(root / MANIFEST, MANIFEST), "", MANIFEST, errors)
-    section.only((*_REQUIRED, *_OPTIONAL, _FAIL_FAST, "dagster"))
+    section.only((*_REQUIRED, *_OPTIONAL, _FAIL_FAST, "defaults", "dagster"))
     paths = {key: section.need(key, _path) for key in _REQUIRED} | {key: section.get(key, _path) for key in _OPTIONAL}
     for key, path in paths.items():
         if path is None and key in _OPTIONAL and key not in section.value and (root / key).is_dir():
@@ -63,7 +65,11 @@ def read_manifest(root: Path) -> tuple[Manifest, list[Diagnostic]]:
     in_block: list[Diagnostic] = []
     fail_fast = section.get(_FAIL_FAST, boolean) is not False
     dagster = _dagster(section, in_block)
-    return Manifest(dagster=dagster, fail_fast=fail_fast, dagster_errors=tuple(in_block), **paths), errors
+    defaults = read_defaults(section, root)
+    manifest = Manifest(
+        dagster=dagster, fail_fast=fail_fast, defaults=defaults, dagster_errors=tuple(in_block), **paths
+    )
+    return manifest, errors
 
 
 def _path(value: Any) -> str:

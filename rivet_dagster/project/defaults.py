@@ -1,0 +1,140 @@
+"""The block ``defaults`` of rivet.yaml: keys that joints have unless their own file gives them.
+
+A key of the block that is a joint's key holds for all joints in files; any other key is a folder, below which it holds
+for the joints there. The nearest wins, as a whole: values are not merged. A default that has no meaning on a joint's
+type does not concern it, nor do options of steps on a source, or of storage on a joint that has none.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.errors import Diagnostic, RivetError, nearest
+from rivet_dagster.model.joint import KEYS, REQUIRED, SINK, SOURCE, Joint
+from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.project import MANIFEST
+from rivet_dagster.model.step_options import STEP_OPTIONS
+from rivet_dagster.project.draft import JOINT_KEYS, Draft
+from rivet_dagster.project.settings_file import Section, what
+from rivet_dagster.project.yaml_text import Located, nested_lines, plain
+
+_KEY = "defaults"
+_OWN = ("name", "type", "sql", "function", "upstream", "table", "columns", "quality")
+"""What each joint has for itself."""
+
+KNOWN = tuple(key for key in JOINT_KEYS if key not in _OWN)
+
+
+@dataclass(frozen=True)
+class Default:
+    """A value, and where it is given: the line in rivet.yaml."""
+
+    value: Any
+    line: int | None
+
+    @property
+    def place(self) -> str:
+        """The file and the line."""
+        return f"{MANIFEST}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """Defaults by key, by the folder for which they are; the empty text stands for the whole project."""
+
+    by_folder: Mapping[str, Mapping[str, Default]] = field(default_factory=dict)
+
+    def applied(self, draft: Draft) -> tuple[Draft, dict[str, str]]:
+        """Return a draft with the defaults that concern it, and where each of its keys comes from that is one."""
+        type_ = draft.fields.get("type")
+        if not self.by_folder or type_ not in KEYS:
+            return draft, {}
+        values: dict[str, Any] = {}
+        places: dict[str, str] = {}
+        for folder in _folders(posixpath.dirname(str(draft.origin.file))):
+            for key, default in self.by_folder.get(folder, {}).items():
+                value = _for_type(key, default.value, type_)
+                if value is not None and draft.fields.get(key) is None:
+                    values[key], places[key] = value, default.place
+        return (replace(draft, fields={**draft.fields, **values}), places) if values else (draft, {})
+
+
+def read_defaults(manifest: Section, root: Path) -> Defaults:
+    """Return the block of a manifest; add its errors to those of the section."""
+    section = manifest.section(_KEY, f"`{_KEY}`")
+    if section is None:
+        return Defaults()
+    found: dict[str, dict[str, Default]] = {}
+    own: dict[str, Default] = {}
+    for key, value in section.value.items():
+        if key in JOINT_KEYS:
+            own |= _default(section, key, value)
+        elif not isinstance(value, Located):
+            known = nearest(key, KNOWN)
+            section.wrong("RVT-103", f"'{key}' is no key of a joint{known}; of a folder it {_mapping(value)}", key)
+        else:
+            folder = posixpath.normpath(key)
+            if not (root / folder).is_dir():
+                message = f"there is no folder '{key}', and no key of a joint of that name{nearest(key, KNOWN)}"
+                section.wrong("RVT-108", message, key)
+            inner = Section(value, f"`{_KEY}` of {folder}", MANIFEST, section.errors)
+            for name, each in value.items():
+                found.setdefault(folder, {}).update(_default(inner, name, each))
+    return Defaults({"": own, **found})
+
+
+def _default(section: Section, key: str, value: Any) -> dict[str, Default]:
+    if key not in KNOWN:
+        why = "each joint has its own" if key in _OWN else f"unknown key '{key}'{nearest(key, KNOWN)}"
+        section.wrong("RVT-103", f"`{key}`: {why}" if key in _OWN else why, key)
+        return {}
+    if value is None:
+        return {}
+    errors = _errors(section, key, value)
+    section.errors += errors
+    return {} if errors else {key: Default(plain(value), section.origin.line_of(key))}
+
+
+def _errors(section: Section, key: str, value: Any) -> list[Diagnostic]:
+    """Return what a joint of some type would say of the value."""
+    lines = nested_lines(section.value) | section.value.lines
+    origin = Origin(MANIFEST, section.origin.line_of(key), lines)
+    for type_ in KEYS:
+        needed = dict.fromkeys(REQUIRED[type_], "x")
+        given = _for_type(key, plain(value), type_)
+        if given is None:
+            continue
+        try:
+            Joint(**{"name": "x", "type": type_, "origin": origin, **needed, key: given})
+        except RivetError as error:
+            return [replace(each, joint=None, message=f"{section.place}: {each.message}") for each in error.diagnostics]
+    return []
+
+
+def _for_type(key: str, value: Any, type_: str) -> Any:
+    """Return the part of a value that has a meaning on joints of a type, None if nothing has."""
+    if key not in KEYS[type_]:
+        return None
+    if key != "options" or not isinstance(value, Mapping) or type_ == SINK:
+        return value
+    # Only storage has other options than those of a step, and only what runs has these.
+    return {name: each for name, each in value.items() if (name in STEP_OPTIONS) != (type_ == SOURCE)} or None
+
+
+def _folders(folder: str) -> Iterator[str]:
+    """Yield the folder and those above it, the farthest first.
+
+    >>> list(_folders("joints/marts"))
+    ['', 'joints', 'joints/marts']
+    """
+    parts = folder.split("/") if folder else []
+    for length in range(len(parts) + 1):
+        yield "/".join(parts[:length])
+
+
+def _mapping(value: Any) -> str:
+    return f"must be a mapping, not {what(value)}"
