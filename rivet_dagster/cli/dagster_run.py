@@ -18,6 +18,7 @@ from rivet_dagster.cli.report_text import event_line
 from rivet_dagster.cli.run_report import NOTHING_CHANGED, RunReport, read_report
 from rivet_dagster.cli.run_request import RunRequest
 from rivet_dagster.cli.screen import Screen, screen_on
+from rivet_dagster.cli.selection import named, to_materialize
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
 from rivet_dagster.definitions.executors.steps_in_threads import execute_here
@@ -26,11 +27,9 @@ from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.environment import environment_tags
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
-from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.changed import changed_groups
 from rivet_dagster.execution.environments import refuse_without_environments, use_environment
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.joint import SOURCE
 
 JOB = "rivet_dagster_run"
 
@@ -45,7 +44,7 @@ def materialize(
     project = RivetProject.of(assembly, root, DagsterRivetTranslator(), environment)
     with closing(screen_on(sys.stderr)) as screen:
         definitions = build_definitions(project, [screen.show], executor=one_process_executor(project))
-        joints = _joints(request, project)
+        joints = _selected(request, project)
         if request.changed:
             changed = changed_groups(Runtime(assembly, root))
             joints = [joint for joint in joints if joint.group in changed]
@@ -86,34 +85,20 @@ def _run(
         return report
 
 
-def _joints(request: RunRequest, project: RivetProject) -> list[CompiledJoint]:
-    """Return the selected joints without sources, which are not materialized. Raise RVT-115 or RVT-306."""
-    assembly = project.assembly
-    if request.joints or request.select is not None:
-        names = {name for text in request.joints for name in _joints_of(text, assembly)}
-        names |= set(project.select(request.select)) if request.select is not None else set()
-    else:
-        names = {joint.name for joint in assembly.joints}
-    selected = [joint for joint in assembly.joints if joint.name in names and joint.type != SOURCE]
-    if not selected:
-        sources = f"; {', '.join(sorted(names))} can only be read" if names else ""
-        raise RivetError("RVT-306", f"there is nothing to run{sources}")
-    return selected
+def joints_in_dagster(request: RunRequest, assembly: CompiledAssembly, root: Path) -> list[CompiledJoint]:
+    """Return the joints that are asked for in Dagster's selection syntax, too. Raises RVT-115, RVT-306."""
+    return _selected(request, RivetProject.of(assembly, root, DagsterRivetTranslator(), None))
 
 
-def _joints_of(text: str, assembly: CompiledAssembly) -> list[str]:
-    """Return the joints of the named joint's group, and with a leading + those of all groups upstream."""
-    name = text.removeprefix("+")
-    known = [joint.name for joint in assembly.joints]
-    if name not in known:
-        raise RivetError("RVT-306", f"no joint is named '{name}'{nearest(name, known)}")
-    groups = [assembly.joint(name).group]
-    if text.startswith("+"):
-        for group in groups:  # the list grows during the iteration
-            for joint in assembly.group(group).before:
-                if assembly.joint(joint).group not in groups:
-                    groups.append(assembly.joint(joint).group)
-    return [joint for group in groups for joint in assembly.group(group).joints]
+def _selected(request: RunRequest, project: RivetProject) -> list[CompiledJoint]:
+    """Return the joints that are asked for, by their names, by Dagster's selection syntax, or all of them.
+
+    Raises RVT-115, RVT-306.
+    """
+    if request.select is None:
+        return to_materialize(named(request.joints, project.assembly), project.assembly)
+    by_name = named(request.joints, project.assembly) if request.joints else set()
+    return to_materialize(by_name | set(project.select(request.select)), project.assembly)
 
 
 def _progress_logger(screen: Screen) -> dg.LoggerDefinition:

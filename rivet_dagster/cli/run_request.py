@@ -10,6 +10,7 @@ class RunRequest:
     """The joints to materialize, each maybe with a leading +, and how.
 
     ``select`` is a selection in Dagster's syntax; ``environment`` the name of ``--environment``, None without it.
+    With ``dry_run`` nothing runs.
     """
 
     joints: tuple[str, ...] = ()
@@ -19,3 +20,4 @@ class RunRequest:
     changed: bool = False
     no_fail_fast: bool = False
     environment: str | None = None
+    dry_run: bool = False

@@ -21,6 +21,7 @@ rivet-dagster run
 rivet-dagster run +daily_revenue
 rivet-dagster run --select 'group:marts'
 rivet-dagster run daily_revenue --partition 2026-01-31
+rivet-dagster run --dry-run
 """
 
 
@@ -30,6 +31,7 @@ rivet-dagster run daily_revenue --partition 2026-01-31
 @click.option("--partition", metavar="KEY", help="The partition to make.")
 @click.option("--partition-range", metavar="A...B", help="The partitions from A to B, in one run.")
 @click.option("--changed", is_flag=True, help="Only what is not as in the base, and what reads it.")
+@click.option("--dry-run", is_flag=True, help="Only show which groups would run, with their SQL and writes.")
 @click.option("--no-fail-fast", is_flag=True, help="Go on with what does not need a failed group.")
 @with_format("text", "json")
 @with_environment
@@ -42,6 +44,7 @@ def run(
     partition: str | None,
     partition_range: str | None,
     changed: bool,
+    dry_run: bool,
     no_fail_fast: bool,
     format: str,
     environment: str | None,
@@ -58,5 +61,5 @@ def run(
     from rivet_dagster.cli.run_command import run_command
     from rivet_dagster.cli.run_request import RunRequest
 
-    request = RunRequest(joints, select, partition, partition_range, changed, no_fail_fast, environment)
+    request = RunRequest(joints, select, partition, partition_range, changed, no_fail_fast, environment, dry_run)
     return run_command(root, profile, request, as_json=format == "json")
