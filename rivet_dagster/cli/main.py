@@ -15,6 +15,7 @@ from rivet_dagster.cli.commands.environments import diff, environment
 from rivet_dagster.cli.commands.machine import completion, doctor, spark
 from rivet_dagster.cli.commands.parameters import KnownCommands, project_options
 from rivet_dagster.cli.commands.planning import compile_, lineage
+from rivet_dagster.cli.commands.profiles import catalog, engine
 from rivet_dagster.cli.commands.running import run
 from rivet_dagster.cli.commands.storage import sweep, upkeep, versions, watermark
 from rivet_dagster.cli.completion import PROGRAM, answer_shell
@@ -34,7 +35,7 @@ def program(**_: object) -> None:
     """SQL pipelines on Spark with Dagster."""
 
 
-for _command in (
+COMMANDS = (
     compile_,
     run,
     lineage,
@@ -44,10 +45,13 @@ for _command in (
     diff,
     sweep,
     upkeep,
+    catalog,
+    engine,
     spark,
     doctor,
     completion,
-):
+)
+for _command in COMMANDS:
     program.add_command(_command)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import Path
 
 from rivet_dagster.catalogs.registry import open_catalog
@@ -25,28 +24,34 @@ def variables(profile: Profile) -> Iterator[Finding]:
 
 def catalogs(project: Project, root: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Examine each catalog that joints name, and the workspace, in which any group may store rows."""
-    published = {joint.catalog for joint in project.joints if joint.type == SINK} | {project.profile.workspace}
-    used = published | {joint.catalog for joint in project.joints}
-
-    def examined(spec: CatalogSpec) -> Iterable[Finding]:
-        return open_catalog(spec, root, environ).examine(spec.name in published)
-
+    used = {project.profile.workspace} | {joint.catalog for joint in project.joints}
     for spec in project.profile.catalogs:
         if spec.name in used:
-            yield from _findings(f"catalog {spec.name}", partial(examined, spec))
+            yield from catalog(project, spec, root, environ)
 
 
 def engines(profile: Profile, root: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Examine each engine, with what the catalogs that it reaches need of it."""
+    for spec in profile.engines:
+        yield from engine(profile, spec, root, environ)
 
-    def examined(spec: EngineSpec) -> Iterable[Finding]:
+
+def catalog(project: Project, spec: CatalogSpec, root: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Examine one catalog of a project."""
+    publishes = spec.name in {project.profile.workspace, *(j.catalog for j in project.joints if j.type == SINK)}
+    yield from _findings(f"catalog {spec.name}", lambda: open_catalog(spec, root, environ).examine(publishes))
+
+
+def engine(profile: Profile, spec: EngineSpec, root: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Examine one engine of a profile."""
+
+    def examined() -> Iterable[Finding]:
         reached = {*spec.catalogs, profile.workspace}
         catalogs = [open_catalog(catalog, root, environ) for catalog in profile.catalogs if catalog.name in reached]
         needs = [catalog.session_needs(spec.type) for catalog in catalogs]
         return open_engine(spec, root, environ, needs=needs).examine()
 
-    for spec in profile.engines:
-        yield from _findings(f"engine {spec.name}", partial(examined, spec))
+    yield from _findings(f"engine {spec.name}", examined)
 
 
 def _findings(subject: str, examine: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
