@@ -49,6 +49,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-127": "Name the runtime that fits the installed Spark, or none: without one the engine takes it by itself.",
     "RVT-128": "Install the pyspark of that version, or use a Spark of pyspark's: pip install 'pyspark==4.1.*'.",
     "RVT-129": "Names of environments match ^[a-z0-9][a-z0-9_-]*$ and have at most 64 characters.",
+    "RVT-130": "Name an empty directory, or one that does not exist.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "
     "without `name` it is the file's.",

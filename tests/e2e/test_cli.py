@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from support.folders import MANIFEST, PROFILES, WORKSPACE, ProjectFolder, sink, source
+from support.spark import MASTER
 
 from rivet_dagster.cli.main import main
 
@@ -444,3 +446,17 @@ def test_the_project_defaults_to_the_current_folder(cli, project, monkeypatch):
     code, report = run_json(cli, "run", "copies")
     assert (code, statuses(report)) == (0, {"copies": "success"})
     assert Path("lake/copies").is_symlink()
+
+
+# init
+
+
+def test_a_new_project_runs_at_once(cli, application, tmp_path):
+    assert cli("init", tmp_path / "shop", "--example")[0] == 0
+    profiles = tmp_path / "shop" / "profiles.yaml"
+    profiles.write_text(profiles.read_text().replace("master: local[*]", f"master: {MASTER}"))
+    assert cli("-p", tmp_path / "shop", "compile")[0] == 0
+    code, report = run_json(cli, "-p", tmp_path / "shop", "run")
+    assert (code, [check["passed"] for check in report["checks"]]) == (0, [True, True, True])
+    rows = pq.read_table(tmp_path / "shop" / "warehouse" / "revenue_by_customer").sort_by("customer").to_pylist()
+    assert [(row["customer"], float(row["revenue"])) for row in rows] == [("ann", 22.5), ("cat", 99.9)]

@@ -58,7 +58,7 @@ def test_each_help_has_an_example_that_calls_the_command(path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "name a command: compile, run"),
+        ((), "name a command: init, compile"),
         (("verions",), "there is no command 'verions'; did you mean 'versions'?"),
         (("spark", "strat"), "there is no command 'spark strat'; did you mean"),
         (("spark",), "name a command: start, stop, status"),

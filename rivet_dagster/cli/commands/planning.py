@@ -1,4 +1,4 @@
-"""The command that compiles: ``compile``."""
+"""The commands of a project before it runs: ``init``, ``compile``, ``lineage``."""
 
 from __future__ import annotations
 
@@ -54,3 +54,23 @@ def lineage(root: Path, profile: str | None, name: str, downstream: bool) -> int
     from rivet_dagster.cli.lineage_command import show_lineage
 
     return show_lineage(root, profile, name, downstream)
+
+
+INIT_EXAMPLE = """
+rivet-dagster init shop
+rivet-dagster init shop --example
+"""
+
+
+@click.command("init", cls=ExampleCommand, example=INIT_EXAMPLE)
+@click.argument("directory", type=click.Path(path_type=Path), default=".")
+@click.option("--example", is_flag=True, help="With a source and its data, joints with checks, and a test.")
+@click.option("--verbose", is_flag=True, help="Show the traceback of an error.")
+def init(directory: Path, example: bool, verbose: bool) -> int:
+    """Make a project that runs at once.
+
+    A directory that has a project, or other files of these names, is refused and stays as it is.
+    """
+    from rivet_dagster.cli.init_command import init_project
+
+    return init_project(directory, example)
