@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import cast
 
 from rivet_dagster.checks.contract import CheckKind
-from rivet_dagster.entry_points import check_kind
+from rivet_dagster.entry_points import CHECKS, check_kind, plugins
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.check import Check
+
+
+def check_kinds() -> dict[str, type[CheckKind]]:
+    """Return the installed kinds by name. Raises RVT-109.
+
+    >>> "not_null" in check_kinds()
+    True
+    """
+    return {name: cast("type[CheckKind]", check_kind(name)) for name in sorted(plugins(CHECKS))}
 
 
 def kind_of(check: Check) -> CheckKind:

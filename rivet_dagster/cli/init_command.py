@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import importlib.resources
+import json
 from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from rivet_dagster.cli.schema_command import SCHEMAS
 from rivet_dagster.errors import RivetError
 
 PROJECT, EXAMPLE = "project", "example"
 """The templates: the files of every project, and those of the example in place of its joints."""
 
-_NAMES = {"definitions.txt": "definitions.py", "gitignore.txt": ".gitignore"}
-"""Templates that would be code, or a rule, of this package under their own names."""
+_NAMES = {"definitions.txt": "definitions.py", "gitignore.txt": ".gitignore", "vscode": ".vscode"}
+"""Templates that would be code, a rule or a setting of this package under their own names."""
+
+_SCHEMAS = ".schemas"
+"""Where the JSON Schemas for editors are; first lines of YAML files, and the settings of VS Code, name them."""
 
 _FOLDERS = ("sources", "joints", "sinks", "tests")
 _JOINTS = ("joints", "sinks")
@@ -29,6 +34,7 @@ def init_project(directory: Path, example: bool) -> int:
     if taken or (directory.exists() and not directory.is_dir()):
         what = f"has {', '.join(taken)} already" if taken else "is no directory"
         raise RivetError("RVT-130", f"{directory} {what}")
+    files |= {f"{_SCHEMAS}/{name}.json": json.dumps(schema(), indent=1).encode() for name, schema in SCHEMAS.items()}
     for folder in _FOLDERS:
         (directory / folder).mkdir(parents=True, exist_ok=True)
     for name, content in files.items():

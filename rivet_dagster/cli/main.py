@@ -14,7 +14,7 @@ from rivet_dagster import __version__
 from rivet_dagster.cli.commands.environments import diff, environment
 from rivet_dagster.cli.commands.machine import completion, doctor, spark
 from rivet_dagster.cli.commands.parameters import KnownCommands, project_options
-from rivet_dagster.cli.commands.planning import compile_, init, lineage
+from rivet_dagster.cli.commands.planning import compile_, init, lineage, schema
 from rivet_dagster.cli.commands.profiles import catalog, engine
 from rivet_dagster.cli.commands.running import run
 from rivet_dagster.cli.commands.storage import sweep, upkeep, versions, watermark
@@ -50,6 +50,7 @@ COMMANDS = (
     engine,
     spark,
     doctor,
+    schema,
     completion,
 )
 for _command in COMMANDS:

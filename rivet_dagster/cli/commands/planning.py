@@ -74,3 +74,20 @@ def init(directory: Path, example: bool, verbose: bool) -> int:
     from rivet_dagster.cli.init_command import init_project
 
     return init_project(directory, example)
+
+
+SCHEMA_EXAMPLE = """
+rivet-dagster schema joint > .rivet/schemas/joint.json
+"""
+
+
+@click.command("schema", cls=ExampleCommand, example=SCHEMA_EXAMPLE)
+@click.argument("file", type=click.Choice(["rivet", "profiles", "joint", "test"]), default="joint")
+def schema(file: str) -> int:
+    """Print a JSON Schema for editors.
+
+    With it a YAML language server completes and checks rivet.yaml, profiles.yaml, joints and tests.
+    """
+    from rivet_dagster.cli.schema_command import print_schema
+
+    return print_schema(file)

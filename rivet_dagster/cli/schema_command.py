@@ -1,0 +1,23 @@
+"""``rivet-dagster schema``: the JSON Schemas of a project's files."""
+
+from __future__ import annotations
+
+import json
+
+from rivet_dagster.cli.schemas.joint import joint_schema
+from rivet_dagster.cli.schemas.manifest import manifest_schema
+from rivet_dagster.cli.schemas.profiles import profiles_schema
+from rivet_dagster.cli.schemas.project_test import project_test_schema
+
+SCHEMAS = {
+    "rivet": manifest_schema,
+    "profiles": profiles_schema,
+    "joint": joint_schema,
+    "test": project_test_schema,
+}
+
+
+def print_schema(name: str) -> int:
+    """Print the schema of a kind of file."""
+    print(json.dumps(SCHEMAS[name](), indent=2))
+    return 0

@@ -1,0 +1,115 @@
+"""The JSON Schema of rivet.yaml."""
+
+from __future__ import annotations
+
+from rivet_dagster.cli.schemas.joint import joint_keys
+from rivet_dagster.cli.schemas.parts import (
+    BOOLEAN,
+    DRAFT,
+    DURATION,
+    TEXT,
+    TEXTS,
+    JsonSchema,
+    by_name,
+    described,
+    mapping,
+    one_of,
+    when,
+    whole,
+)
+from rivet_dagster.model.automation import CONDITIONS, RUNNING, STOPPED
+from rivet_dagster.project.defaults import KNOWN
+
+_STATUS = one_of(STOPPED, RUNNING)
+_TIMES: dict[str, JsonSchema] = {
+    "cron_schedule": described(TEXT, "A cron expression, as in Dagster's schedules."),
+    "execution_timezone": TEXT,
+    "default_status": _STATUS,
+}
+_TARGET = described(TEXT, "What runs: a job, or a selection of assets in Dagster's syntax.")
+
+
+def manifest_schema() -> JsonSchema:
+    """Return the schema of rivet.yaml.
+
+    >>> manifest_schema()["required"]
+    ['profiles', 'sources', 'joints', 'sinks']
+    """
+    needed = {
+        "profiles": described(TEXT, "The file of profiles."),
+        "sources": described(TEXT, "The folder of sources."),
+        "joints": described(TEXT, "The folder of SQL and Python joints."),
+        "sinks": described(TEXT, "The folder of sinks."),
+    }
+    keys = {
+        **needed,
+        "quality": described(TEXT, "The folder of checks; default: quality, if it exists."),
+        "tests": described(TEXT, "The folder of tests; default: tests, if it exists."),
+        "fail_fast": described(BOOLEAN, "Whether no group starts after one has failed; default: true."),
+        "defaults": described(_defaults(), "Keys that joints have unless their own file gives them."),
+        "dagster": described(_dagster(), "The Dagster definitions of the project."),
+    }
+    return {"$schema": DRAFT, "title": "A project of rivet_dagster", **mapping(keys, required=list(needed))}
+
+
+def _defaults() -> JsonSchema:
+    keys = {key: schema for key, schema in joint_keys().items() if key in KNOWN}
+    folder = described(mapping(keys), "Defaults of the joints below a folder.")
+    return mapping(keys, others=folder)
+
+
+def _dagster() -> JsonSchema:
+    return mapping(
+        {
+            "key_prefix": described(TEXTS, "What the asset keys begin with."),
+            "io_manager_key": described(TEXT, "The resource key of the project's IO manager."),
+            "schedules": by_name(_schedule()),
+            "observe": by_name(mapping({"sources": TEXTS, **_TIMES}, required=["sources", "cron_schedule"])),
+            "sensors": by_name(_sensor()),
+            "automation": {"type": "array", "items": _automation()},
+            "freshness": {"type": "array", "items": _freshness()},
+        }
+    )
+
+
+def _schedule() -> JsonSchema:
+    keys = {
+        "type": one_of("sweep", "upkeep"),
+        "catalogs": TEXTS,
+        "target": _TARGET,
+        **_TIMES,
+        "partition_offset": whole(0),
+    }
+    kinds = {"anyOf": [{"required": ["type"]}, {"required": ["target"]}]}
+    return {**mapping(keys, required=["cron_schedule"]), **kinds}
+
+
+def _sensor() -> JsonSchema:
+    own = {
+        "files": ["source", "target"],
+        "source_changed": ["sources", "target"],
+        "after_success": ["monitored", "target"],
+    }
+    keys = {
+        "type": one_of(*own, "sweep"),
+        "source": TEXT,
+        "sources": TEXTS,
+        "monitored": TEXT,
+        "target": _TARGET,
+        "default_status": _STATUS,
+        "minimum_interval_seconds": whole(1),
+    }
+    needed = [when("type", kind, {"required": names}) for kind, names in own.items()]
+    return {**mapping(keys, required=["type"]), "allOf": needed}
+
+
+def _automation() -> JsonSchema:
+    keys = {"target": _TARGET, "condition": one_of(*CONDITIONS), "cron_schedule": TEXT, "timezone": TEXT}
+    return mapping(keys, required=["target", "condition"])
+
+
+def _freshness() -> JsonSchema:
+    window = mapping({"fail_window": DURATION, "warn_window": DURATION}, required=["fail_window"])
+    deadline = {"deadline_cron": TEXT, "lower_bound_delta": DURATION, "timezone": TEXT}
+    cron = mapping(deadline, required=["deadline_cron", "lower_bound_delta"])
+    return mapping({"target": _TARGET, "time_window": window, "cron": cron}, required=["target"])
