@@ -99,6 +99,8 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-329": "Use an engine whose SQL this release can read and write.",
     "RVT-330": "Write it so that nothing in it can fail (try_cast, try_divide, nullif), or in a joint of its own with "
     "`on_error: fail`.",
+    "RVT-331": "Give its sources a `schema`, or make their catalogs reachable; the columns of a Python joint are known "
+    "in a run alone.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",
     "RVT-402": "Give the sink's catalog a `path` on a POSIX file system that engine and Dagster both see, or a catalog "

@@ -10,15 +10,26 @@ from pathlib import Path
 from rivet_dagster.cli.diff_text import diff_text
 from rivet_dagster.cli.plan_mermaid import plan_mermaid
 from rivet_dagster.cli.plan_text import plan_text
+from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.diff import diff_plans, read_plan
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.execution.analysis import analyzed
+from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.loading import compile_directory
 
 
-def show_plan(root: Path, profile: str | None, joints: Sequence[str], format: str, introspect: bool) -> int:
-    """Print the plan. Return 1 where the project does not compile, 10 where only its configuration is wrong."""
-    assembly = compile_directory(root, profile, introspect=introspect)
+def compiled_plan(root: Path, profile: str | None, introspect: bool, analyze: bool) -> CompiledAssembly:
+    """Return the plan of a project; with ``analyze`` its engines have judged all queries."""
+    assembly = compile_directory(root, profile, introspect=introspect or analyze)
+    if not (analyze and assembly.success):
+        return assembly
+    with stdout_kept_for_the_report():
+        return analyzed(assembly, Runtime(assembly, root.resolve()))
+
+
+def show_plan(assembly: CompiledAssembly, joints: Sequence[str], format: str) -> int:
+    """Print a plan. Return 1 where the project does not compile, 10 where only its configuration is wrong."""
     if assembly.success:
         _check_names(joints, assembly)
     if format == "json":
@@ -32,11 +43,9 @@ def show_plan(root: Path, profile: str | None, joints: Sequence[str], format: st
     return 0
 
 
-def compare_plans(
-    root: Path, profile: str | None, joints: Sequence[str], format: str, introspect: bool, old: str
-) -> int:
-    """Print the difference from the plan in the file ``old``. Raises RVT-110, RVT-113."""
-    assembly = compile_directory(root, profile, introspect=introspect).raise_errors()
+def compare_plans(assembly: CompiledAssembly, joints: Sequence[str], format: str, old: str) -> int:
+    """Print the difference of a plan from that in the file ``old``. Raises RVT-110, RVT-113."""
+    assembly.raise_errors()
     if joints or format == "mermaid":
         raise RivetError("RVT-110", "--diff compares whole plans, as text or with --format json")
     try:

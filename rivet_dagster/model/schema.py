@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-INTROSPECTED, INFERRED, PARTIAL, NONE = CONFIDENCES = "introspected", "inferred", "partial", "none"
+ANALYZED, INTROSPECTED, INFERRED, PARTIAL, NONE = CONFIDENCES = (
+    "analyzed",
+    "introspected",
+    "inferred",
+    "partial",
+    "none",
+)
 """The confidence of a schema, best first.
 
+- analyzed: the engine's own analyzer returned every name and type.
 - introspected: the catalog returned every name and type; for a sink, of at least one of its upstreams.
 - inferred: every name and type follows from declarations and queries; for a sink, of at least one of its upstreams.
 - partial: the names are known, but not every type; or the schema is None because of a conflict: two upstreams of a

@@ -44,6 +44,20 @@ def parse(text: str, type_: str) -> Value:
     return _READERS[type_](text)
 
 
+def any_value(type_: str) -> Value:
+    """Return some value of a type of watermark.
+
+    >>> any_value("bigint"), any_value("date"), any_value("string")
+    (0, datetime.date(2000, 1, 1), '0')
+    """
+    for text in ("0", "2000-01-01", "2000-01-01 00:00:00", "2000-01-01 00:00:00+00:00"):
+        try:
+            return parse(text, type_)
+        except ValueError:
+            continue
+    raise KeyError(type_)
+
+
 def as_text(value: Value) -> str:
     """Return the text that ``parse`` reads.
 

@@ -11,6 +11,7 @@ from rivet_dagster.cli.commands.parameters import ExampleCommand, joint_names, j
 COMPILE_EXAMPLE = """
 rivet-dagster compile
 rivet-dagster compile orders --format json
+rivet-dagster compile --analyze
 rivet-dagster compile --format json > plan.json; rivet-dagster compile --diff plan.json
 """
 
@@ -19,20 +20,26 @@ rivet-dagster compile --format json > plan.json; rivet-dagster compile --diff pl
 @joints
 @with_format("visual", "json", "mermaid")
 @click.option("--introspect", is_flag=True, help="Ask the catalogs for the columns of the sources.")
+@click.option("--analyze", is_flag=True, help="Let the engine's analyzer judge every query; no data is read.")
 @click.option("--diff", metavar="OLD.json", help="Show what differs from a plan of `--format json`.")
 @with_project
 def compile_(
-    root: Path, profile: str | None, joints: tuple[str, ...], format: str, introspect: bool, diff: str | None
+    root: Path,
+    profile: str | None,
+    joints: tuple[str, ...],
+    format: str,
+    introspect: bool,
+    analyze: bool,
+    diff: str | None,
 ) -> int:
     """Show the plan.
 
     With JOINT only the groups of these joints. No data is read, nothing is run.
     """
-    from rivet_dagster.cli.compile_command import compare_plans, show_plan
+    from rivet_dagster.cli.compile_command import compare_plans, compiled_plan, show_plan
 
-    if diff is None:
-        return show_plan(root, profile, joints, format, introspect)
-    return compare_plans(root, profile, joints, format, introspect, diff)
+    compiled = compiled_plan(root, profile, introspect, analyze)
+    return show_plan(compiled, joints, format) if diff is None else compare_plans(compiled, joints, format, diff)
 
 
 LINEAGE_EXAMPLE = """

@@ -1,0 +1,255 @@
+"""Analysis: every query of a plan judged by the engine's own analyzer, over empty relations; no data is read.
+
+Each joint's query is analyzed over empty relations with the columns of what it reads, and then stands for its readers
+as an empty relation with its own columns. So an error is told once, at the joint whose text has it. Readers of that one
+are judged if the compiler knows its columns and types, and are left out otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from rivet_dagster.compiler.joints import CompiledJoint, FunctionJoint, QueryJoint, SinkJoint, SourceJoint
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.engines.contract import EngineSession, Frame, Typed
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.execution.reading.inputs import at_joint
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.check_plan import BoundQuery, ByQuery, CompiledCheck, InOnePass, one_pass
+from rivet_dagster.model.partitions import PARTITION_END, PARTITION_KEYS, PARTITION_START
+from rivet_dagster.model.schema import ANALYZED, Field, Schema
+from rivet_dagster.model.watermark import any_value, is_watermark_type
+from rivet_dagster.sql.empty import empty_relation
+from rivet_dagster.sql.target import RUN_STARTED_AT, target_view, watermark_of
+from rivet_dagster.sql.type_names import parse_ddl
+
+NOT_JUDGED = "RVT-331"
+
+Columns = tuple[tuple[str, str], ...]
+
+
+@dataclass
+class _Found:
+    """What is known so far: the columns of joints, which of them are the engine's, and what is wrong.
+
+    ``left_out`` are joints that cannot be judged because of an error that is told elsewhere.
+    """
+
+    columns: dict[str, Columns] = field(default_factory=dict)
+    judged: set[str] = field(default_factory=set)
+    left_out: set[str] = field(default_factory=set)
+    errors: list[Diagnostic] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
+
+
+def analyzed(assembly: CompiledAssembly, runtime: Runtime) -> CompiledAssembly:
+    """Return the plan with the engine's types in its schemas, and with what the engine refuses as errors.
+
+    A query that cannot be judged for want of the columns of what it reads is a warning. Raises what
+    ``Engine.session`` does.
+    """
+    found = _Found()
+    with ExitStack() as sessions:
+        opened: dict[str, EngineSession] = {}
+        for joint in _in_order(assembly):
+            if joint.engine not in opened:
+                opened[joint.engine] = sessions.enter_context(runtime.engine(joint.engine).session())
+            _Judge(assembly, runtime, opened[joint.engine], found).judge(joint)
+    warnings = (*assembly.warnings, *found.warnings)
+    if found.errors:
+        return CompiledAssembly(profile=assembly.profile, errors=_sorted(found.errors), warnings=warnings)
+    typed = (
+        _with_types(joint, found.columns[joint.name]) if joint.name in found.judged else joint
+        for joint in assembly.joints
+    )
+    return replace(assembly, joints=tuple(typed), warnings=warnings)
+
+
+def _in_order(assembly: CompiledAssembly) -> Iterator[CompiledJoint]:
+    """Yield the joints, each after those that it reads."""
+    done: set[str] = set()
+    for group in assembly.execution_order:
+        for name in assembly.group(group).joints:
+            if name not in done:
+                done.add(name)
+                yield assembly.joint(name)
+
+
+def _sorted(errors: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    return tuple(sorted(errors, key=lambda error: (error.file or "", error.line or 0)))
+
+
+def _with_types(joint: CompiledJoint, columns: Columns) -> CompiledJoint:
+    schema: Schema = tuple(Field(name, type_) for name, type_ in columns)
+    return replace(joint, schema=schema, schema_confidence=ANALYZED)
+
+
+class _Judge:
+    """Judges the joints of one engine, in a session."""
+
+    def __init__(self, assembly: CompiledAssembly, runtime: Runtime, session: EngineSession, found: _Found) -> None:
+        self._assembly = assembly
+        self._runtime = runtime
+        self._session = session
+        self._found = found
+
+    def judge(self, joint: CompiledJoint) -> None:
+        """Judge the queries of a joint and of its checks, and remember its columns."""
+        with self._session.views():
+            declared = _of_schema(joint.schema)
+            if declared is not None:
+                self._found.columns[joint.name] = declared
+            try:
+                columns = self._columns(joint)
+            except RivetError as error:
+                self._found.errors += error.diagnostics
+                self._found.left_out |= {joint.name} if declared is None else set()
+                return
+            if columns is None:
+                return
+            self._found.columns[joint.name] = columns
+            self._found.judged.add(joint.name)
+            self._judge_incremental(joint)
+            self._judge_checks(joint, columns)
+
+    def _columns(self, joint: CompiledJoint) -> Columns | None:
+        if isinstance(joint, FunctionJoint):  # only a call tells its columns
+            return None
+        if isinstance(joint, SourceJoint):
+            return self._of_source(joint)
+        if not self._registered(joint, joint.upstream):
+            return None
+        if isinstance(joint, SinkJoint):
+            frames = [self._empty(self._found.columns[name]) for name in joint.upstream]
+            with _at(joint):
+                return self._session.columns(frames[0] if len(frames) == 1 else self._session.union_by_name(frames))
+        return self._of_query(joint, joint.sql, {})
+
+    def _of_source(self, joint: SourceJoint) -> Columns | None:
+        declared = _of_schema(joint.schema)
+        if not (joint.columns or joint.filter):
+            return declared
+        ddl = joint.options.get("schema")
+        try:
+            given = parse_ddl(ddl) if isinstance(ddl, str) else None
+            read = _of_schema(given or self._runtime.catalog(joint.catalog).columns(joint.table, joint.options))
+        except RivetError:  # without the table its transforms cannot be judged, but its readers can
+            read = None
+        if read is None:
+            return None
+        self._session.register(joint.name, self._empty(read))
+        with _at(joint):
+            return self._session.columns(self._session.query(joint.sql))
+
+    def _of_query(self, joint: QueryJoint, text: str, parameters: Mapping[str, Any]) -> Columns:
+        given = {**_of_partitions(joint), RUN_STARTED_AT: Typed(datetime.now(UTC), "timestamp"), **parameters}
+        used = {name: value for name, value in given.items() if f":{name}" in text}
+        try:
+            return self._session.columns(self._session.query(text, used))
+        except RivetError as error:
+            raise _at_text(error, joint, joint.sql_line) from error.__cause__
+
+    def _judge_incremental(self, joint: CompiledJoint) -> None:
+        """Judge the text of later runs, for which its sink's rows are there, and their watermark."""
+        if not isinstance(joint, QueryJoint) or joint.sql_incremental is None:
+            return
+        group = self._assembly.group(joint.group).query
+        variant = next((cte.incremental for cte in group.ctes if cte.joint == joint.name), None) if group else None
+        if variant is None:
+            return
+        target, rows = self._assembly.target(variant.sink), self._found.columns[joint.name]
+        types = {name.lower(): type_ for name, type_ in rows}
+        column = target.watermark.column if target is not None and target.watermark is not None else ""
+        type_ = types.get(column.lower(), "")
+        if variant.watermark and not is_watermark_type(type_):
+            return
+        watermark = {watermark_of(variant.sink): Typed(any_value(type_), type_)} if variant.watermark else {}
+        if variant.this:
+            self._session.register(target_view(variant.sink), self._empty(rows))
+        try:
+            self._of_query(joint, joint.sql_incremental, watermark)
+        except RivetError as error:
+            self._found.errors += error.diagnostics
+
+    def _judge_checks(self, joint: CompiledJoint, columns: Columns) -> None:
+        if not joint.checks:
+            return
+        self._session.register(joint.name, self._empty(columns))
+        together = [check.queries.counting for check in joint.checks if isinstance(check.queries.counting, InOnePass)]
+        shared = one_pass(f"`{joint.name}`", together) if together else None
+        if shared is not None and self._is_right(shared):
+            together = []
+        for check in joint.checks:
+            counting = check.queries.counting
+            query = counting.query if isinstance(counting, ByQuery) else None
+            if isinstance(counting, InOnePass) and together:
+                query = one_pass(f"`{joint.name}`", [counting])
+            if query is not None and self._registered(joint, check.reads):
+                self._judge_check(joint, check, query)
+
+    def _is_right(self, query: BoundQuery) -> bool:
+        try:
+            self._session.query(query.sql, query.parameters)
+        except RivetError:
+            return False
+        return True
+
+    def _judge_check(self, joint: CompiledJoint, check: CompiledCheck, query: BoundQuery) -> None:
+        try:
+            self._session.query(query.sql, query.parameters)
+        except RivetError as error:
+            first = error.diagnostics[0]
+            message = f"the check '{check.name}': {first.message}"
+            self._found.errors.append(
+                Diagnostic(first.code, message, joint.name, check.file or joint.file, check.line or joint.line)
+            )
+
+    def _registered(self, joint: CompiledJoint, names: Iterable[str]) -> bool:
+        """Register the joints that are read, and return whether the columns of all of them are known."""
+        unknown = [name for name in names if name not in self._found.columns]
+        if set(unknown) & self._found.left_out:
+            self._found.left_out.add(joint.name)
+            return False
+        if unknown:
+            message = f"it was not judged, since the columns of {', '.join(unknown)} are not known"
+            self._found.warnings.append(Diagnostic(NOT_JUDGED, message, joint.name, joint.file, joint.line))
+            return False
+        for name in names:
+            self._session.register(name, self._empty(self._found.columns[name]))
+        return True
+
+    def _empty(self, columns: Columns) -> Frame:
+        """Return an empty relation with these columns."""
+        return self._session.query(empty_relation(columns))
+
+
+@contextmanager
+def _at(joint: CompiledJoint) -> Iterator[None]:
+    try:
+        yield
+    except RivetError as error:
+        raise at_joint(error, joint) from error.__cause__
+
+
+def _at_text(error: RivetError, joint: CompiledJoint, first_line: int | None) -> RivetError:
+    """Return an error at the line of the joint's file that the engine's line of its text is."""
+    first = error.diagnostics[0]
+    line = first_line + first.line - 1 if first_line is not None and first.line is not None else joint.line
+    return RivetError(first.code, first.message, joint=joint.name, file=joint.file, line=line)
+
+
+def _of_schema(schema: Schema | None) -> Columns | None:
+    if schema is None or any(column.type is None for column in schema):
+        return None
+    return tuple((column.name, str(column.type)) for column in schema)
+
+
+def _of_partitions(joint: CompiledJoint) -> dict[str, Any]:
+    if joint.partitions is None:
+        return {}
+    now = datetime.now(UTC)
+    return {PARTITION_KEYS: ["key"], PARTITION_START: now, PARTITION_END: now}
