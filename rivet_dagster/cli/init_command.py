@@ -14,7 +14,7 @@ from rivet_dagster.errors import RivetError
 PROJECT, EXAMPLE = "project", "example"
 """The templates: the files of every project, and those of the example in place of its joints."""
 
-_NAMES = {"definitions.txt": "definitions.py", "gitignore.txt": ".gitignore", "vscode": ".vscode"}
+_NAMES = {"definitions.txt": "definitions.py", "gitignore.txt": ".gitignore", "vscode": ".vscode", "github": ".github"}
 """Templates that would be code, a rule or a setting of this package under their own names."""
 
 _SCHEMAS = ".schemas"
