@@ -7,15 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rivet_dagster.cli.diff_text import diff_text
 from rivet_dagster.cli.plan_mermaid import plan_mermaid
 from rivet_dagster.cli.plan_text import plan_text
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
-from rivet_dagster.compiler.diff import diff_plans, read_plan
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.execution.analysis import analyzed
-from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.loading import compile_directory
 
 
@@ -24,6 +20,9 @@ def compiled_plan(root: Path, profile: str | None, introspect: bool, analyze: bo
     assembly = compile_directory(root, profile, introspect=introspect or analyze)
     if not (analyze and assembly.success):
         return assembly
+    from rivet_dagster.execution.analysis import analyzed
+    from rivet_dagster.execution.runtime import Runtime
+
     with stdout_kept_for_the_report():
         return analyzed(assembly, Runtime(assembly, root.resolve()))
 
@@ -45,6 +44,9 @@ def show_plan(assembly: CompiledAssembly, joints: Sequence[str], format: str) ->
 
 def compare_plans(assembly: CompiledAssembly, joints: Sequence[str], format: str, old: str) -> int:
     """Print the difference of a plan from that in the file ``old``. Raises RVT-110, RVT-113."""
+    from rivet_dagster.cli.diff_text import diff_text
+    from rivet_dagster.compiler.diff import diff_plans, read_plan
+
     assembly.raise_errors()
     if joints or format == "mermaid":
         raise RivetError("RVT-110", "--diff compares whole plans, as text or with --format json")

@@ -32,22 +32,25 @@ def plan_text(assembly: CompiledAssembly, names: Sequence[str] = ()) -> str:
         f"(profile '{assembly.profile}'); each group runs as one query",
         "",
     ]
+    by_name = {group.name: group for group in groups}
+    reasons = {stored.joint: REASONS[stored.reason] for stored in assembly.materializations}
     sources = [group for group in groups if assembly.joint(group.exit).type == SOURCE]
     if sources:
         lines.append("shared sources, read in place")
         lines += [f"  {group.name}  {_place(assembly, group.exit)}{_of_source(assembly, group)}" for group in sources]
         lines.append("")
     for number, wave in enumerate(assembly.waves, 1):
-        running = [group for group in groups if group.name in wave and group not in sources]
+        running = [by_name[name] for name in wave if name in by_name and by_name[name].target is not None]
         if running:
             lines.append(f"wave {number}")
             for group in running:
-                lines += _group(assembly, group)
+                lines += _group(assembly, group, reasons.get(group.exit))
             lines.append("")
     return "\n".join(lines).rstrip()
 
 
-def _group(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:
+def _group(assembly: CompiledAssembly, group: FusedGroup, reason: str | None) -> list[str]:
+    """Return the lines of a group; ``reason`` is why its rows are stored, None for a sink."""
     exit_joint = assembly.joint(group.exit)
     lines = [f"  {group.name}  on {group.engine}"]
     if exit_joint.partitions:
@@ -62,8 +65,7 @@ def _group(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:
         verdicts = [check.name + ("" if check.blocking else " (warns)") for check in exit_joint.checks]
         others = f"  (with {', '.join(group.judged_with)})" if group.judged_with else ""
         lines.append(f"    gate    {', '.join(verdicts)}{others}")
-    stored = next((m for m in assembly.materializations if m.joint == group.exit), None)
-    why = f"  ({REASONS[stored.reason]})" if stored else ""
+    why = f"  ({reason})" if reason is not None else ""
     lines.append(f"    writes  {_place(assembly, group.exit)}{why}")
     lines += [f"    default {text}" for text in _defaults(assembly, group)]
     if group.target is not None and group.target.errors is not None:
