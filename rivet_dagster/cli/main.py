@@ -16,7 +16,7 @@ from rivet_dagster.cli.commands.machine import completion, doctor, spark
 from rivet_dagster.cli.commands.parameters import KnownCommands, project_options
 from rivet_dagster.cli.commands.planning import compile_, init, lineage, schema
 from rivet_dagster.cli.commands.profiles import catalog, engine
-from rivet_dagster.cli.commands.running import run
+from rivet_dagster.cli.commands.running import run, show
 from rivet_dagster.cli.commands.storage import sweep, upkeep, versions, watermark
 from rivet_dagster.cli.completion import PROGRAM, answer_shell
 from rivet_dagster.errors import RivetError
@@ -39,6 +39,7 @@ COMMANDS = (
     init,
     compile_,
     run,
+    show,
     lineage,
     versions,
     watermark,

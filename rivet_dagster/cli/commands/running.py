@@ -63,3 +63,25 @@ def run(
 
     request = RunRequest(joints, select, partition, partition_range, changed, no_fail_fast, environment, dry_run)
     return run_command(root, profile, request, as_json=format == "json")
+
+
+SHOW_EXAMPLE = """
+rivet-dagster show daily_revenue
+rivet-dagster show orders --where 'amount > 100' --limit 5 --format csv
+"""
+
+
+@click.command("show", cls=ExampleCommand, example=SHOW_EXAMPLE)
+@click.argument("joint", shell_complete=joint_names)
+@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="The most rows to show.")
+@click.option("--where", metavar="SQL", help="A condition of the rows; it comes before the limit.")
+@with_format("table", "json", "csv")
+@with_project
+def show(root: Path, profile: str | None, joint: str, limit: int, where: str | None, format: str) -> int:
+    """Show rows of a joint.
+
+    They are computed now, from the sources; nothing is written. Of a sink they are those of a run's batch.
+    """
+    from rivet_dagster.cli.show_command import show_joint
+
+    return show_joint(root, profile, joint, limit, where, format)

@@ -1,0 +1,77 @@
+"""``rivet-dagster show``: rows of a joint, computed now."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from rivet_dagster.cli.console import show
+from rivet_dagster.cli.stdout import stdout_kept_for_the_report
+from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.execution.showing import ShownRows, shown_rows
+from rivet_dagster.loading import compile_directory
+
+
+def show_joint(root: Path, profile: str | None, name: str, limit: int, where: str | None, format: str) -> int:
+    """Print rows of a joint as a table, JSON or CSV."""
+    root = root.resolve()
+    assembly = compile_directory(root, profile, recall=True).raise_errors()
+    known = [joint.name for joint in assembly.joints]
+    if name not in known:
+        raise RivetError("RVT-306", f"no joint is named '{name}'{nearest(name, known)}")
+    with stdout_kept_for_the_report():
+        shown = shown_rows(Runtime(assembly, root), name, limit, where)
+    {"table": _as_table, "json": _as_json, "csv": _as_csv}[format](shown)
+    return 0
+
+
+def _as_table(shown: ShownRows) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for column, type_ in shown.columns:
+        numeric = type_.split("(")[0] in ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+        table.add_column(column, justify="right" if numeric else "left")
+    for row in shown.rows:
+        table.add_row(*("NULL" if value is None else _text(value) for value in row.values()))
+    show(table)
+
+
+def _as_json(shown: ShownRows) -> None:
+    columns = [{"name": name, "type": type_} for name, type_ in shown.columns]
+    rows = [{name: _plain(value) for name, value in row.items()} for row in shown.rows]
+    print(json.dumps({"columns": columns, "rows": rows}, indent=2, ensure_ascii=False))
+
+
+def _as_csv(shown: ShownRows) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow([name for name, _ in shown.columns])
+    writer.writerows(["" if value is None else _text(value) for value in row.values()] for row in shown.rows)
+
+
+def _text(value: Any) -> str:
+    plain = _plain(value)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: numbers, booleans and NULL as they are, nested values, and all others as texts."""
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case None | bool() | int() | float() | str():
+            return value
+        case bytes() | bytearray():
+            return base64.b64encode(value).decode()
+        case Mapping():
+            return {_text(key): _plain(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_plain(inner) for inner in value]
+    return str(value)

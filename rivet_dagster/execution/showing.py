@@ -1,0 +1,143 @@
+"""The rows of a joint, computed now from the sources, as one query of each engine; nothing is stored.
+
+Joints that a run would store are a part of the query, too, whether or not they have ever been stored. Only Python
+joints, and joints of other engines, are computed by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from rivet_dagster.compiler.group_query import Cte, GroupQuery
+from rivet_dagster.compiler.joints import FunctionJoint, SinkJoint, SourceJoint
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.engines.contract import EngineSession, Frame, Typed
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.reading.inputs import at_joint, at_line, source_frame
+from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.reading.windows import bound
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.execution.writing.python_joint import call, load_function
+from rivet_dagster.model.partitions import PARTITION_PARAMETERS
+from rivet_dagster.sql.shown import limited_rows
+from rivet_dagster.sql.target import RUN_STARTED_AT
+
+_SHOWN = "rivet_shown"
+
+
+@dataclass(frozen=True)
+class ShownRows:
+    """Columns with their types, and rows by column."""
+
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[Mapping[str, Any], ...]
+
+
+def shown_rows(runtime: Runtime, name: str, limit: int, where: str | None = None) -> ShownRows:
+    """Return up to ``limit`` rows of a joint for which the condition ``where`` holds; of a sink those of its batch.
+
+    Raises RVT-503 and RVT-520 at the joint and line that they are about, RVT-207 for a condition that is none.
+    """
+    query = limited_rows(_SHOWN, limit, where)
+    with ExitStack() as sessions:
+        computing = _Computing(runtime, sessions)
+        engine = runtime.assembly.joint(name).engine
+        session = computing.session(engine)
+        with session.separating_errors() if computing.quarantines(name) else nullcontext():
+            session.register(_SHOWN, computing.frame(name, engine))
+            try:
+                rows = session.rows(query)
+            except RivetError as error:
+                raise at_joint(error, runtime.assembly.joint(name)) from error.__cause__
+            return ShownRows(session.columns(session.query(query)), tuple(rows))
+
+
+class _Computing:
+    """Computes joints as frames of sessions, one of each engine."""
+
+    def __init__(self, runtime: Runtime, sessions: ExitStack) -> None:
+        self._runtime = runtime
+        self._assembly: CompiledAssembly = runtime.assembly
+        self._opened = sessions
+        self._sessions: dict[str, EngineSession] = {}
+        self._started = Typed(datetime.now(UTC), "timestamp")
+
+    def session(self, engine: str) -> EngineSession:
+        """Return the session of an engine."""
+        if engine not in self._sessions:
+            self._sessions[engine] = self._opened.enter_context(self._runtime.engine(engine).session())
+        return self._sessions[engine]
+
+    def quarantines(self, name: str) -> bool:
+        """Return whether rows that cannot be evaluated are left out of a joint's rows."""
+        target = self._assembly.group(self._assembly.joint(name).group).target
+        return target is not None and target.errors is not None
+
+    def frame(self, name: str, engine: str) -> Frame:
+        """Return the rows of a joint in the session of an engine."""
+        joint = self._assembly.joint(name)
+        if joint.engine != engine:
+            rows = self.session(joint.engine).to_arrow(self.frame(name, joint.engine))
+            return self.session(engine).from_value(rows)
+        session = self.session(engine)
+        if isinstance(joint, SourceJoint):
+            return source_frame(self._runtime, joint, session)
+        if isinstance(joint, FunctionJoint):
+            return self._called(joint, session)
+        results = joint.upstream if isinstance(joint, SinkJoint) else (name,)
+        frames = [self._queried(result, session, engine) for result in results]
+        return frames[0] if len(frames) == 1 else session.union_by_name(frames)
+
+    def _called(self, joint: FunctionJoint, session: EngineSession) -> Frame:
+        handles = {
+            upstream: MaterializedRef(
+                upstream, lambda: session, partial(lambda wanted, _: self.frame(wanted, joint.engine), upstream)
+            ).bound_to(session)
+            for upstream in joint.upstream
+        }
+        try:
+            return call(joint, load_function(joint, self._runtime.root), handles, session)
+        finally:
+            for handle in handles.values():
+                handle.end()
+
+    def _queried(self, name: str, session: EngineSession, engine: str) -> Frame:
+        ctes = self._ctes(name, engine)
+        if not ctes:
+            return self.frame(name, engine)
+        (query,) = GroupQuery((name,), ctes).fused()
+        for read in query.inputs:
+            session.register(read, self.frame(read, engine))
+        used = {parameter for cte in ctes for parameter in cte.parameters}
+        of_partitions = {cte.joint: tuple(p for p in cte.parameters if p in PARTITION_PARAMETERS) for cte in ctes}
+        values = dict(bound(self._assembly, {joint: names for joint, names in of_partitions.items() if names}, None))
+        if RUN_STARTED_AT in used:
+            values[RUN_STARTED_AT] = self._started
+        try:
+            return session.query(query.sql, values)
+        except RivetError as error:
+            raise at_line(error, query, self._assembly) from error.__cause__
+
+    def _ctes(self, name: str, engine: str) -> tuple[Cte, ...]:
+        """Return the SQL joints of an engine that a joint is computed from, and itself, in topological order."""
+        found: dict[str, Cte] = {}
+        visited: set[str] = set()
+        waiting = [(name, False)]
+        while waiting:
+            each, after = waiting.pop()
+            joint = self._assembly.joint(each)
+            if after:
+                group = self._assembly.group(joint.group)
+                cte = next(cte for cte in group.ctes if cte.joint == each)
+                text = cte.good_for(False) if self.quarantines(each) else cte.text
+                found[each] = replace(cte, text=text, incremental=None, errors=None)
+            elif each not in visited and joint.type == "sql" and joint.engine == engine:
+                visited.add(each)
+                waiting.append((each, True))
+                waiting += [(upstream, False) for upstream in joint.upstream]
+        return tuple(found.values())
