@@ -11,6 +11,7 @@ from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.catalogs.capabilities.landing import HasLandingZones
 from rivet_dagster.catalogs.capabilities.listing import ListsFiles
 from rivet_dagster.catalogs.capabilities.locations import TellsLocations
+from rivet_dagster.catalogs.capabilities.staging import StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.contract import Catalog
 from rivet_dagster.compiler.targets import modes_of
@@ -48,6 +49,8 @@ def traits_of(catalog: type[Catalog]) -> CatalogTraits:
     facts["other_options"] = catalog.other_options
     if issubclass(catalog, HasTargets):
         facts["strategies"] = modes_of(catalog.write_plans)
+    if issubclass(catalog, StagesForRuns):
+        facts["in_one_commit"] = catalog.in_one_commit
     if issubclass(catalog, HasLandingZones):
         facts["refuses_landing"] = catalog.refuses_landing
     if issubclass(catalog, ListsFiles):

@@ -71,7 +71,8 @@ def _group(assembly: CompiledAssembly, group: FusedGroup, reason: str | None) ->
     if group.target is not None and group.target.errors is not None:
         lines.append(f"    errors  {group.target.catalog}.{group.target.errors.table}")
     if group.target is not None and group.target.with_run:
-        lines.append("    readers see it when the last step of the run publishes all tables, one after another")
+        how = f"all of '{group.target.catalog}' in one commit" if group.target.one_commit else "one after another"
+        lines.append(f"    readers see it when the last step of the run publishes all tables, {how}")
     return lines
 
 

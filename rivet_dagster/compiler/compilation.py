@@ -81,7 +81,7 @@ def compile_project(
     reach = Reach(project.profile, plugins)
     check_storage(graph, fusion, engines, reach, diagnostics)
     boundaries = engine_boundaries(graph, fusion, order, engines, reach, diagnostics)
-    targets = targets_of(graph, fusion, project.profile)
+    targets = targets_of(graph, fusion, project.profile, plugins)
     check_layouts(targets, graph, schemas, project.profile, plugins, diagnostics)
     check_error_tables(targets, graph, engines, project.profile, plugins, diagnostics)
     groups = tuple(fused_group(name, members[name], graph, engines, targets.get(name), cache) for name in order)

@@ -13,6 +13,7 @@ from rivet_dagster.compiler.row_errors import with_errors
 from rivet_dagster.compiler.targets import target_of
 from rivet_dagster.model.joint import PYTHON, SOURCE, SQL
 from rivet_dagster.model.partitions import Partitions
+from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.step_options import step_options
 from rivet_dagster.model.target import Target
@@ -21,11 +22,12 @@ from rivet_dagster.sql.target import RUN_STARTED_AT, parameter, watermark_of
 from rivet_dagster.sql.write_strategies.error_keys import key_columns
 
 
-def targets_of(graph: Graph, fusion: Fusion, profile: Profile) -> dict[str, Target]:
+def targets_of(graph: Graph, fusion: Fusion, profile: Profile, plugins: Plugins) -> dict[str, Target]:
     """Return the target of each stored joint: the exits of groups that are not sources."""
     stored = [name for name, group in fusion.groups.items() if name == group and graph.joints[name].type != SOURCE]
     return {
-        name: target_of(graph.joints[name], profile, step_options(graph.joints[name].options)[1]) for name in stored
+        name: target_of(graph.joints[name], profile, plugins, step_options(graph.joints[name].options)[1])
+        for name in stored
     }
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from rivet_dagster.model.joint import SINK, Joint
+from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
-from rivet_dagster.model.target import BY_GROUP, PUBLISH, Target, WatermarkColumn
+from rivet_dagster.model.target import BY_GROUP, BY_RUN, PUBLISH, Target, WatermarkColumn
 from rivet_dagster.model.write_plan import (
     Append,
     AppendNewer,
@@ -21,7 +22,7 @@ from rivet_dagster.model.write_plan import (
 from rivet_dagster.model.write_strategy import WriteStrategy
 
 
-def target_of(joint: Joint, profile: Profile, options: Mapping[str, Any]) -> Target:
+def target_of(joint: Joint, profile: Profile, plugins: Plugins, options: Mapping[str, Any]) -> Target:
     """Return the target of a stored joint: a sink's own table, or a table of the workspace with the joint's name.
 
     ``options`` are the options of the joint that concern storage. Rows that a run removes itself are not for readers of
@@ -33,6 +34,7 @@ def target_of(joint: Joint, profile: Profile, options: Mapping[str, Any]) -> Tar
     table = str(joint.table) if joint.type == SINK else joint.name
     catalog = str(joint.catalog) if joint.type == SINK else profile.workspace
     declared = profile.catalog(catalog)
+    publish = declared.options.get(PUBLISH, BY_GROUP) if declared and joint.retention != "run" else BY_GROUP
     return Target(
         catalog=catalog,
         table=table,
@@ -44,7 +46,10 @@ def target_of(joint: Joint, profile: Profile, options: Mapping[str, Any]) -> Tar
         watermark=None if watermark is None else WatermarkColumn(watermark, lookback),
         retention=joint.retention,
         errors=joint.on_error.error_table(table) if joint.on_error is not None else None,
-        publish=declared.options.get(PUBLISH, BY_GROUP) if declared and joint.retention != "run" else BY_GROUP,
+        publish=publish,
+        one_commit=declared is not None
+        and publish == BY_RUN
+        and plugins.catalogs[declared.type].in_one_commit(declared.options),
     )
 
 

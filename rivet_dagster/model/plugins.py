@@ -62,6 +62,10 @@ def _no_columns(own: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     return ()
 
 
+def _one_by_one(_: Mapping[str, Any]) -> bool:
+    return False
+
+
 def _nowhere(_: Mapping[str, Any], table: str) -> Iterable[Location]:
     return ()
 
@@ -83,6 +87,8 @@ class CatalogTraits:
     """The kinds of relation as which its tables are read and written."""
     error_tables: bool = False
     """Whether it can publish a table of evaluation errors with another table."""
+    in_one_commit: Callable[[Mapping[str, Any]], bool] = _one_by_one
+    """Takes a catalog's options and returns whether it publishes the tables of a run in one commit."""
     other_options: bool = False
     """Whether its declaration may have further keys."""
 

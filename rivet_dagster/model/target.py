@@ -35,7 +35,7 @@ class Target:
     needs in the batch, as pairs of the option that names it and its name. ``environment`` names the branch of the data
     to which the table belongs, None for the main one. ``errors`` is the table of evaluation errors that is published
     with it, None where such an error fails the run. ``publish`` is ``group``, or ``run`` if the last step of a run
-    publishes all its tables.
+    publishes all its tables; ``one_commit`` says that it publishes those of this catalog in one commit.
     """
 
     catalog: str
@@ -50,6 +50,7 @@ class Target:
     environment: str | None = None
     errors: ErrorTable | None = None
     publish: str = BY_GROUP
+    one_commit: bool = False
 
     @property
     def with_run(self) -> bool:

@@ -9,14 +9,17 @@ import pytest
 
 from rivet_dagster.catalogs.capabilities.environments import HasEnvironments
 from rivet_dagster.catalogs.capabilities.names import ListsTables
+from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.catalogs.capabilities.versions import HasVersions
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import VersionPosition
+from rivet_dagster.model.storage import STAGED, Published
 from rivet_dagster.model.watermark import Override
 from rivet_dagster.model.write_plan import Append, ReplaceAll
+from rivet_dagster.testing.staging import stage
 from rivet_dagster.testing.tables import TABLE, fill, read, rows_of, write
 
 NAME, OTHER = "pr-7", "pr_8"
@@ -172,6 +175,31 @@ class EnvironmentConformance:
             transaction.commit("one")
         assert len(catalog.merge(NAME)) == 1
 
+    def test_a_run_there_stages_for_its_last_step(
+        self, with_environments: HasEnvironments, session: EngineSession
+    ) -> None:
+        """Nobody sees what it has staged, and no merge begins, until it is published there."""
+        catalog, there = with_environments, _in(with_environments, NAME)
+        if not isinstance(there, StagesForRuns):
+            pytest.skip("it does not stage versions for runs")
+        old = write(catalog, session, ReplaceAll(), OLD, "one")
+        staged = stage(there, session, NEW, "two", Append())
+        assert isinstance(catalog, StagesForRuns)
+        for each in (catalog, there):
+            assert (each.current(TABLE), each.published_by(TABLE, "two")) == (old, None)
+        assert (catalog.staged_by(TABLE, "two"), there.staged_by(TABLE, "two")) == (None, staged)
+        assert [version.state for version in there.versions(TABLE)][-1] == STAGED
+        assert STAGED not in [version.state for version in catalog.versions(TABLE)]
+        assert read(session, there.read(staged)) == OLD + NEW
+        assert _refused(lambda: catalog.merge(NAME)) == "RVT-417"
+        transaction = there.take_up_staged(TABLE, staged.version)
+        transaction.check_base()
+        assert _publish(there, transaction, "two") == staged
+        assert (catalog.current(TABLE), there.current(TABLE)) == (old, staged)
+        assert staged.environment == NAME
+        assert len(catalog.merge(NAME)) == 1
+        assert sorted(rows_of(catalog, session)) == OLD + NEW
+
     def test_a_drop_removes_all_of_it(self, with_environments: HasEnvironments, session: EngineSession) -> None:
         """Its name can be used again; the base stays as it is."""
         catalog, there = with_environments, _in(with_environments, NAME)
@@ -219,6 +247,13 @@ class EnvironmentConformance:
 def _in(catalog: HasEnvironments, name: str) -> HasTargets:
     catalog.use_environment(name, "default")
     return catalog.in_environment(name)
+
+
+def _publish(catalog: StagesForRuns, transaction: StagedTransaction, identity: str) -> Published:
+    if isinstance(catalog, PublishesTogether):
+        (published,) = catalog.publish_together([(transaction, identity)])
+        return published
+    return transaction.commit(identity)
 
 
 def _refused(call: object) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction, HasErrorTables
-from rivet_dagster.catalogs.capabilities.staging import StagedTransaction, StagesForRuns
+from rivet_dagster.catalogs.capabilities.staging import PublishesTogether, StagedTransaction, StagesForRuns
 from rivet_dagster.catalogs.capabilities.sweeping import Sweeps
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.engines.contract import EngineSession
@@ -17,6 +17,8 @@ from rivet_dagster.model.storage import CURRENT, OLDER, STAGED, WITHHELD, Publis
 from rivet_dagster.model.write_plan import ReplaceAll, Upsert, WritePlan
 from rivet_dagster.testing.error_tables import ERRORS, errors, errors_seen, read_errors
 from rivet_dagster.testing.tables import TABLE, fill, read, rows_of, write
+
+OTHER = "customers"
 
 INPUTS = {"orders": VersionPosition("raw", {"orders": "1"})}
 
@@ -136,6 +138,63 @@ class StagingConformance:
         assert staging.staged_by(TABLE, "run") == staged
         assert not staging.keep_alive(TABLE, "00000099-5be2f7c3")
 
+    @pytest.fixture
+    def together(self, staging: StagesForRuns) -> PublishesTogether:
+        """The catalog of a test, if it publishes tables in one commit."""
+        if not isinstance(staging, PublishesTogether):
+            pytest.skip("it publishes tables one after another")
+        return staging
+
+    def test_tables_are_published_in_one_commit(self, together: PublishesTogether, session: EngineSession) -> None:
+        """A new one, one that is merged into, and their errors, as they were staged; others may stage meanwhile."""
+        write(together, session, ReplaceAll(), [(1, "a", 1), (2, "b", 2)], "before")
+        merged = stage(together, session, [(2, "b", 3)], "run", Upsert(keys=("id",)))
+        with together.begin(OTHER, session) as transaction:
+            fill(transaction, session, ReplaceAll(), [(4, "d", 4)])
+            if isinstance(transaction, ErrorTransaction):
+                transaction.write_errors(ERRORS, session.from_value(errors(["bad"])))
+            made = transaction.stage("run")
+        taken = [_taken_up(together, version) for version in (merged, made)]
+        waits = stage(together, session, [(9, "i", 9)], "other")
+        published = together.publish_together([(transaction, "run") for transaction in taken])
+        assert published == (merged, made)
+        assert [together.current(table) for table in (TABLE, OTHER)] == [merged, made]
+        assert read(session, together.read(merged)) == [(1, "a", 1), (2, "b", 3)]
+        assert read(session, together.read(made)) == [(4, "d", 4)]
+        if isinstance(together, HasErrorTables):
+            relation = together.errors_of(made)
+            assert relation is not None
+            assert read_errors(session, relation) == ["bad"]
+        assert [together.staged_by(table, "run") for table in (TABLE, OTHER)] == [None, None]
+        assert together.staged_by(TABLE, "other") == waits
+        assert [transaction.commit("run") for transaction in taken] == list(published)
+        together.take_up_staged(TABLE, waits.version).abort()
+        if isinstance(together, Sweeps):
+            assert together.building() == ()
+
+    def test_of_tables_in_one_commit_none_is_published_if_one_was_overtaken(
+        self, together: PublishesTogether, session: EngineSession
+    ) -> None:
+        """The error names it, and all of them can be withheld."""
+        write(together, session, ReplaceAll(), [(1, "a", 1)], "before")
+        slow = [stage(together, session, [(2, "b", 2)], "slow", table=table) for table in (OTHER, TABLE)]
+        taken = [_taken_up(together, version) for version in slow]
+        write(together, session, ReplaceAll(), [(3, "c", 3)], "fast")
+        with pytest.raises(RivetError, match=TABLE) as caught:
+            together.publish_together([(transaction, "slow") for transaction in taken])
+        assert caught.value.code == "RVT-405"
+        assert OTHER not in str(caught.value)
+        assert (together.current(OTHER), rows_of(together, session)) == (None, [(3, "c", 3)])
+        for version in slow:
+            together.withhold_staged(version.table, version.version)
+        with together.take_up(OTHER, slow[0].version) as by_hand:
+            by_hand.commit("by hand")
+        assert together.published_by(OTHER, "slow") is not None
+
+
+def _taken_up(catalog: StagesForRuns, staged: Published) -> StagedTransaction:
+    return catalog.take_up_staged(staged.table, staged.version)
+
 
 def stage(
     catalog: StagesForRuns,
@@ -143,8 +202,9 @@ def stage(
     rows: list[tuple[int, str, int]],
     identity: str,
     plan: WritePlan | None = None,
+    table: str = TABLE,
 ) -> Published:
     """Stage a batch."""
-    with catalog.begin(TABLE, session) as transaction:
+    with catalog.begin(table, session) as transaction:
         fill(transaction, session, plan or ReplaceAll(), rows)
         return transaction.stage(identity, INPUTS)

@@ -13,6 +13,7 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dagster._core.definitions.automation_tick_evaluation_context import build_run_requests
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.execution.api import execute_run
 from support.folders import MANIFEST, ProjectFolder, sink
@@ -430,6 +431,45 @@ def seen_parts(shop) -> set[str]:
     return found[0]
 
 
+def test_a_run_in_an_environment_publishes_there(shop, capfd):
+    given(shop, 1, 2)
+    assert main(["-p", str(shop.root), "run"]) == 0
+    given(shop, 3, 4)
+    assert main(["-p", str(shop.root), "run", "--environment", "pr-7", "+totals"]) == 0
+    assert seen(shop) == published(1, 2)
+    links = {name: shop.root / "lake/.rivet/.environments/pr-7" / name for name in TABLES}
+    assert sorted(pq.read_table(links["orders"])["n"].to_pylist()) == [3, 4]
+    assert not links["report"].exists()
+    given(shop, 300)
+    assert main(["-p", str(shop.root), "run", "--environment", "pr-7", "+totals"]) == 4
+    assert sorted(pq.read_table(links["orders"])["n"].to_pylist()) == [3, 4]
+    assert seen(shop) == published(1, 2)
+    merge = ["-p", str(shop.root), "environment", "merge", "pr-7"]
+    assert main(merge) == 1  # of a run that has only just failed
+    assert "RVT-417" in capfd.readouterr().err
+    for alive in (shop.root / "lake").rglob("*.alive"):
+        os.utime(alive, (time.time() - 61, time.time() - 61))
+    assert main(merge) == 0
+    assert seen(shop) == published(3, 4) | {"report": [3]}
+
+
+def test_the_last_step_of_a_run_in_an_environment_is_not_executed_in_the_base(shop, instance, monkeypatch):
+    given(shop, 1, 2)
+    assert execute(shop, instance).success
+    monkeypatch.setenv("RIVET_ENVIRONMENT", "pr-7")
+    given(shop, 300)
+    failed = execute(shop, instance)
+    assert (failed.success, failed.dagster_run.tags["rivet/environment"]) == (False, "pr-7")
+    monkeypatch.delenv("RIVET_ENVIRONMENT")
+    checks = dg.Definitions(jobs=[dg.define_asset_job("checks", dg.AssetSelection.checks_for_assets("orders"))])
+    job = dg.Definitions.merge(load_definitions(shop.root), checks).resolve_job_def("checks")
+    (evaluation,) = job.execute_in_process(instance=instance).get_asset_check_evaluations()
+    assert evaluation.passed  # what the base was last materialized with is published
+    tags = {"rivet/environment": "pr-7"}
+    alone = job.execute_in_process(instance=instance, tags=tags, raise_on_error=False)
+    assert errors_of(instance, alone.run_id) == [("RVT-523", None)]
+
+
 def test_parts_of_a_project_are_published_together(shop, instance):
     given(shop, 1, 2)
     project = RivetProject.load(shop.root)
@@ -480,6 +520,40 @@ def test_automation_waits_until_rows_are_published(shop, instance):
     assert tick() == 0
     assert execute(shop, instance, asset_selection=only).success
     assert tick() == 1
+
+
+@pytest.mark.filterwarnings("ignore:Parameter `include_sources`")  # the default of the sensor
+def test_a_requested_run_publishes_beside_the_checks_of_a_gated_source(shop, instance):
+    """Dagster then names the checks of the run that it requests: the last step is among them."""
+    gate = {"assertions": [{"type": "not_null", "columns": ["n"], "name": "gate"}]}
+    rule = {"target": "*", "condition": "eager"}
+    shop.write({
+        "rivet.yaml": {**MANIFEST, "dagster": {"automation": [rule]}},
+        "sources/numbers.yaml": {**FILES["sources/numbers.yaml"], "quality": gate},
+    })  # fmt: skip
+    given(shop, 1, 2)
+    definitions = load_definitions(shop.root)
+    graph = definitions.resolve_asset_graph()
+    everything = dg.AssetSelection.all(include_sources=True) | dg.AssetSelection.all_asset_checks()
+    found = dg.evaluate_automation_conditions(definitions, instance, everything)
+    subsets = [result.true_subset for result in found.results if result.true_subset.size]
+    (request,) = build_run_requests(subsets, graph, {}, emit_backfills=False)
+    assert {key.to_user_string() for key in request.asset_selection} == set(TABLES)
+    names = {(key.asset_key.to_user_string(), key.name) for key in request.asset_check_keys}
+    assert names == {("numbers", "gate"), ("totals", "gate"), *((name, "published") for name in TABLES)}
+    asked = dg.AssetSelection.assets(*request.asset_selection).without_checks()
+    asked |= dg.AssetSelection.checks(*request.asset_check_keys)
+    own = dg.Definitions(jobs=[dg.define_asset_job("asked", asked)])
+    job = dg.Definitions.merge(definitions, own).resolve_job_def("asked")
+    assert job.execute_in_process(instance=instance).success
+    assert seen(shop) == published(1, 2)
+    again = dg.evaluate_automation_conditions(definitions, instance, everything, cursor=found.cursor)
+    assert again.total_requested == 0
+    tags = {"dagster/data_version": "new"}
+    instance.report_runless_asset_event(dg.AssetObservation("numbers", tags=tags))
+    later = dg.evaluate_automation_conditions(definitions, instance, everything, cursor=again.cursor)
+    assert {key.to_user_string() for key in graph.get_all_asset_keys() if later.get_num_requested(key)} == set(TABLES)
+    assert later.total_requested == 2 * len(TABLES) + 1
 
 
 def test_a_sensor_waits_until_rows_are_published(shop, instance):

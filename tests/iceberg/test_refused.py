@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import pytest
+import requests
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchPropertyException
 from pyiceberg.view.metadata import ViewVersion
@@ -293,14 +294,17 @@ def test_a_server_that_does_not_answer(tmp_path, monkeypatch):
             assert "uri" in error.diagnostics[0].remediation
 
 
+SETTINGS = b'{"defaults": {}, "overrides": {}}'
+
+
 @contextmanager
-def answering(status: int) -> Iterator[str]:
+def answering(status: int, config: bytes = SETTINGS) -> Iterator[str]:
     """Run a server that gives its settings, and answers everything else with ``status``; yield its URI."""
 
     class Answers(BaseHTTPRequestHandler):
         def _answer(self) -> None:
-            is_config = self.path.startswith("/v1/config")
-            body = b'{"defaults": {}, "overrides": {}}' if is_config else b'{"error": {"message": "no", "code": 1}}'
+            is_config = self.path.partition("?")[0].endswith("/config") and config
+            body = config if is_config else b'{"error": {"message": "no", "code": 1}}'
             self.send_response(200 if is_config else status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -332,6 +336,63 @@ def test_a_server_that_refuses(tmp_path, status, words, remedy):
             assert remedy in error.diagnostics[0].remediation
 
 
+def test_a_rest_catalog_of_nessie_is_for_sources_alone(place):
+    settings = {"nessie.is-nessie-catalog": "true", "nessie.default-branch.name": "main"}
+    with answering(404, json.dumps({"defaults": {}, "overrides": settings}).encode()) as uri:
+        catalog = lake({"catalog": "rest", "uri": uri}, place.root)
+        assert catalog.current(TABLE) is None
+        error = refused(catalog.begin, TABLE)
+        (finding,) = catalog.examine(publishes=True)
+    assert (error.code, finding.code) == ("RVT-413", "RVT-413")
+    assert "the server of the REST catalog 'lake' is Nessie" in str(error)
+    assert "catalog: nessie" in error.diagnostics[0].remediation
+
+
+VERSION = {"defaultBranch": "main", "maxSupportedApiVersion": 2, "specVersion": "2.2.0"}
+
+
+@pytest.mark.parametrize(
+    ("config", "words", "remedy"),
+    [
+        (VERSION | {"maxSupportedApiVersion": 1}, "has no version 2", "Update the Nessie server"),
+        (VERSION | {"specVersion": "2.0.0-beta.1"}, "specification 2.0.0-beta.1, and 2.0.0 is", "Update the Nessie"),
+        ({"defaultBranch": "main", "maxSupportedApiVersion": 2}, "specification unknown", "Update the Nessie server"),
+        (b"", "no REST interface of Nessie of the version 2", "Update the Nessie server"),
+        (b"<html>", "is not Nessie", "Correct the catalog's options"),
+        (VERSION, "404", "make that branch"),
+    ],
+)
+def test_a_server_of_nessie_that_is_not_as_it_must_be(tmp_path, config, words, remedy):
+    body = config if isinstance(config, bytes) else json.dumps(config).encode()
+    with answering(404, body) as uri:
+        options = {"catalog": "nessie", "uri": f"{uri}/api/v2", "ref": "main", "warehouse": str(tmp_path)}
+        error = refused(lake(options, tmp_path).current, TABLE)
+    assert error.code == "RVT-403"
+    assert words in str(error)
+    assert remedy in error.diagnostics[0].remediation
+
+
+def test_a_server_of_nessie_that_cannot_be_reached(tmp_path, iceberg_options, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    options = {"catalog": "nessie", "uri": f"http://127.0.0.1:{port}/api/v2", "warehouse": str(tmp_path)}
+    error = refused(lake(options, tmp_path).current, TABLE)
+    assert (error.code, "the Iceberg catalog 'lake' cannot be reached" in str(error)) == ("RVT-403", True)
+    assert "start what answers at its `uri`" in error.diagnostics[0].remediation
+    place = SimpleNamespace(root=tmp_path, options=iceberg_options("nessie"))
+    place.catalog = lake(place.options, tmp_path)
+    run(place.catalog, OLD, tmp_path)
+    gone = requests.ConnectionError("Connection refused")
+
+    def refuses(*arguments: object, **options: object) -> None:
+        raise gone
+
+    monkeypatch.setattr(requests, "request", refuses)
+    for call, code in ((place.catalog.current, "RVT-403"), (place.catalog.begin, "RVT-403")):
+        error = refused(call, TABLE)
+        assert (error.code, "cannot be reached: Connection refused" in str(error)) == (code, True), error
+
+
 def test_a_bucket_that_is_not_there(tmp_path, s3):
     options = declared("sqlite", tmp_path / "lake")
     catalog = lake(options | {"warehouse": "s3://nowhere-at-all/lake", **s3.iceberg_options}, tmp_path)
@@ -348,9 +409,9 @@ def test_a_bucket_that_is_not_there(tmp_path, s3):
 def test_errors_are_taken_back_unless_the_interrupt_comes_after_the_commit_of_the_rows(place, monkeypatch, after):
     release = IcebergTransaction._release
 
-    def interrupted(transaction, properties) -> None:
+    def interrupted(transaction, *arguments) -> None:
         if after:
-            release(transaction, properties)
+            release(transaction, *arguments)
         raise KeyboardInterrupt
 
     for old, errors in ((None, ["new"]), (replace(OLD, errors=["old"], identity="old/orders"), ["newer"])):

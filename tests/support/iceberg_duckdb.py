@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import sqlglot
@@ -21,21 +21,38 @@ from sqlglot import exp
 
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
 from rivet_dagster.model.plugins import SPARK
-from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, Relation
+from rivet_dagster.model.relations import ArrowRows, CatalogTable, Files, Kinds, Relation
 from rivet_dagster.model.storage import Projection
-from support.duckdb_engine import DuckDBSession, _bound, _projected
+from support.duckdb_engine import DuckDBEngine, DuckDBSession, _bound, _projected
 
 _SPARK_JSON = {"int": "integer", "bigint": "long"}
 _BRANCH = "branch_"
 _TRIES = 20
 
 
-class IcebergDuckDB(DuckDBSession):
-    """A session that reaches the Iceberg catalogs ``lakes``, by their names."""
+class IcebergDuckDBEngine(DuckDBEngine):
+    """The engine of a project; its option ``lakes`` are the options of the Iceberg catalogs, by their names."""
 
-    def __init__(self, lakes: Mapping[str, Catalog]) -> None:
+    options: ClassVar[frozenset[str]] = frozenset({"lakes"})
+    reads: ClassVar[Kinds] = frozenset({Files, ArrowRows, CatalogTable})
+    writes: ClassVar[Kinds] = frozenset({Files, CatalogTable})
+
+    def __init__(self, spec: Any, connect: Any = None, check_interrupt: Any = None, needs: Any = ()) -> None:
+        super().__init__(spec, connect, check_interrupt, needs)
+        self._lakes = spec.options["lakes"]
+
+    def session(self) -> IcebergDuckDB:
+        """Begin a separate database."""
+        return session(Path(), **self._lakes)
+
+
+class IcebergDuckDB(DuckDBSession):
+    """A session that reaches the Iceberg catalogs ``lakes``, by their names; ``of_ref`` opens one at another ref."""
+
+    def __init__(self, lakes: Mapping[str, Catalog], of_ref: Callable[[str, str], Catalog] | None = None) -> None:
         super().__init__(frozenset({Files, ArrowRows}), lambda: None)
         self._lakes = lakes
+        self._of_ref = of_ref
 
     def load(self, relation: Relation, projection: Projection | None = None) -> str:
         """Read the rows of a snapshot, or those that were appended after another one."""
@@ -56,7 +73,9 @@ class IcebergDuckDB(DuckDBSession):
         self, frame: str, target: Relation, progress: Any = None, split_by: Any = None, mode: str = "append"
     ) -> None:
         """Write the rows by one commit."""
-        assert isinstance(target, CatalogTable)
+        if not isinstance(target, CatalogTable):
+            super().write(frame, target, progress, split_by)
+            return
         rows = self.to_arrow(frame)
         for _ in range(_TRIES):
             table = self._table(target)
@@ -85,13 +104,21 @@ class IcebergDuckDB(DuckDBSession):
         self.write(rows, target, mode="overwrite")
 
     def _table(self, relation: CatalogTable) -> Table:
-        catalog, *name = relation.identifier
-        return self._lakes[catalog].load_table(tuple(name))
+        catalog, *namespace, last = relation.identifier
+        name, _, ref = last.partition("@")
+        if ref:
+            assert self._of_ref is not None
+            return self._of_ref(catalog, ref).load_table((*namespace, name))
+        return self._lakes[catalog].load_table((*namespace, name))
 
 
 def session(root: Path, **options: Mapping[str, Any]) -> IcebergDuckDB:
     """Begin a session with catalogs by their names and options, ``session(root, lake=options)``."""
-    return IcebergDuckDB({name: connected(name, own, root) for name, own in options.items()})
+
+    def of_ref(name: str, ref: str) -> Catalog:
+        return connected(name, {**options[name], "ref": ref}, root)
+
+    return IcebergDuckDB({name: connected(name, own, root) for name, own in options.items()}, of_ref)
 
 
 def _rows(table: Table, relation: CatalogTable) -> pa.Table:

@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
+from rivet_dagster.catalogs.iceberg.nessie.server import NessieServer
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
@@ -28,7 +29,7 @@ from support.iceberg_duckdb import session
 
 TABLE, ERRORS = "orders", "orders__errors"
 NAMESPACE = "shop"
-_ERROR_SCHEMA = pa.schema([(name, pa.int32() if name == "line" else pa.string()) for name in ERROR_COLUMNS])
+ERROR_SCHEMA = pa.schema([(name, pa.int32() if name == "line" else pa.string()) for name in ERROR_COLUMNS])
 
 
 def lake(options: Mapping[str, Any], root: Path) -> IcebergCatalog:
@@ -70,7 +71,7 @@ def written(catalog: IcebergCatalog, work: Work, root: Path) -> IcebergTransacti
     transaction.write(work.plan, frame, WriteContext(identity=work.identity))
     if work.errors is not None:
         errors = [dict.fromkeys(ERROR_COLUMNS, "x") | {"line": 7, "message": message} for message in work.errors]
-        transaction.write_errors(ERRORS, engine.from_value(pa.Table.from_pylist(errors, _ERROR_SCHEMA)))
+        transaction.write_errors(ERRORS, engine.from_value(pa.Table.from_pylist(errors, ERROR_SCHEMA)))
     return transaction
 
 
@@ -103,7 +104,7 @@ def run_killed_before_a_step(
             os.killpg(0, signal.SIGKILL)
         number += 1
 
-    _announce(step)
+    announce(step)
     if isinstance(work, Work):
         run(catalog, work, root)
     else:
@@ -114,7 +115,7 @@ def run_killed_before_a_step(
 _CHANGES = ("os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir")
 
 
-def _announce(step: Callable[[str], None]) -> None:
+def announce(step: Callable[[str], None]) -> None:
     """Call ``step`` with the name of each step, before it is taken."""
 
     def before(home: type, method: str, name: Callable[..., object]) -> None:
@@ -126,6 +127,14 @@ def _announce(step: Callable[[str], None]) -> None:
 
         setattr(home, method, announced)
 
+    call = NessieServer._call
+
+    def announced_call(server: Any, method: str, path: str, *body: Any, **parameters: str) -> Any:
+        if method != "GET" and not path.endswith("/contents"):
+            step(f"{method} {path}")
+        return call(server, method, path, *body, **parameters)
+
+    NessieServer._call = announced_call  # type: ignore[method-assign]
     for home in (HadoopCatalog, SqlCatalog):
         before(home, "commit_table", lambda table, *changes: ".".join(table.name()))
         before(home, "drop_table", str)

@@ -82,7 +82,6 @@ def test_each_kind_is_right_with_what_it_needs_alone(kind):
         (declared("jdbc", uri="jdbc:sqlite::memory:"), "uri", "jdbc:postgresql://host/database or jdbc:sqlite:file"),
         (declared("hive", uri="http://hive"), "uri", "must be an address like thrift://host:9083"),
         (declared("nessie", uri="http://nessie:19120"), "uri", "must be an address like https://host:19120/api/v2"),
-        (declared("nessie", publish="run"), "publish", "must be group: the one commit of a whole run that Nessie"),
         (declared("hive", publish="rum"), "publish", "must be group or run, not 'rum'"),
         (declared("hive", clients={"a": 1}), "clients", "must be a text, a number or a boolean, not a mapping"),
         (declared("hive", **{"catalog-impl": "org.X"}), "catalog-impl", "cannot stand beside `catalog`"),

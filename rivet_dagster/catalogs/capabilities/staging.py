@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
@@ -58,6 +58,11 @@ class StagesForRuns(HasVersions):
     ended or died, and a sweep removes it.
     """
 
+    @classmethod
+    def in_one_commit(cls, options: Mapping[str, Any]) -> bool:
+        """Return whether a catalog with these options ``PublishesTogether``."""
+        return False
+
     @abstractmethod
     def begin(
         self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
@@ -85,3 +90,15 @@ class StagesForRuns(HasVersions):
     @abstractmethod
     def withhold_staged(self, table: str, version: str) -> None:
         """Withhold a staged version for a person to publish or remove: no sweep removes it. Raises RVT-404, RVT-418."""
+
+
+class PublishesTogether(StagesForRuns):
+    """publishes the versions that a run has staged in one commit."""
+
+    @abstractmethod
+    def publish_together(self, staged: Sequence[tuple[StagedTransaction, str]]) -> tuple[Published, ...]:
+        """Publish versions that ``take_up_staged`` has returned, each under its identity: all in one commit, or none.
+
+        One that is published already stays as it is. Raises RVT-405, which names each table of which another version
+        has been published since its own was begun; RVT-404, RVT-406 and RVT-407 as ``commit`` does.
+        """

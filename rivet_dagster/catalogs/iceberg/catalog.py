@@ -13,6 +13,7 @@ from rivet_dagster.catalogs.capabilities.upkeep import UpkeepReport
 from rivet_dagster.catalogs.iceberg import examining
 from rivet_dagster.catalogs.iceberg.hadoop.trying import try_to_commit
 from rivet_dagster.catalogs.iceberg.names import TableName, staging_of, table_name
+from rivet_dagster.catalogs.iceberg.nessie.rest_endpoint import refuse_nessie
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
@@ -305,6 +306,7 @@ class IcebergTables(IcebergTraits, HasErrorTables):
     def _tried(self) -> tuple[str, ...]:
         """Try to write where that leaves no trace, and return what runs have staged. Raises RVT-403, RVT-404."""
         with self._reaching("", "RVT-404"):
+            refuse_nessie(self._catalog)
             try_to_commit(self._catalog)
         return self.building()
 

@@ -16,7 +16,7 @@ from rivet_dagster.catalogs.capabilities.upkeep import HasUpkeep
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.catalogs.iceberg.metadata.declared_layout import columns_named, wrong_layout
 from rivet_dagster.catalogs.iceberg.names import wrong_name
-from rivet_dagster.catalogs.iceberg.settings.options import OPTIONS, uri, warehouse, wrong_options
+from rivet_dagster.catalogs.iceberg.settings.options import NESSIE, OPTIONS, uri, warehouse, wrong_options
 from rivet_dagster.catalogs.iceberg.sources import wrong_source
 from rivet_dagster.entry_points import is_unexpanded
 from rivet_dagster.model.location import Location
@@ -50,6 +50,11 @@ class IcebergTraits(StagesForRuns, HasWatermarks, HasUpkeep, ListsTables, Sweeps
     def columns_named(cls, own: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         """Return the columns of the partitions and of the sort order."""
         return columns_named(own)
+
+    @classmethod
+    def in_one_commit(cls, options: Mapping[str, Any]) -> bool:
+        """Return whether the catalog is one of Nessie."""
+        return options.get("catalog") == NESSIE
 
     @classmethod
     def wants_upkeep(cls, options: Mapping[str, Any]) -> bool:

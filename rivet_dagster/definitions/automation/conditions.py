@@ -74,6 +74,12 @@ def gate_condition() -> Condition:
     return (wanted & ~_is.in_progress()).with_label("rivet_gate")
 
 
+def published_condition(asset: dg.AssetKey) -> Condition:
+    """Return the condition of the check that the rows of an asset are published: the asset itself is requested."""
+    requested = _is.any_deps_match(_is.will_be_requested()).allow(dg.AssetSelection.assets(asset))
+    return requested.with_label("rivet_published_with")
+
+
 def _eager() -> Condition:
     updated = _is.any_deps_updated().allow(_MADE)
     sources = _not_answered_by_runs(_is.any_deps_updated().ignore(_MADE))

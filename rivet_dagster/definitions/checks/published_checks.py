@@ -8,12 +8,13 @@ same run do not wait for them.
 # No `from __future__ import annotations` here: Dagster reads the annotation of a step's context as a class.
 
 from collections.abc import Iterator
-from typing import Any
 
 import dagster as dg
 
+from rivet_dagster.definitions.automation.conditions import published_condition
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.engines import engine_keys, open_runtime
+from rivet_dagster.definitions.runs.environment import environment_of, mark_run
 from rivet_dagster.definitions.runs.fail_fast import refuse_after_failure
 from rivet_dagster.definitions.runs.failure import failure, rivet_failures
 from rivet_dagster.definitions.runs.names import step_name
@@ -25,7 +26,11 @@ from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.staged_tables import StagedTable, is_published
 from rivet_dagster.execution.writing.publish_run import CONFLICT, GONE, RunPublication, publish_run
 
-NOT_ONE_COMMIT = "one table after another: this is not one commit"
+ONE_COMMIT, NOT_ONE_COMMIT = "in one commit", "one table after another: this is not one commit"
+ONE_EACH = "in one commit for each catalog that can do that, else one table after another: this is not one commit"
+
+_PAGE = 100
+"""How many materializations are looked up at once."""
 
 
 def publishing_step(project: RivetProject) -> list[dg.AssetChecksDefinition]:
@@ -39,6 +44,7 @@ def publishing_step(project: RivetProject) -> list[dg.AssetChecksDefinition]:
         return []
     others = [project.key(name) for name in project.with_run if name not in keys]
     first = next(iter(keys))
+    how, requested = _how(project), _requested_with_gates(project)
     parts = [] if len(keys) == len(project.with_run) else [first]
     specs = [
         dg.AssetCheckSpec(
@@ -48,6 +54,7 @@ def publishing_step(project: RivetProject) -> list[dg.AssetChecksDefinition]:
             additional_deps=others if name == first else None,
             blocking=False,
             metadata={"rivet/publish": "run"},
+            automation_condition=published_condition(key.asset_key) if name in requested else None,
         )
         for name, key in keys.items()
     ]
@@ -55,7 +62,7 @@ def publishing_step(project: RivetProject) -> list[dg.AssetChecksDefinition]:
     @dg.multi_asset_check(
         name=step_name(project.assembly, LAST_STEP, *parts),
         specs=specs,
-        description=f"Publishes the tables of a run at its end, {NOT_ONE_COMMIT}",
+        description=f"Publishes the tables of a run at its end, {how}",
         required_resource_keys=engine_keys(project.assembly),
         can_subset=True,
     )
@@ -68,18 +75,42 @@ def publishing_step(project: RivetProject) -> list[dg.AssetChecksDefinition]:
         runtime = open_runtime(project, step.resources, step.run_id)
         keep_staged(step, runtime, tables)
         with rivet_failures():
+            mark_run(project, step.run, step.instance)
             try:
                 publication = publish_run(runtime, tables, step.log.info)
             except RivetError as error:
                 if error.code in (CONFLICT, GONE):  # trying this step again does not help
                     yield from (_refused(key, staged[name], error) for name, key in wanted.items() if name in staged)
                 raise
-            results = [_result(step, runtime, key, staged.get(name), publication) for name, key in wanted.items()]
+            results = [
+                _published(staged[name], key, publication, how) if name in staged else _not_in_run(step, runtime, key)
+                for name, key in wanted.items()
+            ]
         yield from results
         for not_archived in publication.not_archived:
             raise failure(not_archived)
 
     return [publish]
+
+
+def _requested_with_gates(project: RivetProject) -> set[str]:
+    """Return the joints that may be requested in one tick with the checks of a gated source.
+
+    Dagster names the checks of such a run, and would leave out those that have no condition.
+    """
+    if all(spec.automation_condition is None for spec in project.specs.checks.values()):
+        return set()
+    specs = {name: project.specs.joints[name] for name in project.with_run}
+    return {name for name, spec in specs.items() if spec.automation_condition is not None and not spec.partitions_def}
+
+
+def _how(project: RivetProject) -> str:
+    """Return how the tables of a run are published."""
+    targets = (project.assembly.target(name) for name in project.with_run)
+    catalogs = {target.catalog: target.one_commit for target in targets if target is not None}
+    if not any(catalogs.values()):
+        return NOT_ONE_COMMIT
+    return ONE_COMMIT if len(catalogs) == 1 else ONE_EACH
 
 
 def _refused(key: dg.AssetCheckKey, table: StagedTable, error: RivetError) -> dg.AssetCheckResult:
@@ -93,22 +124,22 @@ def _refused(key: dg.AssetCheckKey, table: StagedTable, error: RivetError) -> dg
     )
 
 
-def _result(
-    context: dg.OpExecutionContext,
-    runtime: Runtime,
-    key: dg.AssetCheckKey,
-    table: StagedTable | None,
-    publication: RunPublication,
-) -> dg.AssetCheckResult:
-    if table is not None:
-        tables, version = len(publication.published), publication.published[table.joint].version
-        metadata: dict[str, Any] = {"rivet/version": version, "rivet/tables": tables, "rivet/one_commit": False}
-        text = "published with the run" + (f": {tables} tables, {NOT_ONE_COMMIT}" if tables > 1 else "")
-        return dg.AssetCheckResult(
-            asset_key=key.asset_key, check_name=key.name, passed=True, description=text, metadata=metadata
-        )
-    event = context.instance.get_latest_materialization_event(key.asset_key)
-    made = event.asset_materialization if event is not None else None
+def _published(table: StagedTable, key: dg.AssetCheckKey, publication: RunPublication, how: str) -> dg.AssetCheckResult:
+    tables, version = len(publication.published), publication.published[table.joint].version
+    one_commit = publication.one_commit
+    if one_commit or how == ONE_COMMIT:  # but for what an earlier run of a re-execution has published
+        how = ONE_COMMIT if one_commit else NOT_ONE_COMMIT
+    return dg.AssetCheckResult(
+        asset_key=key.asset_key,
+        check_name=key.name,
+        passed=True,
+        description="published with the run" + (f": {tables} tables, {how}" if tables > 1 else ""),
+        metadata={"rivet/version": version, "rivet/tables": tables, "rivet/one_commit": one_commit},
+    )
+
+
+def _not_in_run(context: dg.OpExecutionContext, runtime: Runtime, key: dg.AssetCheckKey) -> dg.AssetCheckResult:
+    made = _last_materialization(context.instance, key.asset_key, runtime.environment)
     last = staged_of(made) if made is not None else None
     passed = last is None or is_published(runtime.catalog_within_reach(last.catalog), last)
     text = "this run has nothing to publish"
@@ -121,3 +152,19 @@ def _result(
         severity=dg.AssetCheckSeverity.ERROR,
         description=text,
     )
+
+
+def _last_materialization(
+    instance: dg.DagsterInstance, key: dg.AssetKey, environment: str | None
+) -> dg.AssetMaterialization | None:
+    """Return the last materialization in an environment, or in the base; None if there is none."""
+    cursor = None
+    while True:
+        page = instance.fetch_materializations(key, limit=_PAGE, cursor=cursor)
+        for record in page.records:
+            made = record.asset_materialization
+            if made is not None and environment_of(made) == environment:
+                return made
+        if not page.has_more:
+            return None
+        cursor = page.cursor

@@ -25,6 +25,12 @@ def environment_metadata(environment: str | None) -> dict[str, Any]:
     return {} if environment is None else {ENVIRONMENT: environment}
 
 
+def environment_of(materialization: dg.AssetMaterialization) -> str | None:
+    """Return the environment in which an asset was materialized; None for the base."""
+    found = materialization.metadata.get(ENVIRONMENT)
+    return None if found is None else str(found.value)
+
+
 def mark_run(project: RivetProject, run: dg.DagsterRun, instance: dg.DagsterInstance) -> None:
     """Add the tag to a run that was launched without it, as from the UI or by ``dagster asset materialize``.
 

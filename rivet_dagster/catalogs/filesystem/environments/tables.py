@@ -22,7 +22,7 @@ from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import WITHHELD, Published, Statistics, Version
+from rivet_dagster.model.storage import STAGED, WITHHELD, Published, Statistics, Version
 from rivet_dagster.model.watermark import Override
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ class EnvironmentTables(FilesystemTables):
         own = super().versions(table)
         if self._is_built(table):
             return own
-        of_base = [version for version in self._base.versions(table) if version.state != WITHHELD]
-        return (*of_base, *(version for version in own if version.state == WITHHELD))
+        of_base = [version for version in self._base.versions(table) if version.state not in (STAGED, WITHHELD)]
+        return (*of_base, *(version for version in own if version.state in (STAGED, WITHHELD)))
 
     def read(self, published: Published) -> Files:
         """Return the version's own folder."""
@@ -131,6 +131,15 @@ class EnvironmentTables(FilesystemTables):
         with writing(self.layout(table).home):
             seed(self._base.layout(table), self.environment)
         return self._unless_over(super().begin(table, session, options))
+
+    def take_up_staged(
+        self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS
+    ) -> FilesystemTransaction:
+        """Reopen a version that a run in the environment has staged; its heartbeat keeps merges away."""
+        transaction = super().take_up_staged(table, version, options)
+        with looking(self.environment.path):
+            self.environment.required()
+        return transaction
 
     def restage(self, table: str, version: str) -> FilesystemTransaction:
         """Begin a new version in the environment with the files of an older one there."""

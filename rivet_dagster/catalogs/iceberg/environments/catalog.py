@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.environments import (
     ABANDONED_AFTER,
@@ -16,14 +15,12 @@ from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.environments.branch import MERGING, EnvironmentBranch, branches_of, tags_of
 from rivet_dagster.catalogs.iceberg.environments.merging import Merge
 from rivet_dagster.catalogs.iceberg.environments.tables import EnvironmentTables
+from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.catalogs.iceberg.settings.options import NESSIE
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.storage import Published
-
-if TYPE_CHECKING:
-    from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
 
 
 class IcebergCatalog(IcebergTables):
@@ -35,7 +32,7 @@ class IcebergCatalog(IcebergTables):
         return super().__new__(NessieIcebergCatalog if on_nessie else cls)
 
 
-class NessieIcebergCatalog(IcebergCatalog, HasEnvironments):
+class NessieIcebergCatalog(IcebergCatalog, NessieTables, HasEnvironments):
     """Tables of Apache Iceberg in Nessie; an environment is a branch of the server, made of the branch ``ref``."""
 
     def in_environment(self, name: str) -> EnvironmentTables:
@@ -125,11 +122,3 @@ class NessieIcebergCatalog(IcebergCatalog, HasEnvironments):
 
     def _merge(self, name: str) -> Merge:
         return Merge(self, self.in_environment(name))
-
-    @property
-    def _nessie(self) -> NessieCatalog:
-        from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
-
-        catalog = self._catalog
-        assert isinstance(catalog, NessieCatalog)
-        return catalog

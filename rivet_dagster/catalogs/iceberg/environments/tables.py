@@ -13,6 +13,7 @@ from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.environments.branch import EnvironmentBranch, Seed, seed_key
 from rivet_dagster.catalogs.iceberg.environments.seeding import give_back, locate, seed
 from rivet_dagster.catalogs.iceberg.names import TableName
+from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
@@ -20,14 +21,14 @@ from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import WITHHELD, Published, Statistics, Version
+from rivet_dagster.model.storage import STAGED, WITHHELD, Published, Statistics, Version
 from rivet_dagster.model.watermark import Override
 
 if TYPE_CHECKING:
     from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
 
-class EnvironmentTables(IcebergTables):
+class EnvironmentTables(NessieTables):
     """The tables on the branch of an environment, in front of those of the ``base``.
 
     Spark names them ``table@branch``, so that one session reaches those of the base, too. Before its first write a
@@ -102,8 +103,8 @@ class EnvironmentTables(IcebergTables):
         if self.is_built(table):
             return super().versions(table)
         own = super().versions(table) if self.environment.state() is not None else ()
-        of_base = [version for version in self._base.versions(table) if version.state != WITHHELD]
-        return (*of_base, *(version for version in own if version.state == WITHHELD))
+        of_base = [version for version in self._base.versions(table) if version.state not in (STAGED, WITHHELD)]
+        return (*of_base, *(version for version in own if version.state in (STAGED, WITHHELD)))
 
     def tables(self, prefix: str) -> tuple[str, ...]:
         """Return the tables of the environment and of the base."""
@@ -134,6 +135,17 @@ class EnvironmentTables(IcebergTables):
         """Reopen a version that was withheld in the environment."""
         self.environment.required()
         return self._alive(super().take_up(table, version))
+
+    def staged_by(self, table: str, identity: str) -> Published | None:
+        """Return a version that a run in the environment has staged."""
+        found = super().staged_by(table, identity)
+        return None if found is None else self._own(found)
+
+    def take_up_staged(self, table: str, version: str, options: Mapping[str, Any] = NO_OPTIONS) -> IcebergTransaction:
+        """Reopen a version that a run in the environment has staged; its heartbeat keeps merges away."""
+        transaction = super().take_up_staged(table, version, options)
+        self.environment.required()
+        return self._owned(transaction)
 
     def evict(self, published: Published) -> None:
         """Give the environment the base's table again; a version of the base stays."""
@@ -225,9 +237,7 @@ class EnvironmentTables(IcebergTables):
         Raises RVT-415 if the environment has been merged or dropped before that: a merge first says that it begins,
         then looks for heartbeats, so that one of both is seen by the other.
         """
-        begin = transaction.beginning
-        described = begin.described
-        transaction.beginning = replace(begin, described=lambda snapshot: self._own(described(snapshot)))
+        begin = self._owned(transaction).beginning
         with self._reaching(transaction.table, "RVT-404"):
             locate(self.environment, begin.table.name.identifier, begin.place.location)
         transaction._alive(f"{heartbeat_name(self.environment)}{secrets.token_hex(4)}")
@@ -236,6 +246,11 @@ class EnvironmentTables(IcebergTables):
         except RivetError:
             transaction.abort()
             raise
+        return transaction
+
+    def _owned(self, transaction: IcebergTransaction) -> IcebergTransaction:
+        """Return a transaction whose versions are those of the environment."""
+        transaction.beginning = replace(transaction.beginning, environment=self.environment.name)
         return transaction
 
     def _name(self, table: str) -> TableName:

@@ -7,6 +7,7 @@ current one at once, and those before it are forgotten.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 from uuid import uuid4
@@ -108,7 +109,7 @@ class NessieCatalog(MetastoreCatalog):
         if current is not None and staged.metadata == current.metadata:
             return _response(current.metadata, current.metadata_location)
         self._write_metadata(staged.metadata, staged.io, staged.metadata_location)
-        known = {"id": content["id"]} if content is not None else {}
+        known = {"id": content["id"]} if content is not None and "id" in content else {}
         new = {**known, **_content(staged.metadata, staged.metadata_location)}
         try:
             self._commit(head, f"{'Update' if content else 'Create'} {_dotted(key)}", put(key, new))
@@ -150,7 +151,7 @@ class NessieCatalog(MetastoreCatalog):
         """Create a namespace and those above it. Raises NamespaceAlreadyExistsError."""
         key = self.identifier_to_tuple(namespace)
         above = [key[:length] for length in range(1, len(key))]
-        head, found = self.server.contents(self.ref, [*above, key])
+        head, found = self._found([*above, key])
         if key in found:
             raise NamespaceAlreadyExistsError(f"Namespace already exists: {_dotted(key)}")
         made = [put(each, _namespace(each, {})) for each in above if each not in found]
@@ -245,8 +246,12 @@ class NessieCatalog(MetastoreCatalog):
 
     def _contents(self, key: Key) -> tuple[str, Content | None]:
         """Return the hash of the branch now, and the content of a key there; None if it has none."""
-        head, found = self.server.contents(self.ref, [key])
+        head, found = self._found([key])
         return head, found.get(key)
+
+    def _found(self, keys: list[Key]) -> tuple[str, Mapping[Key, Content]]:
+        """Return the hash of the branch now, and the contents of those keys that it has."""
+        return self.server.contents(self.ref, keys)
 
     def _namespace(self, key: Key) -> tuple[str, Content | None]:
         head, content = self._contents(key)

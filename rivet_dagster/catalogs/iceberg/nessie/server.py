@@ -25,12 +25,20 @@ class NessieError(OSError):
     """An answer by which the server refuses a request."""
 
 
+class NessieTooOldError(NessieError):
+    """The server has no interface of the version that this client needs."""
+
+
 class NessieConflictError(NessieError):
     """The refusal of a change, since others have changed the same keys or the same reference."""
 
 
 class NessieNotFoundError(NessieError):
     """There is no reference of that name, or no such state of it."""
+
+
+_API = 2
+"""The version of the REST interface, and the first one of the specification, that is spoken here."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,22 @@ class NessieServer:
     @cached_property
     def _config(self) -> dict[str, Any]:
         return self._call("GET", "config")
+
+    def require_version(self) -> None:
+        """Raise NessieTooOldError for a server that speaks no version 2 of the interface, or an unfinished one."""
+        try:
+            known = self._config
+        except NessieNotFoundError as error:
+            message = f"there is no REST interface of Nessie of the version 2 at {self._uri}: {error}"
+            raise NessieTooOldError(message) from error
+        if int(known.get("maxSupportedApiVersion", 0)) < _API:
+            message = f"the REST interface of Nessie at {self._uri} has no version {_API}"
+            raise NessieTooOldError(message)
+        spec = str(known.get("specVersion", "unknown"))
+        numbers, _, beta = spec.partition("-")
+        if beta or not all(part.isdigit() for part in numbers.split(".")) or int(numbers.split(".")[0]) < _API:
+            message = f"Nessie at {self._uri} behaves by the specification {spec}, and 2.0.0 is needed"
+            raise NessieTooOldError(message)
 
     @property
     def default_branch(self) -> str:
@@ -171,9 +195,12 @@ class NessieServer:
             headers=self._headers,
             timeout=(CONNECT, ANSWER),
         )
-        if answer.ok:
+        if not answer.ok:
+            raise _error(answer)
+        try:
             return dict(answer.json()) if answer.content else {}
-        raise _error(answer)
+        except ValueError as error:
+            raise NessieError(f"what answers at {self._uri} is not Nessie") from error
 
 
 def put(key: Key, content: Content) -> dict[str, Any]:

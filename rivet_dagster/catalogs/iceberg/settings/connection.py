@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.iceberg.nessie.server import NessieNotFoundError, NessieTooOldError
 from rivet_dagster.catalogs.iceberg.reaching import first_line
 from rivet_dagster.catalogs.iceberg.settings.options import GLUE, HADOOP, HIVE, NESSIE
 from rivet_dagster.catalogs.iceberg.settings.pyiceberg_settings import pyiceberg_properties
@@ -14,6 +15,12 @@ from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+
+_REMEDY = "Correct the catalog's options, or start what answers at its `uri`."
+_REMEDIES = {
+    NessieTooOldError: "Update the Nessie server, or correct the catalog's `uri`, which ends with /api/v2.",
+    NessieNotFoundError: "Correct the catalog's `ref`, or make that branch on the server.",
+}
 
 _EXTRA = "pip install 'rivet_dagster[iceberg]'"
 
@@ -42,6 +49,7 @@ def connected(name: str, options: Mapping[str, Any], root: Path) -> Catalog:
             from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
 
             nessie = NessieCatalog(name, **properties)
+            nessie.server.require_version()
             nessie.server.reference(nessie.ref)
             return nessie
         type_ = CatalogType(properties["type"])
@@ -54,7 +62,7 @@ def connected(name: str, options: Mapping[str, Any], root: Path) -> Catalog:
         raise _missing(name, kind, error) from error
     except Exception as error:  # of any client: of HTTP, of a database, of Thrift or of AWS
         message = f"the Iceberg catalog '{name}' cannot be reached: {first_line(error)}"
-        remedy = "Correct the catalog's options, or start what answers at its `uri`."
+        remedy = next((text for kind, text in _REMEDIES.items() if isinstance(error, kind)), _REMEDY)
         raise RivetError("RVT-403", message, remediation=remedy) from error
 
 

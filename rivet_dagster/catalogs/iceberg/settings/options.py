@@ -119,8 +119,6 @@ def _wrong_values(options: Mapping[str, Any]) -> dict[str, str]:
             wrong[key] = str(error)
     if "publish" not in wrong:
         wrong |= wrong_publish(options)
-    if options.get("publish") == "run" and options.get("catalog") == NESSIE:
-        wrong["publish"] = "must be group: the one commit of a whole run that Nessie could make is not in this release"
     if "catalog-impl" in options:
         wrong["catalog-impl"] = "cannot stand beside `catalog`, which names the kind"
     return wrong

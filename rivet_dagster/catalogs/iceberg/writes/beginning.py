@@ -11,10 +11,12 @@ from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, snapshot_of, with_facts
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
 from rivet_dagster.catalogs.iceberg.metadata.types import sql_columns
+from rivet_dagster.catalogs.iceberg.nessie.rest_endpoint import refuse_nessie
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, Origin
 from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors, errors_snapshot
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
+from rivet_dagster.catalogs.iceberg.writes.staged_for_run import heartbeat_of
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable, place_of
 from rivet_dagster.catalogs.iceberg.writes.stored import stored_rows
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
@@ -24,7 +26,8 @@ from rivet_dagster.model.storage import Base, Published
 
 
 def beginning(table: OpenedTable, declared: str, layout: Layout, catalog: str, open: Opener) -> Beginning:
-    """Return what a transaction upon the current version of ``table`` begins with."""
+    """Return what a transaction upon the current version of ``table`` begins with. Raises RVT-413."""
+    refuse_nessie(table.catalog)
     place = place_of(table)
     base, upon, rows = None, None, 0
     if place.existing is not None:
@@ -59,8 +62,9 @@ def taken_up(
     where = version.staged if version.staged is not None else table
     head = version.head
     assert head is not None, "it was judged before it was withheld"
-    heartbeat = Heartbeat(begin.place.io, begin.place.location, version.key)
-    heartbeat.begin()
+    heartbeat = heartbeat_of(table, version)
+    heartbeat.extend(0.0)
+    begin = replace(begin, place=replace(begin.place, location=heartbeat.location))
     staged: StagedBranch | StagedTable
     if version.staged is None:
         staged = StagedBranch(table, version.key, head)

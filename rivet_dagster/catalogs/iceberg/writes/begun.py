@@ -20,7 +20,7 @@ class Beginning:
 
     ``declared`` is the table's name as the joint has it; ``upon`` is the current snapshot of the table, ``rows_before``
     the number of its rows. ``base`` is None only if the table does not exist. ``described`` returns the published
-    version of a snapshot.
+    version of a snapshot. ``environment`` is the one in which the version is written, None for the base.
     """
 
     declared: str
@@ -32,6 +32,7 @@ class Beginning:
     layout: Layout
     described: Callable[[int], Published]
     errors: StagedErrors
+    environment: str | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
@@ -24,6 +24,7 @@ from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.storage import StoredRows
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
 
@@ -69,6 +70,13 @@ class StagedErrors:
         """Take over errors that exist already: those of a withheld version, or of an older one."""
         self.name, self.staged, self.older, self._place = name, staged, older, place
         self._upon = place.existing.metadata.current_snapshot_id if place.existing is not None else None
+
+    def within(self, catalog: Catalog) -> StagedErrors:
+        """Return the same errors, to be published in another catalog, which commits them later."""
+        place = self._place
+        if place is not None:
+            place = replace(place, of=OpenedTable(catalog, place.of.name))
+        return replace(self, table=OpenedTable(catalog, self.table.name), _place=place)
 
     @contextmanager
     def published(self, identity: str) -> Iterator[dict[str, str]]:
@@ -130,6 +138,13 @@ class StagedErrors:
         own = ".".join(self.table.name.identifier)
         properties = {DATA_SNAPSHOT: str(self.snapshot_id), ERRORS_OF: own, IDENTITY: identity}
         opened = self._place.of
+        found = opened.load_if_any()
+        known = errors_snapshot(found, self.snapshot_id) if found is not None else None
+        if found is not None and known is not None and known == found.metadata.current_snapshot_id:
+            # An attempt that was killed before it published the rows has published the errors.
+            before = [entry.snapshot_id for entry in found.metadata.snapshot_log if entry.snapshot_id != known]
+            self._upon = before[-1] if before else None
+            return Release(opened, self._upon, known, properties)
         release = Release(opened, self._upon, new_snapshot_id(), properties, marks={ERRORS_OF: own})
         match self.staged:
             case StagedBranch() as branch:

@@ -6,7 +6,7 @@ from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
 from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
-from rivet_dagster.catalogs.iceberg.writes.staged_table import place_of
+from rivet_dagster.catalogs.iceberg.writes import staged_table
 from rivet_dagster.catalogs.iceberg.writes.withheld import Withheld, marked_versions
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
@@ -33,9 +33,14 @@ def required(table: OpenedTable, version: str) -> Withheld:
 
 
 def heartbeat_of(table: OpenedTable, version: Withheld) -> Heartbeat:
-    """Return the heartbeat of the run that has staged a version."""
-    place = place_of(table)
-    return Heartbeat(place.io, place.location, version.key)
+    """Return the heartbeat of the run that has staged a version.
+
+    The location of a table that does not exist yet is known only by its staging table.
+    """
+    if version.staged is not None:
+        return staged_table.heartbeat_of(version.staged.load())
+    found = table.load()
+    return Heartbeat(found.io, found.metadata.location, version.key)
 
 
 def described(table: OpenedTable, version: Withheld, catalog: str, declared: str) -> Published:
@@ -49,7 +54,7 @@ def described(table: OpenedTable, version: Withheld, catalog: str, declared: str
         catalog=catalog,
         table=declared,
         version=version.name,
-        uri=place_of(table).location,
+        uri=heartbeat_of(table, version).location,
         statistics=Statistics(known.rows, size, sql_columns(schema_of(found, head))),
         rows_before=known.rows_before,
         identity=known.identity,

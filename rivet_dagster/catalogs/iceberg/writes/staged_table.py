@@ -197,6 +197,12 @@ class StagedTable(RewritableVersion):
         return {**own, **declared, **where, **marks}
 
 
+def heartbeat_of(staging: Table) -> Heartbeat:
+    """Return the heartbeat of the run that has made a staging table: beside the table that it is for, or will be."""
+    location, _, file = staging.metadata.properties[HEARTBEAT].rpartition("/metadata/")
+    return Heartbeat(staging.io, location, file.removesuffix(".heartbeat"))
+
+
 def planned_table(table: OpenedTable) -> Table:
     """Return a table as the catalog would make it, with its location; nothing is made."""
     from pyiceberg.schema import Schema

@@ -11,7 +11,7 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
 from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch, withheld_mark
-from rivet_dagster.catalogs.iceberg.writes.staged_table import HEARTBEAT, STAGED_FOR, remove_staging_table
+from rivet_dagster.catalogs.iceberg.writes.staged_table import STAGED_FOR, heartbeat_of, remove_staging_table
 from rivet_dagster.catalogs.iceberg.writes.withheld import is_withheld
 
 if TYPE_CHECKING:
@@ -106,9 +106,9 @@ def _staging_table(table: OpenedTable) -> Iterator[Leftover]:
     if found is None or key is None or STAGED_FOR not in found.metadata.properties or _holds_withheld(found):
         return
     of = tuple(found.metadata.properties[STAGED_FOR].split("."))
-    place, _, file = found.metadata.properties[HEARTBEAT].rpartition("/metadata/")
-    heartbeat = Heartbeat(found.io, place, file.removesuffix(".heartbeat"))
-    yield Leftover(table, key, heartbeat, OpenedTable(table.catalog, TableName(table.name.catalog, of[:-1], of[-1])))
+    yield Leftover(
+        table, key, heartbeat_of(found), OpenedTable(table.catalog, TableName(table.name.catalog, of[:-1], of[-1]))
+    )
 
 
 def _holds_withheld(found: Table) -> bool:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, Origin
 from rivet_dagster.catalogs.iceberg.writes.native import NativeWrite
@@ -27,6 +28,9 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import Inputs
 from rivet_dagster.model.storage import Base, Published, Record, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
 
 
 @dataclass
@@ -160,14 +164,35 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
             properties = self._publication(identity, inputs, code_versions).properties()
             with begin.errors.published(identity) as marks:
-                self._release(properties | marks)
-        published = begin.described(self.snapshot_id)
+                self._release(begin.table, properties | marks)
+        published = self._described()
         self._end()
         return published
 
-    def _release(self, properties: dict[str, str]) -> None:
+    def release_in(self, catalog: Catalog, identity: str) -> None:
+        """Make the changes that publish the version in another catalog, which commits them later."""
         begin = self.beginning
-        release = Release(begin.table, begin.upon, self.snapshot_id, properties, begin.layout)
+        properties = self._publication(identity, None, None).properties()
+        with begin.errors.within(catalog).published(identity) as marks:
+            self._release(OpenedTable(catalog, begin.table.name), properties | marks)
+
+    def released(self) -> Published:
+        """Return the version that those changes have published, and remove what it does not need any more."""
+        if self._published is None:
+            begin = self.beginning
+            with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
+                self._published = self._described()
+                self._ended = True
+                self._end()
+        return self._published
+
+    def _described(self) -> Published:
+        begin = self.beginning
+        return replace(begin.described(self.snapshot_id), environment=begin.environment)
+
+    def _release(self, table: OpenedTable, properties: dict[str, str]) -> None:
+        begin = self.beginning
+        release = Release(table, begin.upon, self.snapshot_id, properties, begin.layout)
         match self._staged:
             case StagedBranch() as branch:
                 release.of_branch(branch.key, self._head(branch))
@@ -217,13 +242,17 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             version = required(begin.table, self.version)
             staged = described(begin.table, version, begin.table.name.catalog, self.table)
         self._scratch.close()
-        return staged
+        return replace(staged, environment=begin.environment)
 
     def check_base(self) -> None:
         """Compare the current snapshot with the one that was current when this was begun."""
+        self.check_base_in(self.beginning.table.catalog)
+
+    def check_base_in(self, catalog: Catalog) -> None:
+        """Compare the snapshot that is current in another catalog with it. Raises RVT-405."""
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}"):
-            found = begin.table.load_if_any()
+            found = OpenedTable(catalog, begin.table.name).load_if_any()
         current = found.metadata.current_snapshot_id if found is not None else None
         if current not in (begin.upon, self.snapshot_id):
             raise RivetError("RVT-405", f"'{begin.table.name}' has been published by another run since")

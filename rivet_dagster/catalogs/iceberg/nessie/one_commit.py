@@ -1,0 +1,101 @@
+"""Changes of several tables that Nessie makes in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
+from rivet_dagster.catalogs.iceberg.nessie.server import (
+    TABLE,
+    Content,
+    Key,
+    NessieConflictError,
+    NessieError,
+    Reference,
+    delete,
+    put,
+)
+
+
+class OneCommit(NessieCatalog):
+    """A branch as it was at one commit, and changes to it that ``publish`` makes with the next one.
+
+    Until then nobody else sees any of them. Files that they name are written at once.
+    """
+
+    def __init__(self, branch: NessieCatalog) -> None:
+        super().__init__(branch.name, **{**branch.properties, "ref": branch.ref})
+        self._head: Reference = self.server.reference(branch.ref)
+        self._changes: dict[Key, Content | None] = {}
+
+    def publish(self, message: str) -> None:
+        """Commit all changes, or none. Raises NessieConflictError if others have changed one of these keys."""
+        from requests import RequestException
+
+        if not self._changes:
+            return
+        operations = [delete(key) if content is None else put(key, content) for key, content in self._changes.items()]
+        try:
+            self.server.commit(self._head, message, operations)
+        except NessieConflictError:
+            raise
+        except (NessieError, RequestException):
+            # The server may have carried it out and its answer been lost.
+            if not self._is_there():
+                raise
+
+    def discard(self) -> None:
+        """Remove the files that were written for the changes, after a commit that failed."""
+        for key, content in self._changes.items():
+            if content is not None and content["type"] == TABLE:
+                for path in [*self._written(key, content), str(content["metadataLocation"])]:
+                    with suppress(FileNotFoundError):
+                        self._load_file_io(location=path).delete(path)
+        self._changes.clear()
+
+    def _found(self, keys: list[Key]) -> tuple[str, Mapping[Key, Content]]:
+        found = dict(self._before(keys))
+        for key in self._changes.keys() & set(keys):
+            content = self._changes[key]
+            if content is None:
+                found.pop(key, None)
+            else:
+                found[key] = content
+        return self._head.hash, found
+
+    def _commit(self, head: str, message: str, *operations: dict[str, Any]) -> None:
+        self._changes |= {tuple(each["key"]["elements"]): each.get("content") for each in operations}
+
+    def _entries(self) -> list[tuple[Key, str]]:
+        before = dict(self.server.entries(f"{self._head.name}@{self._head.hash}"))
+        changed = {key: content["type"] for key, content in self._changes.items() if content is not None}
+        kept = {key: type_ for key, type_ in before.items() if key not in self._changes}
+        return sorted({**kept, **changed}.items())
+
+    def _before(self, keys: list[Key]) -> Mapping[Key, Content]:
+        return self.server.contents(f"{self._head.name}@{self._head.hash}", keys)[1]
+
+    def _is_there(self) -> bool:
+        """Return whether the branch has one of the changes, and so had all of them."""
+        now = self.server.contents(self._head.name, list(self._changes))[1]
+        made = ((now.get(key), content) for key, content in self._changes.items())
+        return any(
+            found is not None and content is not None and _place(found) == _place(content) for found, content in made
+        )
+
+    def _written(self, key: Key, content: Content) -> Iterator[str]:
+        """Yield the manifests and lists of them that were written for the new snapshots of a table."""
+        old = self._before([key]).get(key)
+        known = {snapshot.snapshot_id for snapshot in self._table(key, old).metadata.snapshots} if old else set()
+        new = self._table(key, content)
+        for snapshot in new.metadata.snapshots:
+            if snapshot.snapshot_id not in known:
+                manifests = snapshot.manifests(new.io)
+                yield from (each.manifest_path for each in manifests if each.added_snapshot_id == snapshot.snapshot_id)
+                yield snapshot.manifest_list
+
+
+def _place(content: Content) -> Any:
+    return content.get("metadataLocation")
