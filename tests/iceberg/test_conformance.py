@@ -12,7 +12,6 @@ from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.testing.catalog import CatalogConformance
-from rivet_dagster.testing.environments import EnvironmentConformance
 
 
 class IcebergConformance(CatalogConformance):
@@ -60,18 +59,3 @@ class TestServers(IcebergConformance):
     @pytest.fixture(autouse=True)
     def declared(self, kind: str, iceberg_options: Callable[[str], dict[str, Any]]) -> None:
         self.options = iceberg_options(kind) | {"default-namespace": "shop"}
-
-
-class TestEnvironments(EnvironmentConformance):
-    """Environments on Nessie; the other kinds have none."""
-
-    new_catalog = IcebergConformance.new_catalog
-    session = IcebergConformance.session
-
-    @pytest.fixture(autouse=True)
-    def declared(self, iceberg_options: Callable[[str], dict[str, Any]]) -> None:
-        self.options = iceberg_options("nessie") | {"default-namespace": "shop"}
-
-    @pytest.fixture
-    def catalog(self, tmp_path: Path) -> IcebergCatalog:
-        return self.new_catalog(tmp_path)

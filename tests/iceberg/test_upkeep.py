@@ -292,3 +292,64 @@ def test_the_command_treats_the_tables_of_the_project_and_no_others(lake, applic
     assert set(tables) == {("orders", "orders"), ("orders__errors", "orders")}
     assert all(entry["published"] for entry in tables.values())
     assert lake.loaded("others").metadata == others
+
+
+def test_what_environments_have_built_stays(lake, monkeypatch):
+    """Their branches, the versions of the base that they build upon, and the tables that they alone have."""
+    first = lake.publish(1)
+    catalog = lake.catalog(rewrite_data_files={"min-input-files": 2}, expire_snapshots=False)
+    expiring = lake.catalog(rewrite_data_files=False, rewrite_manifests=False, remove_orphan_files=False, **KEEP_TWO)
+    works = {
+        ("one", "orders"): (Append(), "SELECT 10 AS id, 'ten' AS text"),
+        ("two", "orders"): (ReplaceAll(), "SELECT 20 AS id, 'twenty' AS text, true AS more"),
+        ("two", "others"): (ReplaceAll(), "SELECT 30 AS id, 'thirty' AS text"),
+    }
+    for (name, table), (plan, sql) in works.items():
+        catalog.use_environment(name, "default")
+        with catalog.in_environment(name).begin(table, lake.session) as transaction:
+            transaction.write(plan, lake.session.query(sql))
+            transaction.commit(f"{name}/{table}")
+    for number in range(2, 6):
+        lake.publish(number)
+    for path in (lake.folder / "lake/warehouse").rglob("*"):
+        os.utime(path, (1e9, 1e9))
+
+    report = catalog.upkeep("orders", lake.session)
+    assert report.skipped == {}
+    assert (report.files_rewritten, report.files_added) == (5, 1)
+    with later(monkeypatch):
+        assert expiring.upkeep("orders", lake.session).snapshots_expired > 0
+    assert lake.ids() == [1, 2, 3, 4, 5]
+    expected = {"one": {"orders": [1, 10]}, "two": {"orders": [20], "others": [30]}}
+    for name, tables in expected.items():
+        there = catalog.in_environment(name)
+        for table in catalog.built(name):
+            assert ids(lake, there.read(table.current)) == tables[table.table]
+            if table.base is not None:
+                assert (ids(lake, there.read(table.base)), table.base.version) == ([1], first.version)
+
+    # in SQL of Spark: the name of a branch gives the columns of the table, the snapshot its own
+    for version, columns, found in (
+        ("'rivet_env_one'", ["id", "text"], [1, 10]),
+        ("'rivet_envbase_one'", ["id", "text"], [1]),
+        ("'rivet_env_two'", ["id", "text"], [20]),
+        (catalog.in_environment("two").current("orders").version, ["id", "text", "more"], [20]),
+    ):
+        sql = f"SELECT * FROM lake.shop.orders VERSION AS OF {version}"
+        read = lake.session.to_arrow(lake.session.query(sql))
+        assert (read.column_names, sorted(read["id"].to_pylist())) == (columns, found)
+
+    with catalog.begin("others", lake.session) as transaction:
+        transaction.write(ReplaceAll(), lake.session.query("SELECT 7 AS id"))
+        transaction.commit("base/others")
+    why = "an environment has built a table of this name, whose files are among those of the table"
+    assert catalog.upkeep("others", lake.session).skipped == {"remove_orphan_files": why}
+    assert catalog.drop("two")
+    for path in (lake.folder / "lake/warehouse").rglob("*"):
+        os.utime(path, (1e9, 1e9))
+    assert catalog.upkeep("others", lake.session).skipped == {}
+    assert ids(lake, catalog.relation("others", {})) == [7]
+
+
+def ids(lake: Lake, relation: Any) -> list[int]:
+    return sorted(lake.session.to_arrow(lake.session.load(relation))["id"].to_pylist())

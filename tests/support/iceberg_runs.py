@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
+from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.hadoop.hadoop_catalog import HadoopCatalog
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieServer
 from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
@@ -42,7 +43,8 @@ class Work:
     """What a run does: it writes rows by a plan, with errors or without, and ends in some way.
 
     ``ids`` are the column ``id`` of its rows, whose column ``net`` is ``net``; with ``adds`` they have one column more.
-    ``errors`` are the messages of its error table. It ends by ``commit``, ``abort`` or ``withhold``.
+    ``errors`` are the messages of its error table. It ends by ``commit``, ``abort`` or ``withhold``. ``options`` are
+    those of the storage of ``table``.
     """
 
     ids: Sequence[int]
@@ -52,6 +54,12 @@ class Work:
     adds: bool = False
     end: str = "commit"
     identity: str = "run/orders"
+    table: str = TABLE
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def having(self, **changes: Any) -> Work:
+        """Return the same work with something else."""
+        return replace(self, **changes)
 
     @property
     def rows(self) -> pa.Table:
@@ -63,19 +71,19 @@ class Work:
 APPEND, UPSERT = Append(), Upsert(keys=("id",))
 
 
-def written(catalog: IcebergCatalog, work: Work, root: Path) -> IcebergTransaction:
+def written(catalog: IcebergTables, work: Work, root: Path) -> IcebergTransaction:
     """Begin a transaction and write the rows and the errors."""
     engine = session(root, lake=catalog._options)
-    transaction = catalog.begin(TABLE, engine)
+    transaction = catalog.begin(work.table, engine, work.options)
     frame = engine.from_value(work.rows)
     transaction.write(work.plan, frame, WriteContext(identity=work.identity))
     if work.errors is not None:
         errors = [dict.fromkeys(ERROR_COLUMNS, "x") | {"line": 7, "message": message} for message in work.errors]
-        transaction.write_errors(ERRORS, engine.from_value(pa.Table.from_pylist(errors, ERROR_SCHEMA)))
+        transaction.write_errors(f"{work.table}__errors", engine.from_value(pa.Table.from_pylist(errors, ERROR_SCHEMA)))
     return transaction
 
 
-def run(catalog: IcebergCatalog, work: Work, root: Path) -> Published | None:
+def run(catalog: IcebergTables, work: Work, root: Path) -> Published | None:
     """Carry out the whole run; return what it has published."""
     with written(catalog, work, root) as transaction:
         match work.end:

@@ -1,4 +1,4 @@
-"""Names: of tables in an Iceberg catalog, of the branches on which runs stage versions, and of staging tables."""
+"""Names: of tables in an Iceberg catalog, of branches of runs and of environments, and of staging tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from rivet_dagster.errors import RivetError
 BRANCH = "rivet_"
 """The beginning of the names of the branches of runs."""
 
+ENVIRONMENTS = "rivet_environments"
+"""The namespace with the records of environments, and with the tables that the base does not have."""
+
 _STAGED = "__rivet_"
+_ENVIRONMENT, _ENVIRONMENT_BASE = "rivet_env_", "rivet_envbase_"
+_OF_ENVIRONMENT = re.compile(r"rivet_environment-(.+)-[0-9a-f]{8}(?:_(?:[0-9]+|batch|changes))*")
 _OTHER = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -113,3 +118,41 @@ def staging_of(name: str) -> str | None:
     """
     _, found, rest = name.partition(_STAGED)
     return f"{BRANCH}{rest}" if found else None
+
+
+def environment_branch(name: str) -> str:
+    """Return the branch of a table that holds the rows of the environment ``name``.
+
+    >>> environment_branch("pr-7")
+    'rivet_env_pr-7'
+    """
+    return f"{_ENVIRONMENT}{name}"
+
+
+def environment_tag(name: str) -> str:
+    """Return the tag of the snapshot of the base that the rows of the environment ``name`` build upon.
+
+    >>> environment_tag("pr-7")
+    'rivet_envbase_pr-7'
+    """
+    return f"{_ENVIRONMENT_BASE}{name}"
+
+
+def is_of_environment(ref: str) -> bool:
+    """Return whether a branch or tag of a table is one of an environment, not of a run."""
+    return ref.startswith((_ENVIRONMENT, _ENVIRONMENT_BASE))
+
+
+def identity_there(name: str) -> str:
+    """Return an identity for an attempt of a run in the environment ``name``, whose key ``environment_of`` knows."""
+    return f"environment-{name}-{secrets.token_hex(4)}"
+
+
+def environment_of(key: str) -> str | None:
+    """Return the environment of a run by the key of what it has staged on tables of the base; None for other runs.
+
+    >>> environment_of("rivet_environment-pr-7-1d0c52e9_batch"), environment_of("rivet_1f-2a_orders")
+    ('pr-7', None)
+    """
+    found = _OF_ENVIRONMENT.fullmatch(key)
+    return found[1] if found else None

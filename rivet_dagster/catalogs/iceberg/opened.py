@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.names import TableName
+from rivet_dagster.catalogs.iceberg.names import TableName, environment_of
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 
 if TYPE_CHECKING:
@@ -14,12 +14,20 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
+EVERYTHING = "*"
+"""In place of an environment: the base and all environments."""
+
+
 @dataclass(frozen=True)
 class OpenedTable:
-    """The table ``name`` of a PyIceberg catalog; each ``load`` reads its metadata anew."""
+    """The table ``name`` of a PyIceberg catalog; each ``load`` reads its metadata anew.
+
+    ``environment`` is the one that looks at it, by a branch of the table; None for the base.
+    """
 
     catalog: Catalog
     name: TableName
+    environment: str | None = None
 
     def load(self) -> Table:
         """Return the table. Raises RVT-403 if it does not exist, or cannot be reached."""
@@ -43,7 +51,15 @@ class OpenedTable:
 
     def staged(self, key: str, suffix: str = "") -> OpenedTable:
         """Return the staging table of the attempt ``key``."""
-        return OpenedTable(self.catalog, self.name.staged(key, suffix))
+        return self.beside(self.name.staged(key, suffix))
+
+    def beside(self, name: TableName) -> OpenedTable:
+        """Return another table of the catalog, as the same environment sees it."""
+        return replace(self, name=name)
+
+    def sees(self, key: str) -> bool:
+        """Return whether a run that has staged something under ``key`` runs where this is looked at from."""
+        return self.environment in (environment_of(key), EVERYTHING)
 
 
 Opener = Callable[[str], OpenedTable]

@@ -16,8 +16,7 @@ def run_code_versions(runtime: Runtime, group: FusedGroup, versions: Mapping[str
     """
     read = {}
     for name, version in versions.items():
-        target = runtime.assembly.target(name)
-        current = runtime.target_catalog(target.catalog).current(target.table) if target is not None else None
+        current = runtime.version_read(name)
         if current is not None and current.version == version:
             read[name] = current.code_versions
     return runtime.code_versions.of_run(group, read)

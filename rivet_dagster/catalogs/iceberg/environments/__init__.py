@@ -1,1 +1,1 @@
-"""Environments of an Iceberg catalog on Nessie: a branch of the catalog for each of them."""
+"""Environments of an Iceberg catalog: on Nessie a branch of the catalog, elsewhere a branch of each table."""

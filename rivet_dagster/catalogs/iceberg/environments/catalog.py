@@ -1,4 +1,4 @@
-"""The catalog ``iceberg``, which has environments on Nessie."""
+"""The catalog ``iceberg``, whose environments are branches: of the catalog on Nessie, of each table elsewhere."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rivet_dagster.catalogs.capabilities.environments import (
 )
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.environments.branch import MERGING, EnvironmentBranch, branches_of, tags_of
+from rivet_dagster.catalogs.iceberg.environments.branches.catalog import HasBranchEnvironments
 from rivet_dagster.catalogs.iceberg.environments.merging import Merge
 from rivet_dagster.catalogs.iceberg.environments.tables import EnvironmentTables
 from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
@@ -24,12 +25,16 @@ from rivet_dagster.model.storage import Published
 
 
 class IcebergCatalog(IcebergTables):
-    """Tables of Apache Iceberg; on Nessie it is a ``NessieIcebergCatalog``."""
+    """Tables of Apache Iceberg; on Nessie it is a ``NessieIcebergCatalog``, else a ``BranchIcebergCatalog``."""
 
     def __new__(cls, spec: CatalogSpec, root: Path) -> IcebergCatalog:
         """Return a catalog with the capabilities of its kind."""
-        on_nessie = cls is IcebergCatalog and spec.options.get("catalog") == NESSIE
-        return super().__new__(NessieIcebergCatalog if on_nessie else cls)
+        of_kind = NessieIcebergCatalog if spec.options.get("catalog") == NESSIE else BranchIcebergCatalog
+        return super().__new__(of_kind if cls is IcebergCatalog else cls)
+
+
+class BranchIcebergCatalog(HasBranchEnvironments, IcebergCatalog):
+    """Tables of Apache Iceberg in a catalog whose tables have branches; an environment is one of each table."""
 
 
 class NessieIcebergCatalog(IcebergCatalog, NessieTables, HasEnvironments):

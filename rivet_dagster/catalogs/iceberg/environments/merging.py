@@ -137,6 +137,7 @@ class Merge:
         return f"{self.environment.name} {state.token}"
 
     def _described(self, name: str, is_published: bool) -> BuiltTable:
+        from rivet_dagster.catalogs.iceberg.metadata.same_files import same_files
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
 
         current, base = self.tables.current(name), self.tables.base_of(name)
@@ -144,4 +145,6 @@ class Merge:
         found = self.base._opened(name).load_if_any()
         now = current_version(found) if found is not None else None
         moved = not is_published and str(now or "") != self.tables.seed_of(name).version
-        return BuiltTable(name, base, current, moved)
+        there = self.tables._required(name)
+        same = same_files(there, int(self.tables.seed_of(name).snapshot or 0), there.metadata.current_snapshot_id)
+        return BuiltTable(name, base, current, moved, same)

@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
-from rivet_dagster.catalogs.capabilities.upkeep import UpkeepReport
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.environments.branch import EnvironmentBranch, Seed, seed_key
+from rivet_dagster.catalogs.iceberg.environments.in_front import TablesInFront
 from rivet_dagster.catalogs.iceberg.environments.seeding import give_back, locate, seed
 from rivet_dagster.catalogs.iceberg.names import TableName
 from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
 from rivet_dagster.catalogs.iceberg.reaching import reaching
-from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.profile import CatalogSpec
-from rivet_dagster.model.relations import CatalogTable
-from rivet_dagster.model.schema import Schema
-from rivet_dagster.model.storage import STAGED, WITHHELD, Published, Statistics, Version
-from rivet_dagster.model.watermark import Override
+from rivet_dagster.model.storage import Published
 
 if TYPE_CHECKING:
     from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
 
-class EnvironmentTables(NessieTables):
+class EnvironmentTables(TablesInFront, NessieTables):
     """The tables on the branch of an environment, in front of those of the ``base``.
 
     Spark names them ``table@branch``, so that one session reaches those of the base, too. Before its first write a
@@ -41,26 +36,10 @@ class EnvironmentTables(NessieTables):
         self._base = base
         self.environment = environment
 
-    def relation(self, table: str, options: Mapping[str, Any]) -> CatalogTable:
-        """Return the snapshot of the environment's table, or of the base's."""
-        return super().relation(table, options) if self.is_built(table) else self._base.relation(table, options)
-
-    def columns(self, table: str, options: Mapping[str, Any]) -> Schema | None:
-        """Return the columns of the environment's table, or of the base's."""
-        return super().columns(table, options) if self.is_built(table) else self._base.columns(table, options)
-
-    def data_version(self, table: str, options: Mapping[str, Any]) -> str:
-        """Return the version of the environment's table, or of the base's."""
-        if self.is_built(table):
-            return super().data_version(table, options)
-        return self._base.data_version(table, options)
-
-    def current(self, table: str) -> Published | None:
-        """Return the version that was built in the environment, else the base's."""
-        if not self.is_built(table):
-            return self._base.current(table)
-        found = super().current(table)
-        return None if found is None else self._own(found)
+    @property
+    def environment_name(self) -> str:
+        """The name of the environment."""
+        return self.environment.name
 
     def published_by(self, table: str, identity: str) -> Published | None:
         """Return a version that a run in the environment published."""
@@ -68,73 +47,6 @@ class EnvironmentTables(NessieTables):
         if found is None or self._base_has(table, found.version):
             return None
         return self._own(found)
-
-    def read(self, published: Published) -> CatalogTable:
-        """Return the snapshot of a version of the environment, or of the base."""
-        return super().read(published) if self._is_own(published) else self._base.read(published)
-
-    def statistics(self, published: Published) -> Statistics:
-        """Return the statistics in the manifests of the snapshot."""
-        return super().statistics(published) if self._is_own(published) else self._base.statistics(published)
-
-    def errors_of(self, published: Published) -> CatalogTable | None:
-        """Return the snapshot of the error table that names that of the rows."""
-        return super().errors_of(published) if self._is_own(published) else self._base.errors_of(published)
-
-    def max_of(self, published: Published, column: str) -> Any:
-        """Return the maximum by the manifests; if they do not hold it, the column is read in this process."""
-        return super().max_of(published, column) if self._is_own(published) else self._base.max_of(published, column)
-
-    def watermark_override(self, published: Published) -> Override | None:
-        """Return the value of a property of the table."""
-        if self._is_own(published):
-            return super().watermark_override(published)
-        return self._base.watermark_override(published)
-
-    def override_watermark(self, published: Published, override: Override) -> None:
-        """Set a property of the environment's table, which must have been built there."""
-        if not self._is_own(published):
-            message = f"'{published.table}' has not been built in the environment '{self.environment.name}'"
-            raise RivetError("RVT-417", message, remediation="Run it there first; or set the watermark of the base.")
-        super().override_watermark(published, override)
-
-    def versions(self, table: str) -> tuple[Version, ...]:
-        """Return the environment's versions and those of the base that it builds upon, else the base's."""
-        if self.is_built(table):
-            return super().versions(table)
-        own = super().versions(table) if self.environment.state() is not None else ()
-        of_base = [version for version in self._base.versions(table) if version.state not in (STAGED, WITHHELD)]
-        return (*of_base, *(version for version in own if version.state in (STAGED, WITHHELD)))
-
-    def tables(self, prefix: str) -> tuple[str, ...]:
-        """Return the tables of the environment and of the base."""
-        given = prefix.rpartition(".")[0]
-        namespace = self._name(f"{prefix}x").namespace
-        found = [self._name(name) for name in self.built_names()]
-        own = [f"{given}.{name.name}" if given else name.name for name in found if name.namespace == namespace]
-        return tuple(sorted({*self._base.tables(prefix), *(name for name in own if name.startswith(prefix))}))
-
-    def begin(
-        self, table: str, session: EngineSession | None = None, options: Mapping[str, Any] = NO_OPTIONS
-    ) -> IcebergTransaction:
-        """Give the environment the base's table unless it was built there, and begin upon that."""
-        with self._reaching(table, "RVT-404"):
-            self.environment.required()
-            self._seed(table)
-        return self._alive(super().begin(table, session, options))
-
-    def restage(self, table: str, version: str) -> IcebergTransaction:
-        """Begin a new version in the environment with the rows of an older snapshot there."""
-        if not self.is_built(table):
-            with self._reaching(table, "RVT-404"):
-                self.environment.required()
-                self._seed(table)
-        return self._alive(super().restage(table, version))
-
-    def take_up(self, table: str, version: str) -> IcebergTransaction:
-        """Reopen a version that was withheld in the environment."""
-        self.environment.required()
-        return self._alive(super().take_up(table, version))
 
     def staged_by(self, table: str, identity: str) -> Published | None:
         """Return a version that a run in the environment has staged."""
@@ -153,18 +65,6 @@ class EnvironmentTables(NessieTables):
         if self._is_own(published) and current is not None and current.version == published.version:
             with self._reaching(published.table, "RVT-404"):
                 give_back(self.environment, self._name(published.table).identifier)
-
-    def upkeep(self, table: str, session: EngineSession) -> UpkeepReport | None:
-        """Do nothing: what is built in an environment is merged or dropped."""
-        return None
-
-    def uri(self, table: str) -> str:
-        """Return the name of the environment's table, or of the base's."""
-        return super().uri(table) if self.is_built(table) else self._base.uri(table)
-
-    def examine(self, publishes: bool) -> Iterable[Finding]:
-        """Return findings about the base."""
-        return self._base.examine(publishes)
 
     def is_built(self, table: str) -> bool:
         """Return whether a run in the environment has published the table, or the one whose errors it holds."""
@@ -214,7 +114,13 @@ class EnvironmentTables(NessieTables):
             return old is not None
         return (snapshot.sequence_number or 0) <= (old.sequence_number or 0)
 
-    def _seed(self, table: str) -> None:
+    def _require(self) -> None:
+        self.environment.required()
+
+    def _exists(self) -> bool:
+        return self.environment.state() is not None
+
+    def _prepare(self, table: str) -> None:
         """Have the environment's table, and its error table, be the base's, unless they were built there."""
         if self.is_built(table):
             return
@@ -232,11 +138,6 @@ class EnvironmentTables(NessieTables):
         seed(self.environment, self._name(table).identifier, table, str(version or ""), location)
 
     def _alive(self, transaction: IcebergTransaction) -> IcebergTransaction:
-        """Return a transaction whose heartbeat tells that a run writes in the environment, from its beginning.
-
-        Raises RVT-415 if the environment has been merged or dropped before that: a merge first says that it begins,
-        then looks for heartbeats, so that one of both is seen by the other.
-        """
         begin = self._owned(transaction).beginning
         with self._reaching(transaction.table, "RVT-404"):
             locate(self.environment, begin.table.name.identifier, begin.place.location)
@@ -255,12 +156,6 @@ class EnvironmentTables(NessieTables):
 
     def _name(self, table: str) -> TableName:
         return replace(super()._name(table), ref=self.environment.ref)
-
-    def _own(self, published: Published) -> Published:
-        return replace(published, environment=self.environment.name)
-
-    def _is_own(self, published: Published) -> bool:
-        return published.environment == self.environment.name
 
 
 def heartbeat_name(environment: EnvironmentBranch) -> str:

@@ -17,6 +17,7 @@ from rivet_dagster.catalogs.iceberg.metadata.same_rows import (
 )
 from rivet_dagster.catalogs.iceberg.metadata.statistics import statistics_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import (
+    ENVIRONMENT,
     IDENTITY,
     MADE_BY,
     Publication,
@@ -72,11 +73,14 @@ def publication_for(table: Table, snapshot: Snapshot) -> Publication:
 
 
 def published_by(table: Table, identity: str) -> Snapshot | None:
-    """Return the snapshot that ``identity`` published or made; None if there is none, or it has expired."""
+    """Return the snapshot that ``identity`` published or made; None if there is none, or it has expired.
+
+    What was published on the branch of an environment is left out.
+    """
     # Not by the log of current snapshots, which the expiry of one may cut.
     for snapshot in reversed(table.metadata.snapshots):
         facts = facts_of(with_facts(table, snapshot))
-        if identity in (facts.get(IDENTITY), facts.get(MADE_BY)) and identity:
+        if identity in (facts.get(IDENTITY), facts.get(MADE_BY)) and identity and ENVIRONMENT not in facts:
             return snapshot
     return None
 

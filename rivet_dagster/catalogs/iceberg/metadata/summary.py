@@ -16,6 +16,12 @@ INPUTS, LANDED, CODE_VERSIONS = "rivet.inputs", "rivet.landed", "rivet.code-vers
 DATA_SNAPSHOT, ERRORS_OF, ERRORS = "rivet.data-snapshot-id", "rivet.errors-of", "rivet.errors-table"
 """Of an error table: the snapshot of the rows beside it, and their table; of the rows: the name of the error table."""
 
+ENVIRONMENT = "rivet.environment"
+"""Of a snapshot that was published in an environment, on a branch of the base's table: the environment's name."""
+
+ENVIRONMENT_OF = "rivet.environment-of"
+"""Of a table that only an environment has: the name, as JSON, that it will have in the base."""
+
 OVERRIDE = "rivet.watermark-override"
 """The table property with the watermark that a person set, and the version for which it was set."""
 

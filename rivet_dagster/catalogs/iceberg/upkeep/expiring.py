@@ -11,7 +11,7 @@ from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import remove_properties, set_properties
 from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, only_rewrites, snapshot_of, version_of
-from rivet_dagster.catalogs.iceberg.metadata.summary import LANDED, publication_of
+from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT, LANDED, publication_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import ExpireSnapshots
 from rivet_dagster.catalogs.iceberg.upkeep.procedures import expire_snapshots
@@ -80,7 +80,7 @@ def _publications(table: Table, snapshots: list[int]) -> dict[str, dict[str, Any
         if snapshot is None or only_rewrites(snapshot):
             continue
         facts = {key: value for key, value in facts_of(snapshot).items() if key.startswith("rivet.") and key != LANDED}
-        if publication_of(facts) is not None:
+        if publication_of(facts) is not None and ENVIRONMENT not in facts:
             found[str(version_of(table, snapshot))] = facts
     return found
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.upkeep import UpkeepReport
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.opened import EVERYTHING, OpenedTable
 from rivet_dagster.catalogs.iceberg.settings.upkeep_options import EXPIRE, MANIFESTS, ORPHANS, REWRITE, UpkeepOptions
+from rivet_dagster.catalogs.iceberg.tables_of_environments import has_table_of_environment
 from rivet_dagster.catalogs.iceberg.upkeep.expiring import expire
 from rivet_dagster.catalogs.iceberg.upkeep.procedures import remove_orphan_files, rewrite_data_files, rewrite_manifests
 from rivet_dagster.catalogs.iceberg.upkeep.restoring import restore_facts
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 _NO_GC = "the table's property gc.enabled is false"
+_OF_ENVIRONMENT = "an environment has built a table of this name, whose files are among those of the table"
 _NESTED = "other tables may lie below its location, in the namespace of its name"
 
 
@@ -121,12 +123,15 @@ class TableUpkeep:
         Data files of staging tables lie beside those of the table, whose metadata does not know them; nor does it know
         the files of a statement that has not ended. Files on branches, withheld ones too, it does know.
         """
-        staged = next(staged_by_runs(self.table), None)
+        of_all = replace(self.table, environment=EVERYTHING)
+        staged = next(staged_by_runs(of_all), None)
         if staged is not None:
             return f"a run is writing to the table: {staged.name}"
-        withheld = next((version for version in withheld_versions(self.table) if version.staged is not None), None)
+        withheld = next((version for version in withheld_versions(of_all) if version.staged is not None), None)
         if withheld is not None:
             return f"the version {withheld.name} is withheld, and its files are among those of the table"
+        if has_table_of_environment(self.table):
+            return _OF_ENVIRONMENT
         return _NESTED if self.table.catalog.namespace_exists(self.table.name.identifier) else None
 
     def _step(self, step: str, action: Callable[[], None]) -> None:

@@ -20,7 +20,8 @@ class Beginning:
 
     ``declared`` is the table's name as the joint has it; ``upon`` is the current snapshot of the table, ``rows_before``
     the number of its rows. ``base`` is None only if the table does not exist. ``described`` returns the published
-    version of a snapshot. ``environment`` is the one in which the version is written, None for the base.
+    version of a snapshot. ``natively`` says that statements of Iceberg's own may write to a branch of the table;
+    ``environment`` is the one in which it is published.
     """
 
     declared: str
@@ -32,6 +33,7 @@ class Beginning:
     layout: Layout
     described: Callable[[int], Published]
     errors: StagedErrors
+    natively: bool = True
     environment: str | None = None
 
 

@@ -61,14 +61,15 @@ def begin_branch(table: OpenedTable, key: str, base: int | None, emptied: bool =
 
     def changes(found: Table) -> Changes:
         nonlocal start
-        free = branch_is_at(key, None)
+        # PyIceberg takes a requirement of another branch than main for unmet where there is no snapshot yet.
+        free = (branch_is_at(key, None),) if found.metadata.snapshots else ()
         if base is not None and not emptied:
-            return Changes((set_branch(key, base),), (free,))
+            return Changes((set_branch(key, base),), free)
         start = new_snapshot_id()
         parent = found.snapshot_by_id(base) if base is not None else None
         writer = SnapshotWriter(found.io, found.metadata, start, parent)
         added = writer.replaced([], found.schema(), found.metadata.default_spec_id, {})
-        return Changes((added, set_branch(key, start)), (free,), (writer,))
+        return Changes((added, set_branch(key, start)), free, (writer,))
 
     commit(table.load, changes, str(table.name))
     assert start is not None

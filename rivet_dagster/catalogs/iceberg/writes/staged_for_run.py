@@ -60,6 +60,7 @@ def described(table: OpenedTable, version: Withheld, catalog: str, declared: str
         identity=known.identity,
         record=known.record,
         inputs=known.inputs,
+        code_versions=known.code_versions,
     )
 
 

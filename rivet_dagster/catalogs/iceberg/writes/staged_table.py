@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 STAGED_FOR, HEARTBEAT = "rivet.staged-for", "rivet.heartbeat"
 """Table properties of a staging table: the table that it is for, and the URI of its run's heartbeat."""
 
-_DATA_PATH = "write.data.path"
+DATA_PATH = "write.data.path"
+"""The table property that says where data files are written."""
 
 _OF_NEW_TABLES = {"write.parquet.compression-codec": "zstd"}
 """Properties that Iceberg's own library gives to each new table; without them files are written with gzip."""
@@ -48,18 +49,20 @@ _OF_NEW_TABLES = {"write.parquet.compression-codec": "zstd"}
 class Place:
     """The place where the data files of a version belong: among those of the table ``of``.
 
-    That exists if ``existing`` is not None; ``location`` is its location, or the one that it will have.
+    That exists if ``existing`` is not None; ``location`` is its location, or the one that it will have, ``data_path``
+    the folder of its data files if they are to be elsewhere.
     """
 
     of: OpenedTable
     existing: Table | None
     location: str
     io: FileIO
+    data_path: str | None = None
 
     @property
     def data(self) -> str:
         """The folder of the data files."""
-        own = self.existing.metadata.properties.get(_DATA_PATH) if self.existing is not None else None
+        own = self.existing.metadata.properties.get(DATA_PATH) if self.existing is not None else self.data_path
         return own or f"{self.location.rstrip('/')}/data"
 
 
@@ -76,7 +79,7 @@ def place_of(table: OpenedTable) -> Place:
             table.catalog.create_namespace_if_not_exists(table.name.namespace)
         _refuse_view(table)
         planned = planned_table(table)
-    return Place(table, None, planned.metadata.location, planned.io)
+    return Place(table, None, planned.metadata.location, planned.io, planned.metadata.properties.get(DATA_PATH))
 
 
 def _refuse_view(table: OpenedTable) -> None:
@@ -192,7 +195,7 @@ class StagedTable(RewritableVersion):
         kept = dict(existing.metadata.properties) if existing is not None and not self.is_scratch else {}
         own = {key: value for key, value in kept.items() if key.startswith("write.") and "metadata.path" not in key}
         declared = {} if self.is_scratch else dict(self.layout.properties)
-        where = {} if self.is_scratch else {_DATA_PATH: self.place.data}
+        where = {} if self.is_scratch else {DATA_PATH: self.place.data}
         marks = {STAGED_FOR: ".".join(self.place.of.name.identifier), HEARTBEAT: self.heartbeat.path}
         return {**own, **declared, **where, **marks}
 
@@ -229,12 +232,12 @@ def creation(
     )
 
 
-def remove_staging_table(table: OpenedTable, of: OpenedTable) -> None:
-    """Remove a staging table with its metadata, and its data files unless they are in a snapshot of ``of``."""
+def remove_staging_table(table: OpenedTable, of: OpenedTable, mark: str = STAGED_FOR) -> None:
+    """Remove a table with the property ``mark``, and its data files unless they are in a snapshot of ``of``."""
     from pyiceberg.exceptions import NoSuchTableError
 
     found = table.load_if_any()
-    if found is None or STAGED_FOR not in found.metadata.properties:
+    if found is None or mark not in found.metadata.properties:
         return
     files = _all_paths(found)
     published = of.load_if_any() if files else None
@@ -247,8 +250,8 @@ def remove_staging_table(table: OpenedTable, of: OpenedTable) -> None:
     with suppress(NoSuchTableError):
         table.catalog.drop_table(table.name.identifier)
     _remove_folder(found)
-    if _DATA_PATH in found.metadata.properties:
-        remove_empty_folders(found.metadata.properties[_DATA_PATH].removesuffix("/data"))
+    if DATA_PATH in found.metadata.properties:
+        remove_empty_folders(found.metadata.properties[DATA_PATH].removesuffix("/data"))
 
 
 def _without(schema: str, column: str | None) -> str:

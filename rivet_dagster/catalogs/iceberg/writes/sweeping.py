@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeats_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
-from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, staging_of
+from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, is_of_environment, staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch, withheld_mark
 from rivet_dagster.catalogs.iceberg.writes.staged_table import STAGED_FOR, heartbeat_of, remove_staging_table
@@ -48,14 +48,13 @@ def staged_by_runs(table: OpenedTable) -> Iterator[Leftover]:
     """Yield all that runs have staged for a table, but withheld versions."""
     found = table.load_if_any()
     if found is not None and STAGED_FOR not in found.metadata.properties:
-        for key in found.metadata.refs:
-            if key.startswith(BRANCH) and not is_withheld(found, key):
-                yield Leftover(table, key, _heartbeat(table, found, key))
+        for key in _staged_branches(table, found):
+            yield Leftover(table, key, _heartbeat(table, found, key))
     if not table.catalog.namespace_exists(table.name.namespace):
         return
     for identifier in table.catalog.list_tables(table.name.namespace):
         if identifier[-1].startswith(f"{table.name.name}__{BRANCH}"):
-            yield from _staging_table(OpenedTable(table.catalog, _named(table.name, identifier[-1])))
+            yield from _staging_table(table.beside(_named(table.name, identifier[-1])))
 
 
 def remove_leftovers(table: OpenedTable, io: FileIO, location: str) -> None:
@@ -89,9 +88,16 @@ def all_staged(tables: Iterator[OpenedTable]) -> Iterator[Leftover]:
             yield from _staging_table(table)
             continue
         found = table.load_if_any()
-        for key in found.metadata.refs if found is not None else ():
-            if found is not None and key.startswith(BRANCH) and not is_withheld(found, key):
+        if found is not None:
+            for key in _staged_branches(table, found):
                 yield Leftover(table, key, _heartbeat(table, found, key))
+
+
+def _staged_branches(table: OpenedTable, found: Table) -> Iterator[str]:
+    for key in found.metadata.refs:
+        is_of_run = key.startswith(BRANCH) and not is_of_environment(key)
+        if is_of_run and table.sees(key) and not is_withheld(found, key):
+            yield key
 
 
 def _remove_dead(heartbeats: Iterator[Heartbeat]) -> None:
@@ -105,10 +111,10 @@ def _staging_table(table: OpenedTable) -> Iterator[Leftover]:
     key = staging_of(table.name.name)
     if found is None or key is None or STAGED_FOR not in found.metadata.properties or _holds_withheld(found):
         return
+    if not table.sees(key):
+        return
     of = tuple(found.metadata.properties[STAGED_FOR].split("."))
-    yield Leftover(
-        table, key, heartbeat_of(found), OpenedTable(table.catalog, TableName(table.name.catalog, of[:-1], of[-1]))
-    )
+    yield Leftover(table, key, heartbeat_of(found), table.beside(TableName(table.name.catalog, of[:-1], of[-1])))
 
 
 def _holds_withheld(found: Table) -> bool:
@@ -122,7 +128,7 @@ def _heartbeat(table: OpenedTable, found: Table, key: str) -> Heartbeat:
     if of is None:
         return Heartbeat(found.io, found.metadata.location, key)
     parts = tuple(of.split("."))
-    rows = OpenedTable(table.catalog, TableName(table.name.catalog, parts[:-1], parts[-1])).load_if_any()
+    rows = table.beside(TableName(table.name.catalog, parts[:-1], parts[-1])).load_if_any()
     return Heartbeat(found.io, rows.metadata.location if rows is not None else found.metadata.location, key)
 
 

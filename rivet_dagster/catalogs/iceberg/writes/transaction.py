@@ -69,7 +69,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
             heartbeat = self._alive(context.identity)
             key = heartbeat.key
-            native = begin.base is not None and fits(begin, plan, session, frame, context)
+            native = begin.base is not None and begin.natively and fits(begin, plan, session, frame, context)
             staged = StagedTable(
                 begin.table.staged(key),
                 begin.place,

@@ -85,7 +85,7 @@ def marked_versions(table: OpenedTable) -> Iterator[Withheld]:
         return
     for name in sorted(table.catalog.list_tables(table.name.namespace)):
         key = staging_of(name[-1])
-        if key is not None and name[-1] == table.name.staged(key).name:
+        if key is not None and table.sees(key) and name[-1] == table.name.staged(key).name:
             staged = table.staged(key)
             marked = staged.load_if_any()
             if marked is not None:

@@ -1,0 +1,1 @@
+"""Environments on catalogs whose tables have branches: a branch of each table that was built there."""

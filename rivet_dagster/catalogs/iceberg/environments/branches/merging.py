@@ -1,0 +1,264 @@
+"""Merging: publishing the tables that were built in an environment to the base, one after another, which ends it.
+
+The commit that publishes a table also removes the environment's branch of it, and has the branch and the base as they
+were judged as its condition: what an interrupted merge has published is not built in the environment any more.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rivet_dagster.catalogs.capabilities.environments import BuiltTable
+from rivet_dagster.catalogs.heartbeat_thread import beating
+from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
+from rivet_dagster.catalogs.iceberg.environments.branches.record import (
+    MERGED,
+    MERGING,
+    OPEN,
+    PUBLISHED,
+    EnvironmentRecord,
+    State,
+)
+from rivet_dagster.catalogs.iceberg.environments.branches.tables import BranchTables
+from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeats_of
+from rivet_dagster.catalogs.iceberg.names import environment_of, identity_there, key_of
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.storage import Published
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+    from rivet_dagster.catalogs.iceberg.writes.begun import Beginning
+
+
+@dataclass(frozen=True)
+class Merge:
+    """The merge of the environment that sees ``tables`` into the ``base``."""
+
+    base: IcebergTables
+    tables: BranchTables
+
+    @property
+    def name(self) -> str:
+        """The name of the environment."""
+        return self.tables.environment_name
+
+    @property
+    def record(self) -> EnvironmentRecord:
+        """The record of the environment."""
+        return self.tables.record
+
+    def built(self) -> tuple[BuiltTable, ...]:
+        """Return the tables that were built in the environment."""
+        return tuple(self._described(name) for name in self.tables.built_names())
+
+    def finish(self) -> tuple[Published, ...]:
+        """Merge, from wherever an earlier merge was interrupted. Raises what ``HasEnvironments.merge`` does."""
+        record = self.record
+        state = record.required(OPEN, MERGING, PUBLISHED)
+        heartbeat = Heartbeat(
+            self.tables._seen.real._load_file_io(location=state.location), state.location, self._key()
+        )
+        heartbeat.begin()
+        published: tuple[Published, ...] = ()
+        try:
+            with beating(heartbeat.beat, self.name):
+                if state.state != PUBLISHED:
+                    published = self._publish_all(heartbeat)
+                    record.set(PUBLISHED)
+                self.remove_data(state)
+                record.set(MERGED)
+        finally:
+            heartbeat.end()
+        return published
+
+    def remove_data(self, state: State) -> None:
+        """Remove what the environment still has of its tables."""
+        from rivet_dagster.catalogs.iceberg.environments.branches.removing import remove_from
+
+        for written in state.tables:
+            remove_from(self.tables._seen, self.tables._plain(written.identifier))
+
+    def is_alive(self) -> bool:
+        """Return whether a run that is alive, or has just died, writes in the environment."""
+        state = self.record.state()
+        locations = {written.location for written in state.tables} - {""} if state is not None else set()
+        return any(self._is_alive_at(location) for location in sorted(locations))
+
+    def is_being_merged(self) -> bool:
+        """Return whether a merge is alive, or has just died."""
+        state = self.record.state()
+        return state is not None and self._is_alive_at(state.location)
+
+    def _is_alive_at(self, location: str) -> bool:
+        from pyiceberg.io import load_file_io
+
+        found = heartbeats_of(load_file_io(self.base._catalog.properties, location), location)
+        return any(environment_of(heartbeat.key) == self.name and heartbeat.is_alive() for heartbeat in found)
+
+    def _publish_all(self, heartbeat: Heartbeat) -> tuple[Published, ...]:
+        self.record.set(MERGING)
+        try:
+            if self.is_alive():
+                message = f"a run is writing in the environment '{self.name}'"
+                remedy = "Wait until it has ended; a dead one counts for a minute."
+                raise RivetError("RVT-417", message, remediation=remedy)
+            tables = self.built()
+            moved = [table.table for table in tables if table.moved]
+            if moved:
+                raise self._conflict(moved)
+            return tuple(self._publish(table, heartbeat) for table in sorted(tables, key=self._published_at))
+        except RivetError as error:
+            if error.code in ("RVT-405", "RVT-417"):  # there is something to do in the environment first
+                self.record.set(OPEN, instead_of=MERGING)
+            raise
+
+    def _conflict(self, tables: list[str]) -> RivetError:
+        return RivetError(
+            "RVT-405",
+            f"the base of {', '.join(tables)} has moved since it was first written in the environment '{self.name}'",
+            remediation="Build it upon the base as it is now: drop the environment, and run it again under its name.",
+        )
+
+    def _published_at(self, table: BuiltTable) -> int:
+        found = self.tables._required(table.table).current_snapshot()
+        assert found is not None, "it was just found to be built"
+        return int(found.timestamp_ms)
+
+    def _publish(self, table: BuiltTable, heartbeat: Heartbeat) -> Published:
+        """Publish a table to the base, unless an interrupted merge has."""
+        from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+        from rivet_dagster.catalogs.iceberg.writes.beginning import beginning
+
+        done = self.base.published_by(table.table, self._identity(table.table, table.current))
+        if done is not None:
+            return done
+        begin = beginning(self.base._opened(table.table), table.table, Layout(), self.base.name, self.base._opened)
+        if self._described(table.table).moved:  # since all tables were looked at
+            raise self._conflict([table.table])
+        return _TableMerge(self, table, begin, heartbeat).publish()
+
+    def _described(self, name: str) -> BuiltTable:
+        from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import SeenTable, built
+        from rivet_dagster.catalogs.iceberg.metadata.same_files import same_files
+        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
+
+        current, base = self.tables.current(name), self.tables.base_of(name)
+        assert current is not None, "it was just found to be built"
+        found = self.tables._required(name)
+        record = built(found.real, self.name) if isinstance(found, SeenTable) else None
+        of_base = self.base._opened(name).load_if_any()
+        now = current_version(of_base) if of_base is not None else None
+        moved = of_base is not None if record is None else now != record.version
+        if moved and self.base.published_by(name, self._identity(name, current)) is not None:
+            moved = False  # an interrupted merge has published it
+        same = record is not None and same_files(found, record.snapshot, found.metadata.current_snapshot_id)
+        return BuiltTable(name, base, current, moved, same)
+
+    def _identity(self, table: str, current: Published) -> str:
+        return f"environment {self.name}/{table}/{current.version}"
+
+    def _key(self) -> str:
+        return key_of(identity_there(self.name))
+
+
+@dataclass(frozen=True)
+class _TableMerge:
+    """The publication of one table, and of its errors just before."""
+
+    merge: Merge
+    table: BuiltTable
+    begin: Beginning
+    heartbeat: Heartbeat
+
+    def publish(self) -> Published:
+        """Publish, and return the version in the base."""
+        from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
+        from rivet_dagster.catalogs.iceberg.metadata.history import publication_for
+        from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of, with_facts
+        from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
+
+        found, new = self.merge.tables._required(self.table.table), new_snapshot_id()
+        head = found.current_snapshot()
+        assert head is not None, "it was just found to be built"
+        properties = self._publication(publication_for(found, head)).properties()
+        errors = facts_of(with_facts(found, head)).get(ERRORS)
+        if errors:
+            properties[ERRORS] = errors
+            self._publish_errors(errors, new)
+        self._release(found, int(head.snapshot_id), new, properties, self._marks(found, new))
+        return self.begin.described(new)
+
+    def _publication(self, known: Publication) -> Publication:
+        from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+
+        identity = self.merge._identity(self.table.table, self.table.current)
+        made_by = known.made_by or known.identity
+        rows = (known.rows, self.begin.rows_before)
+        return Publication(identity, made_by, *rows, known.record, known.inputs, known.code_versions)
+
+    def _marks(self, found: Table, new: int) -> dict[str, str]:
+        """Return the properties of the table that go with the publication: a watermark that was set by hand."""
+        from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
+
+        known = json.loads(found.metadata.properties.get(OVERRIDE, "{}"))
+        if known.get("version") != self.table.current.version:
+            return {}
+        return {OVERRIDE: json.dumps({**known, "version": str(new)})}
+
+    def _publish_errors(self, name: str, new: int) -> None:
+        from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
+        from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+        from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS_OF, IDENTITY
+        from rivet_dagster.catalogs.iceberg.writes.beginning import beginning
+        from rivet_dagster.catalogs.iceberg.writes.errors import errors_snapshot
+
+        merge = self.merge
+        found = merge.tables._required(name)
+        snapshot = errors_snapshot(found, int(self.table.current.version))
+        if snapshot is None:
+            raise RivetError("RVT-401", f"the errors of '{self.table.table}' in '{name}' have expired")
+        of = ".".join(self.begin.table.name.identifier)
+        identity = merge._identity(self.table.table, self.table.current)
+        properties = {DATA_SNAPSHOT: str(new), ERRORS_OF: of, IDENTITY: identity}
+        begin = beginning(merge.base._opened(name), name, Layout(), merge.base.name, merge.base._opened)
+        errors = _TableMerge(merge, self.table, begin, self.heartbeat)
+        errors._release(found, snapshot, new_snapshot_id(), properties, {ERRORS_OF: of}, ends=False)
+
+    def _release(
+        self,
+        found: Table,
+        snapshot: int,
+        new: int,
+        properties: dict[str, str],
+        marks: dict[str, str],
+        ends: bool = True,
+    ) -> None:
+        from rivet_dagster.catalogs.iceberg.environments.branches.release import MergeRelease
+        from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import SeenTable
+        from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
+
+        begin, name = self.begin, self.merge.name
+        own = {} if isinstance(found, SeenTable) else _own_properties(found)
+        release = MergeRelease(
+            begin.table, begin.upon, new, properties, Layout(), own | marks, environment=name, ends=ends
+        )
+        if isinstance(found, SeenTable):
+            release.of_snapshot(snapshot)
+            return
+        rows = found.snapshot_by_id(snapshot)
+        assert rows is not None, "it was just found"
+        release.of_own_table(found, rows, begin.place, self.heartbeat)
+
+
+def _own_properties(found: Table) -> dict[str, str]:
+    """Return the properties of an environment's own table that the table in the base will have."""
+    from rivet_dagster.catalogs.iceberg.metadata.layout import OWN_PROPERTIES
+    from rivet_dagster.catalogs.iceberg.writes.staged_table import DATA_PATH
+
+    known = found.metadata.properties
+    declared = {*known.get(OWN_PROPERTIES, "").split(","), OWN_PROPERTIES}
+    return {key: value for key, value in known.items() if key in declared and key != DATA_PATH}

@@ -1,0 +1,200 @@
+"""The record of an environment: a table without rows, whose properties say what the environment is.
+
+Each kind of catalog keeps the properties of tables where every machine sees them, and makes a table in one step::
+
+    rivet_environments.state_pr_7_107cc1ad   rivet.environment, rivet.profile, rivet.created-at, rivet.used-at,
+                                             rivet.state, and rivet.table.shop.orders of each table that was to be
+                                             written there: its name in the joint, and where heartbeats of runs are
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha1
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.catalogs.capabilities.environments import merged
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit, create
+from rivet_dagster.catalogs.iceberg.commits.updates import set_properties
+from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT
+from rivet_dagster.catalogs.iceberg.names import ENVIRONMENTS, TableName
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.writes.staged_table import creation, planned_table
+from rivet_dagster.errors import RivetError
+from rivet_dagster.project.environment_name import NAME
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+OPEN, MERGING, PUBLISHED, MERGED, DROPPED = "open", "merging", "published", "merged", "dropped"
+"""The states: in use; merge begun; all tables in the base; over; being removed."""
+
+_PROFILE, _CREATED, _USED, _STATE = "rivet.profile", "rivet.created-at", "rivet.used-at", "rivet.state"
+_TABLE, _RECORD = "rivet.table.", "state_"
+_PRECISION = timedelta(minutes=1)
+_OTHER = re.compile(r"[^a-z0-9_]")
+
+Identifier = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A table of the base that was to be written in an environment, and the location where heartbeats of runs are.
+
+    ``declared`` is its name as the joint has it, empty for an error table.
+    """
+
+    identifier: Identifier
+    declared: str = ""
+    location: str = ""
+
+
+@dataclass(frozen=True)
+class State:
+    """What the record says; ``location`` is its own."""
+
+    profile: str
+    created_at: str
+    used_at: str
+    state: str
+    tables: tuple[Written, ...]
+    location: str
+
+
+@dataclass(frozen=True)
+class EnvironmentRecord:
+    """The record of the environment ``name`` of a PyIceberg catalog that the profile calls ``catalog_name``."""
+
+    catalog: Catalog
+    catalog_name: str
+    name: str
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise RivetError("RVT-129", f"no environment can be called '{self.name}'")
+
+    @property
+    def table(self) -> OpenedTable:
+        """The table, whose name is one that every store allows."""
+        return OpenedTable(
+            self.catalog, TableName(self.catalog_name, (ENVIRONMENTS,), f"{_RECORD}{store_name(self.name)}")
+        )
+
+    def state(self) -> State | None:
+        """Return what is recorded; None if there is no such environment."""
+        found = self.table.load_if_any()
+        return None if found is None else _state(found)
+
+    def required(self, *states: str) -> State:
+        """Return what is recorded of an environment in one of ``states``, else of an open one. Raises RVT-415."""
+        state = self.state()
+        if state is None or state.state == DROPPED:
+            raise RivetError("RVT-415", f"there is no environment '{self.name}'")
+        if state.state == MERGED:
+            raise merged(self.name)
+        if state.state not in (states or (OPEN,)):
+            remedy = f"Finish the merge: rivet-dagster environment merge {self.name}"
+            raise RivetError("RVT-415", f"the environment '{self.name}' is being merged", remediation=remedy)
+        return state
+
+    def create(self, profile: str) -> None:
+        """Make the record, if there is none."""
+        from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+        from pyiceberg.schema import Schema
+        from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+        from pyiceberg.types import NestedField, StringType
+
+        self.catalog.create_namespace_if_not_exists((ENVIRONMENTS,))
+        planned, now = planned_table(self.table), _now()
+        properties = {ENVIRONMENT: self.name, _PROFILE: profile, _CREATED: now, _USED: now, _STATE: OPEN}
+        schema = Schema(NestedField(1, "environment", StringType()))
+        layout = (UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER)
+        create(self.catalog, planned, creation(schema, *layout, planned.metadata.location, properties))
+
+    def use(self, state: State) -> None:
+        """Record that it is used now, to the minute."""
+        if datetime.now(UTC) - datetime.fromisoformat(state.used_at) > _PRECISION:
+            self._set({_USED: _now()})
+
+    def set(self, state: str, instead_of: str | None = None) -> None:
+        """Change the state, unless it is another one by now than ``instead_of``."""
+        self._set({_STATE: state, _USED: _now()}, instead_of)
+
+    def add(self, written: Written) -> None:
+        """Record a table that is to be written there; what is known of it stays, unless something else is told now."""
+        known = {table.identifier: table for table in self._required().tables}.get(written.identifier)
+        old = known or Written(written.identifier)
+        new = {"declared": written.declared or old.declared, "location": written.location or old.location}
+        if known is None or new != {"declared": known.declared, "location": known.location}:
+            self._set({_TABLE + ".".join(written.identifier): json.dumps(new)})
+
+    def remove(self) -> None:
+        """Remove the record, if there is one."""
+        from pyiceberg.exceptions import NoSuchTableError
+
+        if self.table.load_if_any() is not None:
+            try:
+                self.catalog.purge_table(self.table.name.identifier)
+            except NoSuchTableError:
+                return
+
+    def _required(self) -> State:
+        state = self.state()
+        if state is None:
+            raise RivetError("RVT-415", f"there is no environment '{self.name}'")
+        return state
+
+    def _set(self, properties: Mapping[str, str], instead_of: str | None = None) -> None:
+        def changes(found: Table) -> Changes:
+            is_wanted = instead_of in (None, found.metadata.properties[_STATE])
+            return Changes(set_properties(properties)) if is_wanted else Changes()
+
+        commit(self.table.load, changes, str(self.table.name))
+
+
+def all_records(catalog: Catalog, catalog_name: str) -> Iterator[EnvironmentRecord]:
+    """Yield the records of a catalog, those of merged and half dropped environments too, in order of their names."""
+    if not catalog.namespace_exists((ENVIRONMENTS,)):
+        return
+    names = []
+    for identifier in catalog.list_tables((ENVIRONMENTS,)):
+        if identifier[-1].startswith(_RECORD):
+            found = OpenedTable(catalog, TableName(catalog_name, (ENVIRONMENTS,), identifier[-1])).load_if_any()
+            names += [found.metadata.properties[ENVIRONMENT]] if found is not None else []
+    yield from (EnvironmentRecord(catalog, catalog_name, name) for name in sorted(names))
+
+
+def store_name(name: str) -> str:
+    """Return a name for a table that each store allows: of lower-case letters, digits and ``_``; a hash tells apart.
+
+    >>> store_name("pr_7"), store_name("pr-7")
+    ('pr_7', 'pr_7_107cc1ad')
+    """
+    plain = _OTHER.sub("_", name.lower())[:80]
+    return plain if plain == name else f"{plain}_{sha1(name.encode(), usedforsecurity=False).hexdigest()[:8]}"
+
+
+def _state(found: Table) -> State:
+    properties = found.metadata.properties
+    tables = sorted((key.removeprefix(_TABLE), value) for key, value in properties.items() if key.startswith(_TABLE))
+    return State(
+        properties[_PROFILE],
+        properties[_CREATED],
+        properties[_USED],
+        properties[_STATE],
+        tuple(_written(name, json.loads(value)) for name, value in tables),
+        found.metadata.location,
+    )
+
+
+def _written(name: str, known: Mapping[str, Any]) -> Written:
+    return Written(tuple(name.split(".")), known["declared"], known["location"])
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,158 @@
+"""Removing what an environment has of a table: its branch with its snapshots and files, or its own table.
+
+The base keeps all that a reader of it sees. Each step can be repeated, so that a removal that was interrupted is
+finished by the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.commits.updates import remove_properties, remove_ref
+from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import recorded_properties
+from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
+from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT
+from rivet_dagster.catalogs.iceberg.names import (
+    TableName,
+    environment_branch,
+    environment_of,
+    environment_tag,
+    staging_of,
+)
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.catalogs.iceberg.writes.staged_table import remove_staging_table
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+    from rivet_dagster.catalogs.iceberg.environments.branches.seen_catalog import SeenCatalog
+
+
+def remove_from(seen: SeenCatalog, name: TableName) -> None:
+    """Remove the branch of the environment from the table ``name`` of the base, its own table and what runs staged."""
+    base = OpenedTable(seen.real, name)
+    own = seen.own(name.identifier)
+    table = base.beside(TableName(name.catalog, own[:-1], own[-1]))
+    for of in (base, table):
+        _remove_staging_tables(of, seen.name)
+    remove_staging_table(table, base, ENVIRONMENT)
+    if base.load_if_any() is not None:
+        _remove_branch(base, seen.name)
+
+
+def _remove_staging_tables(of: OpenedTable, name: str) -> None:
+    """Remove the staging tables of runs in the environment, withheld ones too."""
+    if not of.catalog.namespace_exists(of.name.namespace):
+        return
+    for identifier in of.catalog.list_tables(of.name.namespace):
+        key = staging_of(identifier[-1])
+        if key is not None and environment_of(key) == name and identifier[-1] == of.name.staged(key).name:
+            remove_staging_table(of.staged(key), of)
+
+
+def _remove_branch(table: OpenedTable, name: str) -> None:
+    """Remove the branch, so that nothing can be published from it any more, then its files, then its snapshots."""
+
+    def without_branch(found: Table) -> Changes:
+        return Changes(tuple(remove_ref(ref) for ref in found.metadata.refs if ref == environment_branch(name)))
+
+    commit(table.load, without_branch, str(table.name))
+    removal = _Removal(table.load(), name)
+    removal.delete_data_files()
+
+    def without_snapshots(found: Table) -> Changes:
+        from pyiceberg.table.update import RemoveSnapshotsUpdate
+
+        refs = [remove_ref(ref) for ref in found.metadata.refs if _is_of(ref, name)]
+        known = {snapshot.snapshot_id for snapshot in found.metadata.snapshots}
+        going = [snapshot.snapshot_id for snapshot in removal.going if snapshot.snapshot_id in known]
+        snapshots = (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": going}),) if going else ()
+        return Changes((*refs, *remove_properties(recorded_properties(found, name)), *snapshots))
+
+    commit(table.load, without_snapshots, str(table.name))
+    removal.delete_manifests()
+
+
+@dataclass(frozen=True)
+class _Removal:
+    """The removal of the snapshots of an environment that no branch or tag of a table leads to any more."""
+
+    found: Table
+    name: str
+
+    @property
+    def going(self) -> list[Snapshot]:
+        """The snapshots that were published in the environment, and those of its runs before them."""
+        known = {snapshot.snapshot_id: snapshot for snapshot in self.found.metadata.snapshots}
+        heads = [id_ for id_, snapshot in known.items() if facts_of(snapshot).get(ENVIRONMENT) == self.name]
+        others = [entry.snapshot_id for entry in self.found.metadata.snapshot_log]
+        for key, ref in self.found.metadata.refs.items():
+            is_run = _is_of(key, self.name) and ref.snapshot_ref_type.value == "branch"
+            (heads if is_run else others).append(ref.snapshot_id)
+        return [known[id_] for id_ in _leading_to(heads, known) - _leading_to(others, known)]
+
+    def delete_data_files(self) -> None:
+        """Delete the files that only these snapshots have, unless ``gc.enabled`` is false."""
+        from pyiceberg.manifest import ManifestEntryStatus
+
+        going = self.going
+        if not going or self.found.metadata.properties.get("gc.enabled", "true").lower() == "false":
+            return
+        ids = {snapshot.snapshot_id for snapshot in going}
+        own, others = self._manifests(going)
+        entries = (entry for manifest in own for entry in manifest.fetch_manifest_entry(self.found.io, False))
+        added = ManifestEntryStatus.ADDED
+        files = {e.data_file.file_path for e in entries if e.status == added and e.snapshot_id in ids}
+        # What others added since may be the same files, by whatever procedure.
+        first = min(snapshot.sequence_number or 0 for snapshot in going)
+        newer = [manifest for manifest in others if (manifest.sequence_number or 0) >= first]
+        kept = (entry for manifest in newer for entry in manifest.fetch_manifest_entry(self.found.io, False))
+        self._delete(files - {entry.data_file.file_path for entry in kept})
+
+    def delete_manifests(self) -> None:
+        """Delete the metadata files of these snapshots."""
+        going = self.going
+        own, _ = self._manifests(going)
+        self._delete([manifest.manifest_path for manifest in own])
+        self._delete([snapshot.manifest_list for snapshot in going])
+
+    def _manifests(self, going: list[Snapshot]) -> tuple[list[ManifestFile], list[ManifestFile]]:
+        """Return the manifests that only these snapshots have, and those of the others."""
+        ids = {snapshot.snapshot_id for snapshot in going}
+        others = [snapshot for snapshot in self.found.metadata.snapshots if snapshot.snapshot_id not in ids]
+        kept = {manifest.manifest_path: manifest for snapshot in others for manifest in self._read(snapshot)}
+        mine = {manifest.manifest_path: manifest for snapshot in going for manifest in self._read(snapshot)}
+        return [manifest for path, manifest in mine.items() if path not in kept], list(kept.values())
+
+    def _read(self, snapshot: Snapshot) -> list[ManifestFile]:
+        try:
+            return snapshot.manifests(self.found.io)
+        except FileNotFoundError:  # expired by somebody else meanwhile
+            return []
+
+    def _delete(self, paths: Iterable[str]) -> None:
+        for path in sorted(paths):
+            with suppress(FileNotFoundError):
+                self.found.io.delete(path)
+
+
+def _is_of(ref: str, name: str) -> bool:
+    """Return whether a branch or tag is one of the environment, or of a run there."""
+    return environment_of(ref) == name or ref in (environment_branch(name), environment_tag(name))
+
+
+def _leading_to(heads: Iterable[int], known: dict[int, Snapshot]) -> set[int]:
+    """Return the snapshots ``heads`` and all that they descend from, as far as they exist."""
+    found: set[int] = set()
+    for head in heads:
+        current: int | None = head
+        while current is not None and current not in found and current in known:
+            found.add(current)
+            current = known[current].parent_snapshot_id
+    return found
