@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ import requests
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchPropertyException
 from pyiceberg.view.metadata import ViewVersion
+from sqlalchemy import text
 from support.iceberg import declared
 from support.iceberg_runs import ERRORS, NAMESPACE, TABLE, UPSERT, Work, heartbeats, lake, run, written
 from support.killing import PROCESSES, ended, start
@@ -235,6 +237,20 @@ def test_a_view_where_a_table_should_be(iceberg_options, tmp_path, monkeypatch):
     assert list((tmp_path / "rest/warehouse").rglob("*.parquet")) == []
 
 
+def test_a_view_in_a_database(tmp_path):
+    options = declared("sqlite", tmp_path / "lake")
+    catalog, plain = lake(options, tmp_path), connected("plain", options, tmp_path)
+    plain.create_namespace(NAMESPACE)
+    with plain.engine.begin() as database:  # as Java's catalog adds one
+        row = f"('lake', '{NAMESPACE}', '{TABLE}', 'VIEW')"
+        names = "catalog_name, table_namespace, table_name, iceberg_type"
+        database.execute(text(f"INSERT INTO iceberg_tables ({names}) VALUES {row}"))
+    error = refused(run, catalog, NEW, tmp_path)
+    assert error.code == "RVT-404"
+    assert "something of the name 'lake.shop.orders' that is no table" in str(error)
+    assert list((tmp_path / "lake/warehouse").rglob("*.parquet")) == heartbeats(tmp_path) == []
+
+
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_warehouse_that_is_only_readable(is_first):
     with TemporaryDirectory() as folder:  # one that other users may enter
@@ -282,12 +298,17 @@ def test_a_server_that_does_not_answer(tmp_path, monkeypatch):
     monkeypatch.setattr(rest_catalog, "ANSWER", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
+        token = {"credential": "a:hunter22", "oauth2-server-uri": f"http://{address}/tokens"}
         login = {"warehouse": "w", "jdbc.user": "a", "jdbc.password": "hunter22", "jdbc.connectTimeout": 1}
         for options in (
             {"catalog": "rest", "uri": f"http://{address}"},
+            {"catalog": "rest", "uri": f"http://{address}", **token},
+            {"catalog": "nessie", "uri": f"http://{address}/api/v2", "warehouse": "w"},
             {"catalog": "jdbc", "uri": f"jdbc:postgresql://{address}/lake", **login},
         ):
+            began = time.monotonic()
             error = refused(connected, "lake", options, tmp_path)
+            assert time.monotonic() - began < 10
             assert error.code == "RVT-403"
             assert "the Iceberg catalog 'lake' cannot be reached" in str(error)
             assert "hunter22" not in str(error)
@@ -400,6 +421,8 @@ def test_a_bucket_that_is_not_there(tmp_path, s3):
     error = refused(run_in_a_block, place, NEW)
     assert error.code == "RVT-404"
     assert "nowhere-at-all" in str(error)
+    assert not connected("plain", catalog._options, tmp_path).table_exists(NAME)
+    assert catalog.building() == ()
 
 
 # Interrupts

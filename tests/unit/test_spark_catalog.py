@@ -13,6 +13,7 @@ from rivet_dagster.catalogs.registry import catalog_class, catalog_traits
 from rivet_dagster.catalogs.spark import SparkCatalog
 from rivet_dagster.catalogs.spark.names import TableName
 from rivet_dagster.catalogs.spark.uninterrupted import uninterrupted
+from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.config import session_config
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
@@ -173,6 +174,14 @@ def test_names_are_those_of_hive():
     for name in ("a.b.c", "a b", "", "a.", ".a", "o`r", "ä"):
         with pytest.raises(RivetError, match="RVT-204"):
             TableName.of(name, "default")
+
+
+def test_a_sweep_says_that_it_does_not_look_into_it(tmp_path, capsys):
+    folder = project(tmp_path, {"sinks/out.yaml": out()})
+    assert main(["-p", str(folder.root), "sweep"]) == 0
+    told = capsys.readouterr()
+    assert told.out == "0 leftovers of dead runs removed\n"
+    assert told.err == "hive: not swept: catalogs of the type spark cannot\n"
 
 
 def test_an_interrupt_waits_for_the_end_of_a_change():

@@ -10,10 +10,9 @@ import gzip
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     NamespaceAlreadyExistsError,
@@ -28,6 +27,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, new_table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
+from rivet_dagster.catalogs.iceberg.hadoop.catalog_of_folders import CatalogOfFolders
 from rivet_dagster.catalogs.iceberg.hadoop.metadata_folder import MetadataFolder, VersionExistsError
 from rivet_dagster.catalogs.iceberg.hadoop.table_folders import (
     delete_file,
@@ -39,18 +39,15 @@ from rivet_dagster.catalogs.iceberg.hadoop.table_folders import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyiceberg.catalog import PropertiesUpdateSummary
     from pyiceberg.schema import Schema
     from pyiceberg.table.update import TableRequirement, TableUpdate
-    from pyiceberg.view import View
-    from pyiceberg.view.metadata import ViewVersion
 
 _DROPPED = ".dropped-"
 _CODEC = "write.metadata.compression-codec"
 _METADATA_PATH = "write.metadata.path"
 
 
-class HadoopCatalog(MetastoreCatalog):
+class HadoopCatalog(CatalogOfFolders):
     """The tables of a warehouse on a POSIX path of this machine, given by the property ``warehouse``.
 
     Namespaces are folders, and may be nested. A commit creates the next metadata file by a hard link, which succeeds
@@ -186,51 +183,6 @@ class HadoopCatalog(MetastoreCatalog):
             raise NoSuchNamespaceError(f"Namespace does not exist: {_dotted(namespace)}")
         return {"location": self._location(namespace)}
 
-    def update_namespace_properties(
-        self, namespace: str | Identifier, removals: set[str] | None = None, updates: Properties = EMPTY_DICT
-    ) -> PropertiesUpdateSummary:
-        """Raise NotImplementedError."""
-        raise NotImplementedError("a namespace of a hadoop catalog is a folder and has no properties")
-
-    def register_table(self, identifier: str | Identifier, metadata_location: str, overwrite: bool = False) -> Table:
-        """Raise NotImplementedError."""
-        raise NotImplementedError("a hadoop catalog cannot register a table: tables are the folders below it")
-
-    def rename_table(self, from_identifier: str | Identifier, to_identifier: str | Identifier) -> Table:
-        """Raise NotImplementedError."""
-        raise NotImplementedError("a hadoop catalog cannot rename a table, whose metadata names its folder")
-
-    def view_exists(self, identifier: str | Identifier) -> bool:
-        """Raise NotImplementedError."""
-        _no_views()
-
-    def list_views(self, namespace: str | Identifier) -> list[Identifier]:
-        """Raise NotImplementedError."""
-        _no_views()
-
-    def load_view(self, identifier: str | Identifier) -> View:
-        """Raise NotImplementedError."""
-        _no_views()
-
-    def register_view(self, identifier: str | Identifier, metadata_location: str) -> View:
-        """Raise NotImplementedError."""
-        _no_views()
-
-    def drop_view(self, identifier: str | Identifier) -> None:
-        """Raise NotImplementedError."""
-        _no_views()
-
-    def create_view(
-        self,
-        identifier: str | Identifier,
-        schema: Schema | pa.Schema,
-        view_version: ViewVersion,
-        location: str | None = None,
-        properties: Properties = EMPTY_DICT,
-    ) -> View:
-        """Raise NotImplementedError."""
-        _no_views()
-
     def _create_staged_table(
         self,
         identifier: str | Identifier,
@@ -303,7 +255,3 @@ def _response(metadata: TableMetadata, location: str) -> CommitTableResponse:
 
 def _dotted(identifier: Any) -> str:
     return identifier if isinstance(identifier, str) else ".".join(identifier)
-
-
-def _no_views() -> NoReturn:
-    raise NotImplementedError("a hadoop catalog has no views")

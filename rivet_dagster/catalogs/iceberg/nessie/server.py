@@ -185,7 +185,7 @@ class NessieServer:
     ) -> dict[str, Any]:
         import requests
 
-        from rivet_dagster.catalogs.iceberg.rest_catalog import ANSWER, CONNECT
+        from rivet_dagster.catalogs.iceberg.rest_catalog import patience
 
         answer = requests.request(
             method,
@@ -193,7 +193,7 @@ class NessieServer:
             params=parameters,
             json=body,
             headers=self._headers,
-            timeout=(CONNECT, ANSWER),
+            timeout=patience(method, {}),
         )
         if not answer.ok:
             raise _error(answer)

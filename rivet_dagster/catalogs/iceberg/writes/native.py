@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
+from rivet_dagster.catalogs.iceberg.writes.distinct_keys import are_distinct
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
 from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot
@@ -107,12 +108,20 @@ class NativeWrite:
     def _upserted(self, plan: Upsert, batch: StoredRows, query_plan: QueryPlan) -> Rewritten:
         columns = self.base.columns
         register_batch(self.session, self.session.load(batch.relation), columns)
-        source = distinct_by_key(plan, self.session, columns, self.context.shows_values)
+        is_distinct = self._has_distinct(plan.keys, batch)
+        source = BATCH if is_distinct else distinct_by_key(plan, self.session, columns, self.context.shows_values)
         inside, values = self._window() if self.context.window is not None else (None, {})
         filled = [key for key in plan.keys if batch.statistics.values.get(key, ColumnStatistics()).nulls == 0]
         sql = update_or_insert(self.branch.written_to, columns, plan.keys, source, inside, True, filled)
         self.session.execute(sql, values, self.context.progress)
         return self._merged(batch, query_plan, lambda: self._differing(source, plan))
+
+    def _has_distinct(self, keys: tuple[str, ...], batch: StoredRows) -> bool:
+        """Return whether the batch is known to have no key twice."""
+        snapshot = getattr(batch.relation, "snapshot", None)
+        if snapshot is None:  # no rows
+            return True
+        return are_distinct(self.batch_table.table.load(), snapshot, batch.statistics.rows, keys)
 
     def _history(self, plan: History, batch: StoredRows, query_plan: QueryPlan) -> Rewritten:
         frame = incoming(plan, self.session, batch.relation, self.base, self.context, self._within)
