@@ -65,6 +65,11 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-211": "Save the file as UTF-8 text.",
     "RVT-212": "Correct the template; braces between {% raw %} and {% endraw %} stay as they are.",
     "RVT-213": "Write `{type: daily, column: day, start: 2024-01-31}` or `{type: static, column: c, values: [a, b]}`.",
+    "RVT-214": "Name another test of this project, as `name` says it, or the file without `.test.yaml`.",
+    "RVT-215": "Give `inputs` for each joint that is read: with `scope: joint` the direct upstream of the target, with "
+    "`scope: graph` any joints before it.",
+    "RVT-216": "Name a check of the target.",
+    "RVT-217": "Name each column of the target in `expected`, or leave it out with `options: {ignore_columns: [...]}`.",
     # 3xx: the assembly of joints
     "RVT-301": "Rename one of them.",
     "RVT-302": "Correct the name, or declare the missing joint.",

@@ -18,6 +18,7 @@ from rivet_dagster.cli.commands.planning import compile_, init, lineage, schema
 from rivet_dagster.cli.commands.profiles import catalog, engine
 from rivet_dagster.cli.commands.running import run, show
 from rivet_dagster.cli.commands.storage import sweep, upkeep, versions, watermark
+from rivet_dagster.cli.commands.testing import test
 from rivet_dagster.cli.completion import PROGRAM, answer_shell
 from rivet_dagster.errors import RivetError
 from rivet_dagster.redaction import redacted
@@ -40,6 +41,7 @@ COMMANDS = (
     compile_,
     run,
     show,
+    test,
     lineage,
     versions,
     watermark,

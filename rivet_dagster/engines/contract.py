@@ -222,6 +222,13 @@ class EngineSession(ABC):
         """
         raise NotImplementedError
 
+    def expect_few_rows(self) -> None:
+        """Prepare the session for many queries of a few rows each, which are to be quick; their results are the same.
+
+        An engine does nothing here if its sessions have nothing to choose.
+        """
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """Drop the session's views and stop the queries that it is still running."""
@@ -277,6 +284,14 @@ class Engine(ABC):
         Then one process runs all groups of a run, since another one would cost more than it could gain.
         """
         return False
+
+    @classmethod
+    def for_few_rows(cls, spec: EngineSpec) -> EngineSpec:
+        """Return the declaration of an engine that is to compute many queries of a few rows each, and starts for that.
+
+        It is ``spec`` itself where an engine has nothing to choose when it starts.
+        """
+        return spec
 
     @abstractmethod
     def __init__(

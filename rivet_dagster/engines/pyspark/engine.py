@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,6 +15,7 @@ from rivet_dagster.engines.pyspark.config import (
     LOCAL,
     OPTIONS,
     PATHS,
+    few_rows_config,
     is_embedded,
     is_modifiable,
     session_config,
@@ -80,6 +82,13 @@ class PySparkEngine(Engine):
             return False
         config = session_config(spec)
         return is_embedded(config) or config.get("spark.remote") == LOCAL
+
+    @classmethod
+    def for_few_rows(cls, spec: EngineSpec) -> EngineSpec:
+        """Return the declaration with other settings of the JVM, if one starts in this process."""
+        if not is_embedded(session_config(spec)):
+            return spec
+        return replace(spec, options={**spec.options, "config": few_rows_config(spec.options.get("config") or {})})
 
     def __init__(
         self,

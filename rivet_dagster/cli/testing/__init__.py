@@ -1,0 +1,1 @@
+"""``rivet-dagster test``: its runs, its watching, and its output."""

@@ -1,0 +1,96 @@
+"""``rivet-dagster test``: run the tests of a project once, or after each saved file."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import click
+
+from rivet_dagster.cli.stdout import stdout_kept_for_the_report
+from rivet_dagster.cli.testing.text import results_text, summary
+from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.loading import compile_directory
+from rivet_dagster.project_tests.declared import PASSED
+from rivet_dagster.project_tests.reading import read_tests, selected
+from rivet_dagster.project_tests.results import TestResult
+from rivet_dagster.project_tests.running import Runner, offline_engine, run_tests
+from rivet_dagster.project_tests.watching import Watched, changes, file_stamps, interval
+
+TEST_FAILURE = 3
+
+
+def run_project_tests(root: Path, profile: str | None, paths: Sequence[str], text: str | None, as_json: bool) -> int:
+    """Run tests and print their results. Return 3 where one has not passed, else 0. Raises RVT-110, RVT-1xx."""
+    started = time.perf_counter()
+    root = root.resolve()
+    assembly = compile_directory(root, profile).raise_errors()
+    tests = selected(read_tests(root), _below(root, paths), text)
+    with stdout_kept_for_the_report(), closing(Runner(offline_engine(assembly, root), root)) as runner:
+        results = run_tests(tests, assembly, root, runner)
+    success = all(result.status == PASSED for result in results)
+    if as_json:
+        found = {"success": success, "tests": [result.to_dict() for result in results]}
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        _show(results, time.perf_counter() - started)
+    return 0 if success else TEST_FAILURE
+
+
+def watch_project_tests(root: Path, profile: str | None, paths: Sequence[str], text: str | None) -> int:
+    """Run tests, then, until an interrupt, those that a saved file touches; the engine stays. Raises RVT-110."""
+    root = root.resolve()
+    below = _below(root, paths)
+    watched: Watched | None = None
+    runner: Runner | None = None
+    engines: tuple[object, ...] = ()
+    changed: frozenset[str] | None = None
+    try:
+        while True:
+            started = time.perf_counter()
+            before, stamps = watched, file_stamps(root, watched.files if watched is not None else ())
+            try:
+                watched = Watched.read(root, profile, below, text)
+                if runner is None or engines != watched.engines:
+                    if runner is not None:
+                        runner.close()
+                    engines, runner = watched.engines, Runner(offline_engine(watched.assembly, root), root)
+                tests = watched.touched(before, changed)
+                with stdout_kept_for_the_report():
+                    results = run_tests(tests, watched.assembly, root, runner)
+                _show(results, time.perf_counter() - started)
+            except RivetError as error:
+                click.echo(str(error), err=True)
+            click.echo("watching for saved files, Ctrl-C ends", err=True)
+            changed = changes(root, watched.files if watched is not None else frozenset(), interval, stamps)
+    finally:
+        if runner is not None:
+            runner.close()
+
+
+def _show(results: Sequence[TestResult], seconds: float) -> None:
+    for block in results_text(results):
+        click.echo(block)
+    click.echo(summary(results, seconds), err=True)
+
+
+def _below(root: Path, paths: Sequence[str]) -> list[str]:
+    """Return the paths, given relative to the current directory or to the project, relative to the project.
+
+    Raises RVT-110 for one that does not exist, or lies outside of the project.
+    """
+    found = []
+    for path in paths:
+        candidates = [Path(path), root / path]
+        existing = next((candidate.resolve() for candidate in candidates if candidate.exists()), None)
+        if existing is None:
+            folder = candidates[-1].parent
+            beside = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+            raise RivetError("RVT-110", f"there is no {path}{nearest(Path(path).name, beside, listed=False)}")
+        if not existing.is_relative_to(root):
+            raise RivetError("RVT-110", f"{path} is not in the project {root}")
+        found.append(existing.relative_to(root).as_posix())
+    return found

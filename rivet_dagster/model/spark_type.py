@@ -1,0 +1,91 @@
+"""Spark's types as trees, parsed from the names that schemas print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+"""The types of whole numbers, with their bits."""
+
+FLOATS = frozenset({"float", "double"})
+
+_SCALARS = frozenset(
+    {*INTEGERS, *FLOATS, "boolean", "string", "binary", "date", "timestamp", "timestamp_ntz", "void", "variant"}
+)
+
+
+@dataclass(frozen=True)
+class SparkType:
+    """A type: its ``kind``, the types of its ``parts`` (element, key and value, fields), and the ``names`` of fields.
+
+    ``precision`` and ``scale`` are those of a decimal.
+    """
+
+    kind: str
+    parts: tuple[SparkType, ...] = ()
+    names: tuple[str, ...] = ()
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        """Return the name as schemas print it."""
+        return self._text(lambda name: name)
+
+    @property
+    def sql(self) -> str:
+        """The type as SQL writes it, with quoted names of fields."""
+        return self._text(lambda name: "`" + name.replace("`", "``") + "`")
+
+    def _text(self, quote: object) -> str:
+        assert callable(quote)
+        match self.kind:
+            case "decimal":
+                return f"decimal({self.precision},{self.scale})"
+            case "array" | "map":
+                return f"{self.kind}<{','.join(part._text(quote) for part in self.parts)}>"
+            case "struct":
+                fields = zip(self.names, self.parts, strict=True)
+                return f"struct<{','.join(f'{quote(name)}:{part._text(quote)}' for name, part in fields)}>"
+        return self.kind
+
+
+VOID = SparkType("void")
+
+
+def parse_type(name: str) -> SparkType:
+    """Return the type of that name. Raise ValueError for a type whose values cannot be written as text.
+
+    >>> parse_type("map<string,struct<Id:bigint,d:array<decimal(4,0)>>>").parts[1].names
+    ('Id', 'd')
+    >>> str(parse_type("map<string,struct<Id:bigint,d:array<decimal(4,0)>>>"))
+    'map<string,struct<Id:bigint,d:array<decimal(4,0)>>>'
+    """
+    word, opened, inside = name.partition("<")
+    if opened and name.endswith(">"):
+        pieces = _split(inside[:-1])
+        if word == "struct":
+            pairs = [piece.partition(":") for piece in pieces]
+            return SparkType("struct", tuple(parse_type(part) for _, _, part in pairs), tuple(p[0] for p in pairs))
+        if word in ("array", "map") and len(pieces) == (1 if word == "array" else 2):
+            return SparkType(word, tuple(map(parse_type, pieces)))
+    if name.startswith("decimal(") and name.endswith(")"):
+        precision, scale = name[len("decimal(") : -1].split(",")
+        return SparkType("decimal", precision=int(precision), scale=int(scale))
+    if name in _SCALARS:
+        return SparkType(name)
+    raise ValueError(f"values of the type {name} cannot be written in a test")
+
+
+def _split(text: str) -> list[str]:
+    """Return the parts between the commas that stand in no brackets.
+
+    >>> _split("a:int,b:map<int,decimal(4,0)>")
+    ['a:int', 'b:map<int,decimal(4,0)>']
+    """
+    parts, depth, start = [], 0, 0
+    for position, character in enumerate(text):
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and depth == 0:
+            parts.append(text[start:position])
+            start = position + 1
+    return [*parts, text[start:]]

@@ -1,0 +1,204 @@
+"""The comparison of a target's rows with the expected ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from datetime import tzinfo
+from typing import Any
+
+from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.model.spark_type import SparkType
+from rivet_dagster.project_tests.arrow_rows import Table
+from rivet_dagster.project_tests.declared import EXACT, SCHEMA_ONLY, GivenRows, ProjectTest
+from rivet_dagster.project_tests.fixtures import read_rows
+from rivet_dagster.project_tests.matching import matched
+from rivet_dagster.project_tests.near_rows import near_rows
+from rivet_dagster.project_tests.results import Difference, SchemaDifference
+from rivet_dagster.project_tests.values import in_zone
+
+_ANY = "any"
+"""The expected type of a column of which only the name is expected."""
+
+
+def compare(test: ProjectTest, expected: GivenRows, actual: Table, zone: Callable[[], tzinfo]) -> Difference:
+    """Return how ``actual``, the rows of the target, differ from ``expected``; ``zone`` is the session's time zone.
+
+    Raises RVT-204 for expected values that do not fit their columns, and RVT-217 for columns that nothing is expected
+    of.
+    """
+    ignored = _ignored(test, expected, actual)
+    actual = _without(actual, ignored)
+    types = None if expected.types is None else [c for c in expected.types if c[0].lower() not in ignored]
+    names = _names(expected, types, ignored)
+    if names is None and test.compare == SCHEMA_ONLY:
+        message = "`expected` names no columns: give `schema` or `columns`"
+        raise RivetError.of([expected.place.diagnostic("RVT-205", message)])
+    if names is None:  # no row is expected, and nothing tells of which columns
+        return Difference(unexpected=_as_dicts(actual, actual.rows), rows=len(actual.rows))
+    schema = _schema(names, types, actual)
+    _refuse_unnamed(test, expected, names, actual)
+    if test.compare == SCHEMA_ONLY or schema:
+        return Difference(schema=schema, rows=len(actual.rows))
+    wanted = _expected(expected, types or list(actual.columns), ignored, zone)
+    order = {name.lower(): number for number, name in enumerate(actual.names)}
+    picked = sorted(range(len(wanted.columns)), key=lambda n: order[wanted.columns[n][0].lower()])
+    rows = tuple(tuple(row[n] for n in picked) for row in wanted.rows)
+    return _rows_differ(Table(actual.columns, rows), actual, test)
+
+
+def _rows_differ(wanted: Table, actual: Table, test: ProjectTest) -> Difference:
+    tolerance = test.tolerance or 0.0
+    same = Sameness([type_ for _, type_ in actual.columns], tolerance)
+    missing, unexpected = matched(wanted.rows, actual.rows, same.exact_part, same.close, tolerance > 0)
+    order = None
+    if not missing and not unexpected and test.compare == EXACT:
+        pairs = zip(wanted.rows, actual.rows, strict=True)
+        order = next((number for number, (one, other) in enumerate(pairs, 1) if not same.close(one, other)), None)
+    lost = _as_dicts(wanted, [wanted.rows[n] for n in missing])
+    found = _as_dicts(actual, [actual.rows[n] for n in unexpected])
+    return Difference(
+        lost, found, near=near_rows(lost, found, same.by_name(actual.names)), order=order, rows=len(actual.rows)
+    )
+
+
+class Sameness:
+    """When two rows of these types are the same: NULL and NaN equal themselves, floats within ``tolerance``."""
+
+    def __init__(self, types: Sequence[SparkType], tolerance: float) -> None:
+        self._types = types
+        self._tolerance = tolerance
+
+    def exact_part(self, row: Sequence[Any]) -> Hashable:
+        """Return what must be equal in rows that are the same; without a tolerance all of it."""
+        return tuple(map(self._key, row, self._types))
+
+    def close(self, one: Sequence[Any], other: Sequence[Any]) -> bool:
+        """Return whether two rows are the same."""
+        return all(map(self._close, one, other, self._types))
+
+    def by_name(self, names: Sequence[str]) -> Callable[[str, Any, Any], bool]:
+        """Return a function that says whether two values of a column are the same."""
+        types = dict(zip(names, self._types, strict=True))
+        return lambda name, one, other: self._close(one, other, types[name])
+
+    def _key(self, value: Any, type_: SparkType) -> Hashable:
+        match type_.kind:
+            case _ if value is None:
+                return None
+            case "float" | "double":
+                if math.isnan(value):
+                    return "NaN"
+                return "float" if self._tolerance and math.isfinite(value) else float(value)
+            case "array":
+                return tuple(self._key(item, type_.parts[0]) for item in value)
+            case "struct":
+                return tuple(self._key(value[n], part) for n, part in zip(type_.names, type_.parts, strict=True))
+            case "map":
+                pairs = [(self._key(k, type_.parts[0]), self._key(v, type_.parts[1])) for k, v in value]
+                return frozenset(_counted(pairs))
+        return value if isinstance(value, Hashable) else repr(value)
+
+    def _close(self, one: Any, other: Any, type_: SparkType) -> bool:
+        if one is None or other is None:
+            return one is other
+        match type_.kind:
+            case "float" | "double":
+                if math.isfinite(one) and math.isfinite(other):
+                    return bool(one == other or abs(one - other) <= self._tolerance)
+                return bool(one == other or (math.isnan(one) and math.isnan(other)))
+            case "array":
+                return len(one) == len(other) and all(
+                    self._close(a, b, type_.parts[0]) for a, b in zip(one, other, strict=True)
+                )
+            case "struct":
+                return all(
+                    self._close(one[n], other[n], part) for n, part in zip(type_.names, type_.parts, strict=True)
+                )
+            case "map":
+                return self._same_maps(one, other, type_)
+        return bool(one == other)
+
+    def _same_maps(self, one: Sequence[Any], other: Sequence[Any], type_: SparkType) -> bool:
+        """Compare maps whatever their order; keys are equal exactly."""
+        exact = Sameness((), 0.0)
+        values = {exact._key(key, type_.parts[0]): value for key, value in other}
+        keys = [exact._key(key, type_.parts[0]) for key, _ in one]
+        if set(keys) != values.keys() or len(one) != len(other):
+            return False
+        return all(self._close(v, values[k], type_.parts[1]) for k, (_, v) in zip(keys, one, strict=True))
+
+
+def _counted(pairs: Sequence[Hashable]) -> list[tuple[Hashable, int]]:
+    return [(pair, pairs.count(pair)) for pair in pairs]
+
+
+def _ignored(test: ProjectTest, expected: GivenRows, actual: Table) -> frozenset[str]:
+    known = {*actual.names, *(expected.columns or ()), *(name for name, _ in expected.types or ())}
+    lowered = {name.lower() for name in known}
+    for name in test.ignored:
+        if name.lower() not in lowered:
+            message = f"`ignore_columns`: '{test.target}' has no column '{name}'{nearest(name, known)}"
+            raise RivetError.of([test.place_of("options.ignore_columns").diagnostic("RVT-204", message)])
+    return frozenset(name.lower() for name in test.ignored)
+
+
+def _without(table: Table, ignored: frozenset[str]) -> Table:
+    wanted = [number for number, name in enumerate(table.names) if name.lower() not in ignored]
+    return Table(tuple(table.columns[n] for n in wanted), tuple(tuple(row[n] for n in wanted) for row in table.rows))
+
+
+def _names(expected: GivenRows, types: list[tuple[str, SparkType]] | None, ignored: frozenset[str]) -> list[str] | None:
+    if types is not None:
+        return [name for name, _ in types]
+    if expected.columns is None:
+        return None
+    return [name for name in expected.columns if name.lower() not in ignored]
+
+
+def _schema(
+    names: Sequence[str], types: list[tuple[str, SparkType]] | None, actual: Table
+) -> tuple[SchemaDifference, ...]:
+    found = {name.lower(): str(type_) for name, type_ in actual.columns}
+    wanted = {name.lower(): str(type_) for name, type_ in types or ()}
+    changes = []
+    for name in names:
+        type_ = found.get(name.lower())
+        if type_ is None or wanted.get(name.lower(), type_).lower() != type_.lower():
+            changes.append(SchemaDifference(name, wanted.get(name.lower(), _ANY), type_))
+    return tuple(changes)
+
+
+def _refuse_unnamed(test: ProjectTest, expected: GivenRows, names: Sequence[str], actual: Table) -> None:
+    known = {name.lower() for name in names}
+    unnamed = [name for name in actual.names if name.lower() not in known]
+    if unnamed:
+        word = "the column" if len(unnamed) == 1 else "the columns"
+        message = f"`expected` does not name {word} {', '.join(unnamed)} of '{test.target}'"
+        missing = [name for name in names if name.lower() not in {n.lower() for n in actual.names}]
+        if missing:
+            message += f", and names {', '.join(missing)}, which it lacks"
+        raise RivetError.of([expected.place.diagnostic("RVT-217", message)])
+
+
+def _expected(
+    expected: GivenRows, types: list[tuple[str, SparkType]], ignored: frozenset[str], zone: Callable[[], tzinfo]
+) -> Table:
+    kept = [n for n, name in enumerate(expected.columns or ()) if name.lower() not in ignored]
+    given = GivenRows(
+        expected.place,
+        tuple((expected.columns or ())[n] for n in kept),
+        tuple(tuple(row[n] for n in kept) for row in expected.rows),
+        expected.lines,
+        expected.file,
+    )
+    table = read_rows(given, "expected", types)
+    if not any("timestamp" in str(type_) for _, type_ in types):
+        return table
+    own = zone()
+    rows = tuple(tuple(in_zone(v, t, own) for v, (_, t) in zip(row, types, strict=True)) for row in table.rows)
+    return Table(table.columns, rows)
+
+
+def _as_dicts(table: Table, rows: Sequence[Sequence[Any]]) -> tuple[dict[str, Any], ...]:
+    return tuple(dict(zip(table.names, row, strict=True)) for row in rows)

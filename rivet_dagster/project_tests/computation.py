@@ -1,0 +1,141 @@
+"""The rows of one test's target, as text where one query suffices, else as a frame of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from rivet_dagster.compiler.group_query import FusedQuery
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.reading.inputs import at_joint, at_line
+from rivet_dagster.execution.reading.refs import MaterializedRef
+from rivet_dagster.execution.writing.python_joint import call, load_function
+from rivet_dagster.project_tests.arrow_rows import Table
+from rivet_dagster.project_tests.batches import rows_of
+from rivet_dagster.project_tests.prepared import Prepared
+from rivet_dagster.sql.balance import in_parentheses
+from rivet_dagster.sql.fixture_rows import rows_query
+from rivet_dagster.sql.fuse import fuse, locate
+
+
+@dataclass(frozen=True)
+class Computation:
+    """Computes what a test needs in an open session; its views have names that begin with ``rivet_test_``."""
+
+    prepared: Prepared
+    assembly: CompiledAssembly
+    root: Path
+    session: EngineSession
+    _views: dict[str, str] = field(default_factory=dict)
+
+    def table(self) -> Table:
+        """Return the rows of the target. Raises RVT-503, RVT-520 and errors of Python joints, at their place."""
+        try:
+            return rows_of(self.session, self.frame(self.prepared.target))
+        except RivetError as error:
+            one = not self.prepared.functions and not self.prepared.unions
+            query = query_of(self.prepared, self.prepared.target, {}) if one else None
+            raise at_place(error, query, self.prepared, self.assembly) from error.__cause__
+
+    def frame(self, name: str) -> Frame:
+        """Return the rows of a fixture, or of a joint that the test computes, whose Python joints are run now.
+
+        Raises RVT-503 and what Python joints raise, at the joint and its line.
+        """
+        for function in self._functions_before(name):
+            self._view(function)
+        if name in self.prepared.functions:
+            return self.session.query(f"SELECT * FROM {self._view(name)}")
+        parts = self.prepared.reads[name] if name in self.prepared.unions else (name,)
+        frames = [self._query(part) for part in parts]
+        return frames[0] if len(frames) == 1 else self.session.union_by_name(frames)
+
+    def error_count(self) -> int:
+        """Return the number of the errors of rows that were left out since they cannot be evaluated."""
+        errors = self.prepared.errors
+        if errors is None:
+            return 0
+        given = [(name, _rows(name, table)) for name, table in self.prepared.fixtures.items()]
+        views = [(name, f"SELECT * FROM {view}") for name, view in self._views.items()]
+        text = fuse([*given, *views, *errors.ctes], errors.result)
+        counted = f"SELECT count(*) AS errors FROM {in_parentheses(text)}"
+        (row,) = self.session.rows(counted, self.prepared.parameters)
+        return int(row["errors"])
+
+    def _query(self, name: str) -> Frame:
+        query = query_of(self.prepared, name, self._views)
+        parameters = self.prepared.parameters
+        try:
+            return self.session.query(query.sql, parameters)
+        except RivetError as error:
+            raise at_place(error, query, self.prepared, self.assembly) from error.__cause__
+
+    def _functions_before(self, name: str) -> list[str]:
+        """Return the Python joints that the joint reads, directly or through others, in the order of the run."""
+        needed = {name}
+        for joint in reversed(self.prepared.computed):
+            if joint in needed:
+                needed.update(self.prepared.reads[joint])
+        return [joint for joint in self.prepared.functions if joint in needed and joint != name]
+
+    def _view(self, name: str) -> str:
+        """Run a Python joint, unless it has run, and return the view of its rows."""
+        if name not in self._views:
+            joint = self.prepared.functions[name]
+            handles = {
+                upstream: MaterializedRef(
+                    upstream, lambda: self.session, partial(lambda wanted, _: self.frame(wanted), upstream)
+                ).bound_to(self.session)
+                for upstream in joint.upstream
+            }
+            try:
+                frame = call(joint, load_function(joint, self.root), handles, self.session)
+            finally:
+                for handle in handles.values():
+                    handle.end()
+            view = f"rivet_test_{name}"
+            self.session.register(view, frame)
+            self._views[name] = view
+        return self._views[name]
+
+
+def query_of(prepared: Prepared, name: str, views: Mapping[str, str]) -> FusedQuery:
+    """Return the query of a fixture or a SQL joint, whose CTEs are all that it needs; ``views`` are Python joints.
+
+    A sink with one upstream has the rows of this.
+    """
+    while name in prepared.unions:
+        (name,) = prepared.reads[name]
+    needed, order = {name}, list(prepared.computed)
+    for joint in reversed(order):
+        if joint in needed:
+            needed.update(prepared.reads[joint])
+    ctes = [
+        (relation, _rows(relation, prepared.fixtures[relation])) for relation in prepared.fixtures if relation in needed
+    ]
+    for joint in order:
+        if joint in needed and joint in views:
+            ctes.append((joint, f"SELECT * FROM {views[joint]}"))
+        elif joint in needed and joint in prepared.texts:
+            ctes.append((joint, prepared.texts[joint]))
+    return FusedQuery(name, tuple(ctes), ())
+
+
+def at_place(error: RivetError, query: FusedQuery | None, prepared: Prepared, assembly: CompiledAssembly) -> RivetError:
+    """Return an error at the joint and line of ``query`` that it is about, else at the target."""
+    first = error.diagnostics[0]
+    if first.joint is not None:
+        return error
+    own = {name for name, _ in query.ctes if name in prepared.texts} if query is not None else set()
+    located = locate(query.ctes, first.line) if query is not None and first.line is not None else None
+    if query is not None and located is not None and located[0] in own:
+        return at_line(error, query, assembly)
+    return at_joint(error, assembly.joint(prepared.target))
+
+
+def _rows(relation: str, table: Table) -> str:
+    return rows_query(table.columns, table.rows)

@@ -1,0 +1,99 @@
+"""The rows of a test with their types: of the test's own ``schema``, else of the plan, else of the values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.errors import RivetError, nearest
+from rivet_dagster.model.schema import Schema
+from rivet_dagster.model.spark_type import SparkType, parse_type
+from rivet_dagster.project_tests.arrow_rows import Table
+from rivet_dagster.project_tests.declared import GivenRows
+from rivet_dagster.project_tests.fixture_files import read_file
+from rivet_dagster.project_tests.placed import Place
+from rivet_dagster.project_tests.values import inferred, read_value
+
+
+def fixture(given: GivenRows, what: str, plan: Schema | None, root: Path) -> Table:
+    """Return the rows of an input; ``plan`` are the columns that the plan knows, ``what`` names the input in messages.
+
+    Columns that the rows leave out are NULL. Raises RVT-204, RVT-108.
+    """
+    given, own = _with_file(given, what, root)
+    types = _types(given, what, plan, own)
+    if not types:
+        raise _error(given.place, f"`{what}` has no rows and no columns: give `schema`, or `columns`")
+    return read_rows(given, what, types)
+
+
+def read_rows(given: GivenRows, what: str, types: Sequence[tuple[str, SparkType]]) -> Table:
+    """Return the rows read as columns of these types; those that the rows leave out are NULL. Raises RVT-204."""
+    columns = {name.lower(): number for number, name in enumerate(given.columns or ())}
+    known = {name.lower() for name, _ in types}
+    for name in given.columns or ():
+        if name.lower() not in known:
+            raise _error(given.place, f"`{what}` has no column '{name}'{nearest(name, [n for n, _ in types])}")
+    found = [(columns.get(name.lower()), name, type_) for name, type_ in types]
+    rows = tuple(
+        tuple(
+            None if number is None else _read(row[number], type_, given, what, name, line)
+            for number, name, type_ in found
+        )
+        for row, line in zip(given.rows, given.lines, strict=True)
+    )
+    return Table(tuple(types), rows)
+
+
+def with_file_rows(given: GivenRows, what: str, root: Path) -> GivenRows:
+    """Return the rows with those of their file, if they have one. Raises RVT-108, RVT-204."""
+    return _with_file(given, what, root)[0]
+
+
+def _with_file(given: GivenRows, what: str, root: Path) -> tuple[GivenRows, Mapping[str, SparkType]]:
+    if given.file is None:
+        return given, {}
+    read = read_file(root, given.file, given.place, what)
+    lines = (given.place.line,) * len(read.rows)
+    return replace(given, columns=read.columns, rows=read.rows, lines=lines), read.types
+
+
+def _types(
+    given: GivenRows, what: str, plan: Schema | None, own: Mapping[str, SparkType]
+) -> tuple[tuple[str, SparkType], ...]:
+    if given.types is not None:
+        return given.types
+    columns = given.columns or ()
+    planned = {field.name.lower(): field.type for field in plan or ()}
+    names = tuple(field.name for field in plan) if plan else columns
+
+    def type_of(name: str) -> SparkType:
+        written = planned.get(name.lower())
+        if written is not None:
+            return parse_type(written)
+        if name in own:
+            return own[name]
+        numbers = [number for number, column in enumerate(columns) if column.lower() == name.lower()]
+        return inferred(row[numbers[0]] for row in given.rows) if numbers else inferred(())
+
+    found = []
+    for name in names:
+        try:
+            found.append((name, type_of(name)))
+        except ValueError as error:
+            raise _error(given.place, f"`{what}`, column {name}: {error}") from None
+    return tuple(found)
+
+
+def _read(value: Any, type_: SparkType, given: GivenRows, what: str, column: str, line: int | None) -> Any:
+    try:
+        return read_value(value, type_)
+    except ValueError as error:
+        place = Place(given.place.file if given.file is None else given.file, line if given.file is None else None)
+        raise _error(place, f"`{what}`, column {column}: {error}") from None
+
+
+def _error(place: Place, message: str) -> RivetError:
+    return RivetError.of([place.diagnostic("RVT-204", message)])

@@ -1,0 +1,67 @@
+"""Matching of two multisets of rows, of which each row is the same as at most one of the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
+
+R = TypeVar("R")
+
+
+def matched(
+    expected: Sequence[R],
+    actual: Sequence[R],
+    exact_part: Callable[[R], Hashable],
+    close: Callable[[R, R], bool],
+    approximate: bool,
+) -> tuple[list[int], list[int]]:
+    """Return the numbers of the expected rows without a partner, and of the actual ones; as many as can be have one.
+
+    Only rows of the same ``exact_part`` can be partners; if not ``approximate`` all of these can.
+
+    >>> near = lambda one, other: abs(one - other) <= 1
+    >>> matched([1, 2], [3, 2], lambda row: None, near, True)
+    ([], [])
+    >>> matched([1, 1, 2], [1, 2, 2], lambda row: row, near, False)
+    ([1], [2])
+    """
+    parts: dict[Hashable, tuple[list[int], list[int]]] = {}
+    for side, rows in enumerate((expected, actual)):
+        for number, row in enumerate(rows):
+            parts.setdefault(exact_part(row), ([], []))[side].append(number)
+    missing: list[int] = []
+    unexpected: list[int] = []
+    for wanted, found in parts.values():
+        if approximate:
+            partners = _partners(wanted, found, lambda e, a: close(expected[e], actual[a]))
+        else:
+            partners = dict(zip(found, wanted, strict=False))
+        taken = set(partners.values())
+        missing += [number for number in wanted if number not in taken]
+        unexpected += [number for number in found if number not in partners]
+    return sorted(missing), sorted(unexpected)
+
+
+def _partners(wanted: Sequence[int], found: Sequence[int], close: Callable[[int, int], bool]) -> dict[int, int]:
+    """Return the partner in ``wanted`` of as many of ``found`` as can have one, by augmenting paths."""
+    candidates = {row: [other for other in found if close(row, other)] for row in wanted}
+    partner_of: dict[int, int] = {}
+    partners: dict[int, int] = {}
+    for start in wanted:
+        reached_from: dict[int, int] = {}
+        waiting, free = [start], None
+        while waiting and free is None:
+            row = waiting.pop()
+            for other in candidates[row]:
+                if other not in reached_from:
+                    reached_from[other] = row
+                    if other not in partners:
+                        free = other
+                        break
+                    waiting.append(partners[other])
+        while free is not None:  # each row of the path takes the next one's partner
+            row = reached_from[free]
+            before = partner_of.get(row)
+            partner_of[row], partners[free] = free, row
+            free = None if row == start else before
+    return partners

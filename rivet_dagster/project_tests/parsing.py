@@ -1,0 +1,170 @@
+"""Reading of a test's keys; each mistake is collected with its file and line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rivet_dagster.errors import Diagnostic, nearest
+from rivet_dagster.model import convert
+from rivet_dagster.project_tests.declared import (
+    EXACT,
+    FAILED,
+    GRAPH,
+    JOINT,
+    PASSED,
+    SCHEMA_ONLY,
+    UNORDERED,
+    WARNED,
+    GivenRows,
+    IncrementalRun,
+    ProjectTest,
+)
+from rivet_dagster.project_tests.extending import Extended
+from rivet_dagster.project_tests.given_rows import parse_rows
+from rivet_dagster.project_tests.placed import Place, Placed
+
+_KEYS = (
+    "name", "target", "scope", "inputs", "incremental", "expected", "compare", "tolerance", "options", "checks",
+    "error", "extends",
+)  # fmt: skip
+
+
+def parse_test(extended: Extended) -> ProjectTest:
+    """Return the test that a document declares."""
+    document = extended.document
+    if extended.errors:
+        target = extended.keys.get("target")
+        known = target if isinstance(target, str) else None
+        return ProjectTest(document.name, document.place, known, files=extended.files, errors=extended.errors)
+    return _Parser(extended).test()
+
+
+class _Parser:
+    def __init__(self, extended: Extended) -> None:
+        self._document = extended.document
+        self._keys = extended.keys
+        self._files = extended.files
+        self._errors: list[Diagnostic] = []
+        self._places: dict[str, Place] = {}
+
+    def test(self) -> ProjectTest:
+        keys = self._keys
+        self._only(keys, _KEYS, "a test")
+        self._places |= {key: keys.places[key] for key in keys}
+        own = self._document.keys
+        if "name" in own:
+            self._read(own, "name", convert.text)
+        target = self._read(keys, "target", convert.text)
+        if target is None and "target" not in keys:
+            self._wrong(self._document.place, "RVT-205", "`target` is missing: the joint whose rows are compared")
+        expected = self._rows(keys, "expected")
+        error = self._read(keys, "error", convert.text)
+        checks = self._checks()
+        compare = self._read(keys, "compare", convert.one_of(EXACT, UNORDERED, SCHEMA_ONLY)) or UNORDERED
+        self._complete(expected, error, checks, compare)
+        return ProjectTest(
+            name=self._document.name,
+            place=self._document.place,
+            target=target,
+            scope=self._read(keys, "scope", convert.one_of(JOINT, GRAPH)) or JOINT,
+            inputs=self._inputs(),
+            incremental=self._incremental(),
+            expected=expected,
+            compare=compare,
+            tolerance=self._read(keys, "tolerance", _tolerance),
+            ignored=self._ignored(),
+            checks=checks,
+            error=error,
+            files=self._files,
+            places=self._places,
+            errors=tuple(self._errors),
+        )
+
+    def _complete(self, expected: GivenRows | None, error: str | None, checks: dict[str, str], compare: str) -> None:
+        keys = self._keys
+        if not {"expected", "error", "checks"} & keys.keys():
+            message = "the test expects nothing: give `expected`, `error` or `checks`"
+            self._wrong(self._document.place, "RVT-205", message)
+        if "error" in keys and ("expected" in keys or checks):
+            other = "expected" if "expected" in keys else "checks"
+            self._wrong(keys.places["error"], "RVT-204", f"`error` stands in place of `{other}`: give one of them")
+        if expected is not None and expected.only_types and compare != SCHEMA_ONLY:
+            message = "`expected` has no rows: give `rows` or a `file`, or `compare: schema_only`"
+            self._wrong(keys.places["expected"], "RVT-205", message)
+
+    def _inputs(self) -> dict[str, GivenRows]:
+        inputs = self._mapping(self._keys, "inputs")
+        if inputs is None:
+            return {}
+        self._places |= {f"inputs.{name}": place for name, place in inputs.places.items()}
+        found = {name: self._rows(inputs, name) for name in inputs}
+        return {name: rows for name, rows in found.items() if rows is not None}
+
+    def _incremental(self) -> IncrementalRun | None:
+        keys = self._mapping(self._keys, "incremental")
+        if keys is None:
+            return None
+        self._only(keys, ("watermark", "this"), "`incremental`")
+        watermark = keys.get("watermark")
+        if isinstance(watermark, list | Placed):
+            self._wrong(keys.places["watermark"], "RVT-204", "`watermark` must be one value")
+        place = self._keys.places["incremental"]
+        return IncrementalRun(place, "watermark" in keys, watermark, self._rows(keys, "this"))
+
+    def _checks(self) -> dict[str, str]:
+        checks = self._mapping(self._keys, "checks")
+        if checks is None:
+            return {}
+        self._places |= {f"checks.{name}": place for name, place in checks.places.items()}
+        found = {name: self._read(checks, name, convert.one_of(PASSED, WARNED, FAILED)) for name in checks}
+        return {name: verdict for name, verdict in found.items() if verdict is not None}
+
+    def _ignored(self) -> tuple[str, ...]:
+        options = self._mapping(self._keys, "options")
+        if options is None:
+            return ()
+        self._only(options, ("ignore_columns",), "`options`")
+        if "ignore_columns" in options:
+            self._places["options.ignore_columns"] = options.places["ignore_columns"]
+        return self._read(options, "ignore_columns", convert.texts) or ()
+
+    def _rows(self, keys: Placed, key: str) -> GivenRows | None:
+        if key not in keys:
+            return None
+        rows, errors = parse_rows(keys[key], keys.places[key], key)
+        self._errors += errors
+        return rows
+
+    def _mapping(self, keys: Placed, key: str) -> Placed | None:
+        value = keys.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, Placed):
+            self._wrong(keys.places[key], "RVT-204", f"`{key}` must be a mapping, not {convert.show(value)}")
+            return None
+        return value
+
+    def _read(self, keys: Placed, key: str, read: Callable[[Any], Any]) -> Any:
+        if key not in keys:
+            return None
+        try:
+            return read(keys[key])
+        except ValueError as error:
+            self._wrong(keys.places[key], "RVT-204", f"`{key}` {error}")
+            return None
+
+    def _only(self, keys: Placed, known: Iterable[str], of: str) -> None:
+        for key in keys.keys() - set(known):
+            self._wrong(keys.places[key], "RVT-203", f"unknown key '{key}' of {of}{nearest(key, known)}")
+
+    def _wrong(self, place: Place, code: str, message: str) -> None:
+        self._errors.append(place.diagnostic(code, message))
+
+
+def _tolerance(value: Any) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < math.inf:
+        raise ValueError(f"must be a number of at least 0, not {convert.show(value)}")
+    return float(value)

@@ -1,0 +1,229 @@
+"""A test and the plan together: what is given, what is computed, and from which text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.compiler.group_query import Cte, FusedQuery, GroupQuery
+from rivet_dagster.compiler.joints import FunctionJoint, SinkJoint
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.engines.contract import Typed
+from rivet_dagster.errors import Diagnostic, RivetError, nearest
+from rivet_dagster.model.check_plan import CompiledCheck
+from rivet_dagster.model.spark_type import SparkType
+from rivet_dagster.project_tests.arrow_rows import Table
+from rivet_dagster.project_tests.declared import GRAPH, GivenRows, ProjectTest
+from rivet_dagster.project_tests.fixtures import fixture, with_file_rows
+from rivet_dagster.project_tests.incremental import Later, incremental_run
+from rivet_dagster.project_tests.parameters import parameters_of_partitions
+from rivet_dagster.sql.target import target_view
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a test computes: ``fixtures`` by the name of their relation, and the joints between these and the target.
+
+    ``computed`` are these joints in topological order, the target last; ``texts`` are the queries of the SQL joints
+    among them, and ``reads`` the relations that each of them reads. ``parameters`` are values that the texts bind.
+    ``expected`` are the expected rows, with those of their file; ``checks`` the checks that the test names.
+    ``errors`` is the query of the rows that cannot be evaluated, None where there can be none, or where they fail the
+    test. ``separates`` is whether rows that cannot be evaluated are left out; ``settings`` are those of the session.
+    """
+
+    test: ProjectTest
+    target: str
+    fixtures: Mapping[str, Table]
+    computed: tuple[str, ...]
+    texts: Mapping[str, str]
+    reads: Mapping[str, tuple[str, ...]]
+    functions: Mapping[str, FunctionJoint] = field(default_factory=dict)
+    unions: frozenset[str] = frozenset()
+    parameters: Mapping[str, Typed | Any] = field(default_factory=dict)
+    expected: GivenRows | None = None
+    checks: tuple[CompiledCheck, ...] = ()
+    errors: FusedQuery | None = None
+    separates: bool = False
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_one_query(self) -> bool:
+        """Whether its rows are those of one query that binds no values."""
+        union = self.target in self.unions and len(self.reads[self.target]) > 1
+        return not self.functions and not self.parameters and not union
+
+    @property
+    def types(self) -> Mapping[str, tuple[tuple[str, SparkType], ...]]:
+        """The columns of its fixtures."""
+        return {name: rows.columns for name, rows in self.fixtures.items()}
+
+
+def prepare(test: ProjectTest, assembly: CompiledAssembly, root: Path) -> Prepared:
+    """Return what the test computes by the plan of the project in ``root``.
+
+    Raises the errors of the test, RVT-306 for an unknown joint, RVT-215 for a missing or an unknown input, and what
+    ``fixture`` does.
+    """
+    if test.errors:
+        raise RivetError.of(test.errors)
+    return _Preparation(test, assembly, root).prepared()
+
+
+class _Preparation:
+    def __init__(self, test: ProjectTest, assembly: CompiledAssembly, root: Path) -> None:
+        self._test = test
+        self._assembly = assembly
+        self._root = root
+        self._known = {joint.name: joint for joint in assembly.joints}
+        self._errors: list[Diagnostic] = []
+
+    def prepared(self) -> Prepared:
+        test, target = self._test, str(self._test.target)
+        self._check_names(target)
+        self._raise()
+        computed = self._computed(target)
+        checks = self._checks(target)
+        self._check_inputs(target, computed, checks)
+        self._raise()
+        texts = [self._cte(name) for name in computed if self._known[name].type == "sql"]
+        later = incremental_run(test, self._assembly, target, texts) if test.incremental is not None else Later()
+        fixtures = self._fixtures(later)
+        expected = test.expected and with_file_rows(test.expected, "expected", self._root)
+        self._raise()
+        separates = {name for name in computed if self._quarantines(name)}
+        exit_ = self._assembly.group(self._known[target].group).exit
+        return Prepared(
+            test=test,
+            target=target,
+            fixtures=fixtures,
+            computed=computed,
+            texts={cte.joint: self._text(cte, later, cte.joint in separates) for cte in texts},
+            reads={name: self._reads(name, later) for name in computed},
+            functions={name: j for name in computed if isinstance(j := self._known[name], FunctionJoint)},
+            unions=frozenset(name for name in computed if isinstance(self._known[name], SinkJoint)),
+            parameters=self._parameters(texts, later),
+            expected=expected,
+            checks=checks,
+            errors=GroupQuery((target,), tuple(self._separated(cte) for cte in texts)).errors(later.joints),
+            separates=any(cte.errors_for(cte.joint in later.joints) for cte in texts if cte.joint in separates),
+            settings=tuple(sorted(self._assembly.joint(exit_).step.config.items())),
+        )
+
+    def _check_names(self, target: str) -> None:
+        for path, name in (("target", target), *((f"inputs.{name}", name) for name in self._test.inputs)):
+            if name not in self._known:
+                message = f"no joint is named '{name}'{nearest(name, self._known)}"
+                self._wrong(path, "RVT-306", message)
+        if target in self._known and self._known[target].type == "source":
+            remedy = "Name a joint that reads the source."
+            self._wrong("target", "RVT-204", f"the target '{target}' is a source, of which nothing is computed", remedy)
+        if target in self._test.inputs:
+            self._wrong(f"inputs.{target}", "RVT-215", f"'{target}' is the target, whose rows are computed")
+
+    def _computed(self, target: str) -> tuple[str, ...]:
+        """Return the joints that are computed, in topological order; add errors for those that nothing gives."""
+        if self._test.scope != GRAPH:
+            return (target,)
+        order: dict[str, None] = {}
+        missing: list[str] = []
+        waiting: list[tuple[str, bool]] = [(target, False)]
+        seen: set[str] = set()
+        while waiting:
+            name, done = waiting.pop()
+            if done:
+                order[name] = None
+            elif name not in seen and name not in self._test.inputs:
+                seen.add(name)
+                joint = self._known[name]
+                if joint.type == "source":
+                    missing.append(name)
+                    continue
+                waiting.append((name, True))
+                waiting += [(upstream, False) for upstream in reversed(joint.upstream)]
+        for name in missing:
+            message = f"the input '{name}' is missing: a source that the rows of '{target}' come from"
+            self._wrong("inputs", "RVT-215", message)
+        return tuple(order)
+
+    def _check_inputs(self, target: str, computed: tuple[str, ...], checks: tuple[CompiledCheck, ...]) -> None:
+        test = self._test
+        judged_with = {name for check in checks for name in check.reads}
+        if test.scope == GRAPH:
+            before, what = self._before(target), f"no joint before '{target}'"
+        else:
+            before, what = set(self._known[target].upstream), f"no upstream of '{target}'"
+            for name in sorted(before - test.inputs.keys()):
+                self._wrong("inputs", "RVT-215", f"the input '{name}' is missing, which '{target}' reads")
+        for name in test.inputs.keys() - before - judged_with - {target}:
+            hint = nearest(name, before | judged_with)
+            self._wrong(f"inputs.{name}", "RVT-215", f"the input '{name}' is {what}{hint}")
+        for name in sorted(judged_with - test.inputs.keys() - set(computed)):
+            self._wrong("inputs", "RVT-215", f"the input '{name}' is missing, which a check reads")
+
+    def _checks(self, target: str) -> tuple[CompiledCheck, ...]:
+        own = {check.name: check for check in self._known[target].checks}
+        for name in self._test.checks.keys() - own.keys():
+            self._wrong(f"checks.{name}", "RVT-216", f"'{target}' has no check '{name}'{nearest(name, own)}")
+        return tuple(check for name, check in own.items() if name in self._test.checks)
+
+    def _before(self, target: str) -> set[str]:
+        found: set[str] = set()
+        waiting = list(self._known[target].upstream)
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += self._known[name].upstream
+        return found
+
+    def _fixtures(self, later: Later) -> dict[str, Table]:
+        fixtures = {}
+        given = [(name, name, self._known[name].schema, rows) for name, rows in self._test.inputs.items()]
+        if later.this is not None and later.sink is not None:
+            given.append((target_view(later.sink), "this", self._known[later.sink].schema, later.this))
+        for relation, what, schema, rows in given:
+            try:
+                fixtures[relation] = fixture(rows, what, schema, self._root)
+            except RivetError as error:
+                self._errors += error.diagnostics
+        return fixtures
+
+    def _cte(self, name: str) -> Cte:
+        group = self._assembly.group(self._known[name].group)
+        return next(cte for cte in group.ctes if cte.joint == name)
+
+    def _separated(self, cte: Cte) -> Cte:
+        return cte if self._quarantines(cte.joint) else replace(cte, errors=None)
+
+    def _text(self, cte: Cte, later: Later, separates: bool) -> str:
+        incremental = cte.joint in later.joints
+        return cte.good_for(incremental) if separates else cte.text_for(incremental)
+
+    def _reads(self, name: str, later: Later) -> tuple[str, ...]:
+        reads = self._known[name].upstream
+        this = name in later.joints and later.sink is not None and later.this is not None
+        return (*reads, target_view(str(later.sink))) if this else reads
+
+    def _quarantines(self, name: str) -> bool:
+        target = self._assembly.group(self._known[name].group).target
+        return target is not None and target.errors is not None
+
+    def _parameters(self, texts: list[Cte], later: Later) -> dict[str, Any]:
+        used = {cte.joint: cte.parameters_for(cte.joint in later.joints) for cte in texts}
+        values = dict(later.parameters)
+        for name, names in used.items():
+            try:
+                values |= parameters_of_partitions(names, self._known[name].partitions)
+            except ValueError as error:
+                self._wrong("target", "RVT-323", f"'{name}' {error}")
+        self._raise()
+        return values
+
+    def _wrong(self, path: str, code: str, message: str, remediation: str | None = None) -> None:
+        self._errors.append(self._test.place_of(path).diagnostic(code, message, remediation))
+
+    def _raise(self) -> None:
+        if self._errors:
+            raise RivetError.of(self._errors)

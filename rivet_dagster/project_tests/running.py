@@ -1,0 +1,183 @@
+"""Running tests: all in one engine, in a session for each set of settings."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import tzinfo
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.engines.contract import Engine, EngineSession
+from rivet_dagster.engines.registry import engine_class, open_engine
+from rivet_dagster.errors import RivetError, is_configuration
+from rivet_dagster.model.profile import EngineSpec
+from rivet_dagster.project_tests.arrow_rows import Table
+from rivet_dagster.project_tests.batches import SmallQuery, computed
+from rivet_dagster.project_tests.checking import check_mismatches
+from rivet_dagster.project_tests.comparing import compare
+from rivet_dagster.project_tests.computation import Computation, query_of
+from rivet_dagster.project_tests.declared import ERROR, FAILED, PASSED, ProjectTest
+from rivet_dagster.project_tests.prepared import Prepared, prepare
+from rivet_dagster.project_tests.results import NO_DIFFERENCE, Difference, TestResult
+from rivet_dagster.project_tests.values import zone_named
+
+
+def offline_engine(assembly: CompiledAssembly, root: Path) -> Engine:
+    """Return the engine of the project's tests: the default one, without what its catalogs need."""
+    specs: dict[str, EngineSpec] = {spec.name: spec for spec in assembly.engines}
+    spec = specs[assembly.default_engine or assembly.engines[0].name]
+    return open_engine(engine_class(spec.type).for_few_rows(spec), root, os.environ)
+
+
+def run_tests(tests: Sequence[ProjectTest], assembly: CompiledAssembly, root: Path, runner: Runner) -> list[TestResult]:
+    """Return the result of each test, in order. No engine starts where none of them can be run."""
+    results: dict[int, TestResult] = {}
+    prepared: dict[int, Prepared] = {}
+    for number, test in enumerate(tests):
+        try:
+            prepared[number] = prepare(test, assembly, root)
+        except RivetError as error:
+            results[number] = error_result(test, error)
+    if prepared:
+        results |= dict(zip(prepared, runner.run(list(prepared.values()), assembly), strict=True))
+    return [results[number] for number in range(len(tests))]
+
+
+class Runner:
+    """Runs tests on one engine; its sessions stay open until it is closed."""
+
+    def __init__(self, engine: Engine, root: Path) -> None:
+        self._engine = engine
+        self._root = root
+        self._sessions: dict[tuple[tuple[str, str], ...], EngineSession] = {}
+        self._zones: dict[int, tzinfo] = {}
+
+    def run(self, tests: Sequence[Prepared], assembly: CompiledAssembly) -> list[TestResult]:
+        """Return the result of each test, in order. Raises what no test is to blame for: RVT-1xx, RVT-502."""
+        results: dict[int, TestResult] = {}
+        groups: dict[Any, list[int]] = {}
+        for number, prepared in enumerate(tests):
+            groups.setdefault((prepared.settings, prepared.separates), []).append(number)
+        for (settings, separates), numbers in groups.items():
+            session = self._session(settings)
+            computations = {n: Computation(tests[n], assembly, self._root, session) for n in numbers}
+            with session.separating_errors() if separates else nullcontext():
+                results |= self._run(computations)
+        return [results[n] for n in range(len(tests))]
+
+    def _run(self, computations: Mapping[int, Computation]) -> dict[int, TestResult]:
+        """Return the results of tests of one session, by the keys of ``computations``."""
+        one = [n for n, c in computations.items() if c.prepared.is_one_query and c.prepared.test.error is None]
+        # Those of one target have often the same shape, and a batch of few shapes is quicker.
+        together = {n: computations[n] for n in sorted(one, key=lambda n: computations[n].prepared.target)}
+        results = {}
+        if together:
+            session = next(iter(together.values())).session
+            started = time.perf_counter()
+            found = computed(session, [self._small_query(computation) for computation in together.values()])
+            share = (time.perf_counter() - started) / len(together)
+            for (n, computation), rows in zip(together.items(), found, strict=True):
+                results[n] = self._result(computation, rows, share)
+        for n, computation in computations.items():
+            if n not in results:
+                results[n] = self._alone(computation)
+        return results
+
+    def close(self) -> None:
+        """End the sessions."""
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+
+    def _session(self, settings: tuple[tuple[str, str], ...]) -> EngineSession:
+        if settings not in self._sessions:
+            session = self._engine.session()
+            session.expect_few_rows()
+            if settings:
+                session.configure(dict(settings))
+            self._sessions[settings] = session
+        return self._sessions[settings]
+
+    def _small_query(self, computation: Computation) -> SmallQuery:
+        prepared = computation.prepared
+        shape = (prepared.target, repr(sorted(prepared.texts.items())), repr(sorted(prepared.types.items())))
+        return SmallQuery(shape, query_of(prepared, prepared.target, {}).sql, computation.table)
+
+    def _alone(self, computation: Computation) -> TestResult:
+        started = time.perf_counter()
+        with computation.session.views():
+            try:
+                rows: Table | RivetError = computation.table()
+            except RivetError as error:
+                rows = error
+            return self._result(computation, rows, time.perf_counter() - started)
+
+    def _result(self, computation: Computation, rows: Table | RivetError, seconds: float) -> TestResult:
+        started = time.perf_counter()
+        if isinstance(rows, RivetError) and (rows.code == "RVT-502" or is_configuration(rows.code)):
+            raise rows
+        try:
+            result = self._judged(computation, rows)
+        except RivetError as error:
+            result = error_result(computation.prepared.test, error)
+        return replace(result, seconds=seconds + time.perf_counter() - started)
+
+    def _judged(self, computation: Computation, rows: Table | RivetError) -> TestResult:
+        prepared = computation.prepared
+        test = prepared.test
+        if test.error is not None:
+            return _expected_error(test, test.error, rows)
+        if isinstance(rows, RivetError):
+            return error_result(test, rows)
+        difference = Difference(rows=len(rows.rows))
+        messages: list[str] = []
+        if prepared.expected is not None:
+            difference = compare(test, prepared.expected, rows, partial(self._zone, computation.session))
+            messages += _sentences(test, difference)
+        if prepared.checks:
+            messages += check_mismatches(computation, len(rows.rows))
+        return _result(test, FAILED if messages else PASSED, "\n".join(messages) or None, difference)
+
+    def _zone(self, session: EngineSession) -> tzinfo:
+        if id(session) not in self._zones:
+            (row,) = session.rows("SELECT current_timezone() AS zone")
+            self._zones[id(session)] = zone_named(row["zone"])
+        return self._zones[id(session)]
+
+
+def error_result(test: ProjectTest, error: RivetError) -> TestResult:
+    """Return the result of a test that cannot be judged."""
+    return _result(test, ERROR, "\n".join(map(str, error.diagnostics)))
+
+
+def _result(test: ProjectTest, status: str, message: str | None, difference: Difference = NO_DIFFERENCE) -> TestResult:
+    return TestResult(
+        test.name, test.place.file, test.place.line, test.target, status, difference=difference, message=message
+    )
+
+
+def _expected_error(test: ProjectTest, expected: str, rows: Table | RivetError) -> TestResult:
+    if not isinstance(rows, RivetError):
+        count = f"{len(rows.rows)} row{'' if len(rows.rows) == 1 else 's'}"
+        return _result(test, FAILED, f"the error {expected} was expected, and '{test.target}' has {count}")
+    if any(expected == d.code or expected in d.message for d in rows.diagnostics):
+        return _result(test, PASSED, None)
+    return _result(test, FAILED, f"the error {expected} was expected, and another one was raised: {rows}")
+
+
+def _sentences(test: ProjectTest, difference: Difference) -> list[str]:
+    if difference.schema:
+        return [f"the columns of '{test.target}' are not those expected"]
+    if difference.order is not None:
+        return [f"'{test.target}' has the expected rows in another order, from row {difference.order} on"]
+    if difference.empty:
+        return []
+    missing, unexpected = len(difference.missing), len(difference.unexpected)
+    same = difference.rows - unexpected
+    return [f"rows of '{test.target}': {missing} missing, {unexpected} unexpected, {same} as expected"]
