@@ -49,6 +49,8 @@ def fuse_joints(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str
         joint, readers = graph.joints[name], graph.consumers[name]
         targets = {groups[reader] for reader in readers}
         if joint.type == SOURCE:
+            # Within the group of one reader it would come after a joint of another group whose check reads it.
+            targets |= {groups[judge] for judge in graph.judging.get(name, ())}
             joins = len(targets) == 1 and _source_fuses(name, graph, engines)
         else:
             # The mode of a group is that of its exit, which is known only here.

@@ -127,3 +127,16 @@ def test_the_plan_survives_json() -> None:
         sql("customers", "SELECT 1 AS id"), sql("orders", "SELECT 1", quality=relationship("customers.id"))
     )
     assert CompiledAssembly.from_json(plan.to_json()) == plan
+
+
+def test_a_source_is_read_before_the_check_that_reads_it_whoever_else_does() -> None:
+    plan = compile_joints(
+        source("raw"),
+        source("loose"),
+        sql("paid", "SELECT id, customer FROM raw", quality=relationship("loose.id")),
+        sql("total", "SELECT paid.id FROM paid, loose"),
+        sink("out", "total"),
+    )
+    assert groups(plan)["loose"] == ("loose",)
+    assert plan.execution_order.index("loose") < plan.execution_order.index("paid")
+    assert plan.group("paid").judged_with == ("loose",)
