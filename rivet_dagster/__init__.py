@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from rivet_dagster.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from rivet_dagster.compiler.plan import CompiledAssembly

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import os
+from pathlib import Path
 from typing import Any
 
-from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
+from rivet_dagster.cli.run_request import RunRequest
+from rivet_dagster.cli.selection import named, to_materialize
+from rivet_dagster.cli.stdout import stdout_kept_for_the_report
+from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
+from rivet_dagster.execution.changed import changed_groups
+from rivet_dagster.execution.environments import refuse_without_environments
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.write_plan import (
     Append,
     AppendNewer,
@@ -17,18 +25,49 @@ from rivet_dagster.model.write_plan import (
     Upsert,
     WritePlan,
 )
+from rivet_dagster.project.environment_name import environment_name
 
 
-def show_dry_run(assembly: CompiledAssembly, names: Collection[str], as_json: bool) -> int:
-    """Print the groups of the joints ``names`` in the order in which they would run. Return 0."""
-    waves = [[group for group in wave if set(assembly.group(group).joints) & set(names)] for wave in assembly.waves]
+def show_dry_run(root: Path, profile: str | None, request: RunRequest, as_json: bool) -> int:
+    """Print the groups that a request would run, in order. Return 0. Raises what the run would refuse before it starts.
+
+    Dagster is imported only for a selection in its syntax and for partitions, and no engine starts.
+    """
+    root = root.resolve()
+    environment = environment_name(request.environment, os.environ)
+    assembly = compile_directory(root, profile, recall=True).raise_errors()
+    with stdout_kept_for_the_report():
+        joints = _joints(request, assembly, root)
+        runtime = Runtime(assembly, root, environment=environment)
+        refuse_without_environments(runtime, sorted({joint.group for joint in joints}))
+    names = {joint.name for joint in joints}
+    waves = [[group for group in wave if set(assembly.group(group).joints) & names] for wave in assembly.waves]
     groups = [assembly.group(name) for wave in waves for name in wave if assembly.group(name).target is not None]
     if as_json:
-        planned = [_planned(assembly, group) for group in groups]
+        planned = [_planned(group) for group in groups]
         print(json.dumps({"success": True, "groups": planned}, indent=2, ensure_ascii=False))
         return 0
-    print("\n\n".join(_text(assembly, group) for group in groups) or "-- nothing would run")
+    where = f", in the environment {environment}" if environment is not None else ""
+    print("\n\n".join(_text(assembly, group, where) for group in groups) or "-- nothing would run")
     return 0
+
+
+def _joints(request: RunRequest, assembly: CompiledAssembly, root: Path) -> list[CompiledJoint]:
+    if request.select is None:
+        joints = to_materialize(named(request.joints, assembly), assembly)
+    else:
+        from rivet_dagster.cli.dagster_run import joints_in_dagster
+
+        joints = joints_in_dagster(request, assembly, root)
+    if request.changed:
+        changed = changed_groups(Runtime(assembly, root))
+        joints = [joint for joint in joints if joint.group in changed]
+    has_partitions = any(joint.partitions is not None for joint in joints)
+    if joints and (has_partitions or request.partition is not None or request.partition_range is not None):
+        from rivet_dagster.cli.partition_options import covered
+
+        covered(request.partition, request.partition_range, joints)
+    return joints
 
 
 def strategy_of(plan: WritePlan) -> str:
@@ -54,7 +93,7 @@ def strategy_of(plan: WritePlan) -> str:
             return "scd2"
 
 
-def _planned(assembly: CompiledAssembly, group: FusedGroup) -> dict[str, Any]:
+def _planned(group: FusedGroup) -> dict[str, Any]:
     assert group.target is not None, "only sources have none"
     table = f"{group.target.catalog}.{group.target.table}"
     planned = {
@@ -66,11 +105,11 @@ def _planned(assembly: CompiledAssembly, group: FusedGroup) -> dict[str, Any]:
     return planned | ({"sql_incremental": group.sql_incremental} if group.sql_incremental is not None else {})
 
 
-def _text(assembly: CompiledAssembly, group: FusedGroup) -> str:
-    planned = _planned(assembly, group)
+def _text(assembly: CompiledAssembly, group: FusedGroup, where: str) -> str:
+    planned = _planned(group)
     lines = [
         f"-- {group.name}: {' -> '.join(group.joints)}",
-        f"-- writes {planned['write']['table']} ({planned['write']['mode']})",
+        f"-- writes {planned['write']['table']} ({planned['write']['mode']}){where}",
     ]
     if group.sql is None:
         return "\n".join([*lines, f"-- calls {assembly.joint(group.exit).name}, a Python function"])

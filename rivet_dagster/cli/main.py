@@ -10,7 +10,6 @@ from itertools import pairwise
 
 import click
 
-from rivet_dagster import __version__
 from rivet_dagster.cli.commands.environments import diff, environment
 from rivet_dagster.cli.commands.machine import completion, doctor, spark
 from rivet_dagster.cli.commands.parameters import KnownCommands, project_options
@@ -22,6 +21,7 @@ from rivet_dagster.cli.commands.testing import test
 from rivet_dagster.cli.completion import PROGRAM, answer_shell
 from rivet_dagster.errors import RivetError
 from rivet_dagster.redaction import redacted
+from rivet_dagster.version import __version__
 
 FAILURE, INTERRUPTED = 1, 130
 

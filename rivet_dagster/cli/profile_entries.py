@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -113,7 +114,8 @@ def _write(root: Path, profile: str | None, section: str, name: str, entry: Mapp
         raise RivetError("RVT-104", f"the name '{name}' {error}") from None
     _refuse_unknown(entry.get("catalogs", ()), settings[chosen].get("catalogs") or {}, file)
     text = with_entry(read_text(root / file), file, chosen, section, name, entry)
-    (root / file).write_bytes(text.encode())
+    mark = BOM_UTF8 if (root / file).read_bytes().startswith(BOM_UTF8) else b""
+    (root / file).write_bytes(mark + text.encode())
     print(f"{file}: the profile '{chosen}' has '{name}' in `{section}` now")
 
 

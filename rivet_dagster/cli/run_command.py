@@ -7,14 +7,9 @@ import os
 import sys
 from pathlib import Path
 
-from rivet_dagster.cli.dry_run import show_dry_run
 from rivet_dagster.cli.early_start import start_early
 from rivet_dagster.cli.run_request import RunRequest
-from rivet_dagster.cli.selection import named, to_materialize
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
-from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.execution.changed import changed_groups
-from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.project.environment_name import environment_name
 
@@ -24,8 +19,6 @@ def run_command(root: Path, profile: str | None, request: RunRequest, as_json: b
     root = root.resolve()
     environment = environment_name(request.environment, os.environ)
     assembly = compile_directory(root, profile, recall=True)
-    if request.dry_run:
-        return _dry_run(request, assembly.raise_errors(), root, as_json)
     with stdout_kept_for_the_report():
         if not request.changed:  # else there may be nothing to run
             start_early(assembly, root)
@@ -39,18 +32,3 @@ def run_command(root: Path, profile: str | None, request: RunRequest, as_json: b
 
         print(report_text(report, assembly, root, environment), file=sys.stderr)
     return report.exit_code
-
-
-def _dry_run(request: RunRequest, assembly: CompiledAssembly, root: Path, as_json: bool) -> int:
-    """Show what would run. Dagster is imported for a selection in its syntax alone, and no engine starts."""
-    with stdout_kept_for_the_report():
-        if request.select is None:
-            joints = to_materialize(named(request.joints, assembly), assembly)
-        else:
-            from rivet_dagster.cli.dagster_run import joints_in_dagster
-
-            joints = joints_in_dagster(request, assembly, root)
-        if request.changed:
-            changed = changed_groups(Runtime(assembly, root))
-            joints = [joint for joint in joints if joint.group in changed]
-    return show_dry_run(assembly, [joint.name for joint in joints], as_json)

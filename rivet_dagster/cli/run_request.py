@@ -1,4 +1,4 @@
-"""What a person asks of ``rivet-dagster run``."""
+"""The request that a call of ``rivet-dagster run`` makes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ class RunRequest:
     """The joints to materialize, each maybe with a leading +, and how.
 
     ``select`` is a selection in Dagster's syntax; ``environment`` the name of ``--environment``, None without it.
-    With ``dry_run`` nothing runs.
     """
 
     joints: tuple[str, ...] = ()
@@ -20,4 +19,3 @@ class RunRequest:
     changed: bool = False
     no_fail_fast: bool = False
     environment: str | None = None
-    dry_run: bool = False

@@ -34,7 +34,7 @@ Columns = tuple[tuple[str, str], ...]
 
 @dataclass
 class _Found:
-    """What is known so far: the columns of joints, which of them are the engine's, and what is wrong.
+    """The facts known so far: the columns of joints, which of them are the engine's, and what is wrong.
 
     ``left_out`` are joints that cannot be judged because of an error that is told elsewhere.
     """

@@ -48,6 +48,9 @@ def shown_rows(runtime: Runtime, name: str, limit: int, where: str | None = None
         computing = _Computing(runtime, sessions)
         engine = runtime.assembly.joint(name).engine
         session = computing.session(engine)
+        settings = _settings(runtime.assembly, name)
+        if settings:
+            session.configure(settings)
         with session.separating_errors() if computing.quarantines(name) else nullcontext():
             session.register(_SHOWN, computing.frame(name, engine))
             try:
@@ -55,6 +58,11 @@ def shown_rows(runtime: Runtime, name: str, limit: int, where: str | None = None
             except RivetError as error:
                 raise at_joint(error, runtime.assembly.joint(name)) from error.__cause__
             return ShownRows(session.columns(session.query(query)), tuple(rows))
+
+
+def _settings(assembly: CompiledAssembly, name: str) -> Mapping[str, str]:
+    """Return the settings with which a run computes the joint: those of its group's exit."""
+    return assembly.joint(assembly.group(assembly.joint(name).group).exit).step.config
 
 
 class _Computing:

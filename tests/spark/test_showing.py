@@ -70,6 +70,13 @@ def test_joints_that_fuse_are_one_query(shop, sql_executions):
     assert sql_executions.since() == 1
 
 
+def test_rows_are_computed_with_the_settings_of_the_step(project):
+    at = "SELECT id, date_format(TIMESTAMP '2026-01-01 00:00:00Z', 'HH') AS hour FROM orders"
+    config = "-- rivet:options: {config: {spark.sql.session.timeZone: Asia/Tokyo}}\n-- rivet:eager: true\n"
+    shop = project({**SHOP, "joints/low.sql": config + at, "joints/high.sql": at})
+    assert {row["hour"] for row in rows(shop, "low")} == {"09"}
+
+
 def test_formats(shop, capfd):
     def shown(*arguments):
         capfd.readouterr()

@@ -51,3 +51,5 @@ def test_the_current_directory_is_the_default(tmp_path, monkeypatch, capsys):
     assert main(["compile"]) == 0
     assert main(["init", "notes.txt"]) == 10
     assert os.listdir(tmp_path).count("notes.txt") == 1
+    assert main(["-p", "there", "init"]) == 0
+    assert (tmp_path / "there" / "rivet.yaml").is_file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 
 import pytest
 import yaml
@@ -92,6 +93,14 @@ def test_what_is_wrong_is_refused_and_the_file_stays(shop, cli, arguments, code,
     found, out, err = cli(*arguments)
     assert (found, out, words in err) == (code, "", True), err
     assert (shop.root / "profiles.yaml").read_text() == PROFILES
+
+
+def test_a_byte_order_mark_stays(shop, cli):
+    file = shop.root / "profiles.yaml"
+    file.write_bytes(BOM_UTF8 + PROFILES.encode())
+    assert cli("catalog", "create", "lake", "--type", "filesystem", "--option", "path=lake")[0] == 0
+    content = file.read_bytes()
+    assert content.replace(b"    lake: {type: filesystem, path: lake}\n", b"") == BOM_UTF8 + PROFILES.encode()
 
 
 FORMS = {

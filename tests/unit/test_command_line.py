@@ -140,6 +140,26 @@ def test_a_dry_run_shows_what_would_run(shop, capsys):
     assert main(["run", "orders", "--dry-run", "-p", str(shop.root)]) == 0
 
 
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("--partition", "2026-01-01"), 10, "none of these joints has partitions"),
+        (("--environment", "No Name"), 10, "RVT-129"),
+        (("--select", "key:("), 10, "RVT-115"),
+    ],
+)
+def test_a_dry_run_refuses_what_the_run_would(shop, options, code, words, capsys):
+    assert main(["run", "--dry-run", *options, "-p", str(shop.root)]) == code
+    out, err = capsys.readouterr()
+    assert (out, words in err) == ("", True), err
+
+
+def test_a_dry_run_names_its_environment(shop, capsys):
+    assert main(["run", "--dry-run", "--environment", "pr-7", "-p", str(shop.root)]) == 0
+    assert "-- writes lake.out (merge), in the environment pr-7" in capsys.readouterr().out.splitlines()
+    assert not (shop.root / "lake").exists()
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_of_completion_asks_the_program(shell, capsys):
     assert main(["completion", shell]) == 0

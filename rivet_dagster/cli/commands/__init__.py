@@ -1,1 +1,1 @@
-"""What the commands take: their options, arguments and examples. What they do is imported when they are called."""
+"""Declarations of the commands: options, arguments and examples. What they do is imported when they are called."""

@@ -70,17 +70,19 @@ rivet-dagster init shop --example
 
 
 @click.command("init", cls=ExampleCommand, example=INIT_EXAMPLE)
-@click.argument("directory", type=click.Path(path_type=Path), default=".")
+@click.argument("directory", type=click.Path(path_type=Path), required=False)
 @click.option("--example", is_flag=True, help="With a source and its data, joints with checks, and a test.")
 @click.option("--verbose", is_flag=True, help="Show the traceback of an error.")
-def init(directory: Path, example: bool, verbose: bool) -> int:
+@click.pass_context
+def init(context: click.Context, directory: Path | None, example: bool, verbose: bool) -> int:
     """Make a project that runs at once.
 
-    A directory that has a project, or other files of these names, is refused and stays as it is.
+    DIRECTORY is by default that of --project, else the current one. One that has a project, or other files of these
+    names, is refused and stays as it is.
     """
     from rivet_dagster.cli.init_command import init_project
 
-    return init_project(directory, example)
+    return init_project(directory or Path(context.find_root().params["project"] or "."), example)
 
 
 SCHEMA_EXAMPLE = """

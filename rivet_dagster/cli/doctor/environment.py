@@ -8,9 +8,9 @@ from importlib.metadata import PackageNotFoundError, requires, version
 
 from packaging.requirements import Requirement
 
-from rivet_dagster import __version__
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
+from rivet_dagster.version import __version__
 
 _DISTRIBUTION = "rivet-dagster"
 _EXTRAS = ("ui", "java", "fast", "connect", "iceberg", "pandas")

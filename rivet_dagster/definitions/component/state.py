@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rivet_dagster import __version__
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.compiler.plan_json import fingerprint
+from rivet_dagster.version import __version__
 
 _MADE_BY = f"rivet_dagster {__version__} {fingerprint(CompiledAssembly)}"
 """The version that made a plan, and the shape of its plans, which differs between two states of development, too."""

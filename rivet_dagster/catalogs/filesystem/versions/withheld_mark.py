@@ -22,7 +22,7 @@ _IDENTITY, _LANDED, _INPUTS, _CODE, _STAGED = "by", "landed files", "inputs", "c
 
 @dataclass(frozen=True)
 class StagedFor:
-    """What the last step of a run needs to publish a staged version: the version that it was begun ``upon``.
+    """The facts by which the last step of a run publishes a staged version: the version that it was begun ``upon``.
 
     ``record`` is that of its write, None where it replaced all rows.
     """

@@ -51,7 +51,7 @@ Changes = Callable[[Mapping[Key, Content]], list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class State:
-    """What is known of an environment; ``base`` is the hash of the base's branch from which it was made."""
+    """The facts about an environment; ``base`` is the hash of the base's branch from which it was made."""
 
     profile: str
     created_at: str

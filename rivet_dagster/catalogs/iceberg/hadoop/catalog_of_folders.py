@@ -1,4 +1,4 @@
-"""What folders cannot hold: views, properties of namespaces, and tables that are not in the folder of their name."""
+"""Refusals of what folders cannot hold: views, properties of namespaces, tables outside of their name's folder."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Written:
 
 @dataclass(frozen=True)
 class State:
-    """What the record says; ``location`` is its own."""
+    """The contents of the record; ``location`` is its own."""
 
     profile: str
     created_at: str

@@ -33,7 +33,7 @@ MAIN = "main"
 
 @dataclass(frozen=True)
 class Built:
-    """What is recorded of a table that was built in an environment.
+    """The record of a table that was built in an environment.
 
     ``snapshot`` is that of the base that it builds upon, and ``version`` the version, None of a table without rows;
     ``schema``, ``spec`` and ``order`` are the ids of its columns, its partitions and its sort order, and ``changed``
