@@ -55,6 +55,7 @@ def ended(process: BaseProcess) -> int | None:
 
 def _in_its_own_group(work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     os.setsid()
+    sys.dont_write_bytecode = True  # what is first imported here would else be a step that no later process takes
     os.fsync = lambda descriptor: None  # a kill loses nothing that was written, only a power failure does
     work(*arguments)
 
