@@ -1,11 +1,15 @@
 """Environments of a whole project on Nessie, looked at by PyIceberg's own reader of metadata files."""
 
 import json
+import signal
 
 import pytest
 from pyiceberg.table import StaticTable
 from support.folders import ProjectFolder, sink, source
-from support.iceberg import PACKAGES
+from support.iceberg import PACKAGES, declared
+from support.iceberg_environments import NAME, all_works, nessie_merge_killed_before_a_change, rows, tables
+from support.iceberg_runs import lake
+from support.killing import PROCESSES, ended, start
 from support.maven import jars
 from support.spark import MASTER
 
@@ -145,3 +149,58 @@ def test_a_merge_is_refused_if_the_base_moves_after_it_was_judged(shop, monkeypa
     assert shop.rows("ids") == [(1,), (1,), (2,), (2,)]
     assert shop.cli("environment", "drop", "pr-7")[0] == 0
     assert not [name for name in shop.nessie.branches() if f".{shop.ref}." in name]
+
+
+def test_a_kill_before_each_change_of_a_merge(nessie, tmp_path):
+    """Readers of the base see all tables or none, and the same command finishes it."""
+    killed, at = [], 0
+    while True:
+        options = declared("nessie", tmp_path / str(at), nessie=nessie)
+        all_works(lake(options, tmp_path), tmp_path)
+        before, commits = rows_of(options, tmp_path), commits_of(nessie, options)
+        steps, code = killed_merge(options, tmp_path, at)
+        if code == 0:
+            break
+        assert (code, len(steps)) == (-signal.SIGKILL, at + 1)
+        catalog, found = lake(options, tmp_path), rows_of(options, tmp_path)
+        killed.append((steps[-1].split()[0], found))
+        assert found in (before, MERGED), steps[-1]
+        if catalog.is_merged(NAME):
+            assert [environment.name for environment in catalog.environments()] == []
+        else:
+            published = catalog.merge(NAME)
+            assert len(published) == len(MERGED), steps[-1]
+        assert rows_of(options, tmp_path) == MERGED, steps[-1]
+        assert commits_of(nessie, options) == commits + 1, steps[-1]
+        assert {name for name in nessie.branches() if f".{options['ref']}." in name} == {
+            f"rivet_merged.{options['ref']}.{NAME}"
+        }
+        at += 1
+    assert rows_of(options, tmp_path) == MERGED
+    assert {kind for kind, _ in killed} == {"POST", "DELETE"}
+    assert [found == MERGED for _, found in killed] == sorted(found == MERGED for _, found in killed)
+    assert (killed[0][1], killed[-1][1]) == (before, MERGED)
+
+
+MERGED = {"orders": [(3, 2, 2), (4, 2, 2)], "more": [(3, 2), (4, 2)]}
+
+
+def rows_of(options, root) -> dict[str, list[tuple]]:
+    return {name: rows(table) for name, table in tables(options, root).items() if not name.endswith("__errors")}
+
+
+def commits_of(nessie, options) -> int:
+    return len(nessie.call("GET", f"trees/{options['ref']}/history")["logEntries"])
+
+
+def killed_merge(options, root, at: int) -> tuple[list[str], int | None]:
+    """Kill a merge before its change number ``at`` of the server; return its changes and its exit code."""
+    test, child = PROCESSES.Pipe(duplex=False)
+    process = start(nessie_merge_killed_before_a_change, child, options, root, at)
+    child.close()
+    steps = []
+    while True:
+        try:
+            steps.append(test.recv())
+        except EOFError:
+            return steps, ended(process)

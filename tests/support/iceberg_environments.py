@@ -107,6 +107,12 @@ def merge_killed_before_a_step(test: Connection, options: Mapping[str, Any], roo
     lake(options, root).merge(NAME)
 
 
+def nessie_merge_killed_before_a_change(test: Connection, options: Mapping[str, Any], root: Path, at: int) -> None:
+    """Merge the environment on Nessie, in the same way; a step is a request that changes something on the server."""
+    _die_before(test, at, ("POST", "PUT", "DELETE"))
+    lake(options, root).merge(NAME)
+
+
 def drop_killed_before_a_step(test: Connection, options: Mapping[str, Any], root: Path, at: int) -> None:
     """Drop the environment, in the same way."""
     _die_before(test, at)
@@ -119,11 +125,13 @@ def build_killed_before_a_step(test: Connection, options: Mapping[str, Any], roo
     run_there(lake(options, root), WORKS["errors"], root)
 
 
-def _die_before(test: Connection, at: int) -> None:
+def _die_before(test: Connection, at: int, kinds: tuple[str, ...] = ("",)) -> None:
     number = 0
 
     def step(name: str) -> None:
         nonlocal number
+        if not name.startswith(kinds):
+            return
         test.send(name)
         if number == at:
             os.killpg(0, signal.SIGKILL)
