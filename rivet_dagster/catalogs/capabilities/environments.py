@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
-from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Published
 
 ABANDONED_AFTER = timedelta(days=30)
@@ -47,12 +46,6 @@ class BuiltTable:
     current: Published
     moved: bool = False
     same: bool = False
-
-
-def merged(name: str) -> RivetError:
-    """Return RVT-415 for an environment that has been merged."""
-    remedy = "Take another name: a merged environment is over."
-    return RivetError("RVT-415", f"the environment '{name}' has been merged", remediation=remedy)
 
 
 class HasEnvironments(HasTargets):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 
+from rivet_dagster.catalogs.capabilities.environment_errors import merged, of_another_profile
 from rivet_dagster.catalogs.capabilities.environments import (
     ABANDONED_AFTER,
     BuiltTable,
     Environment,
     HasEnvironments,
-    merged,
 )
 from rivet_dagster.catalogs.filesystem.catalog import FilesystemTables
 from rivet_dagster.catalogs.filesystem.environments import folder as folders
@@ -19,7 +19,6 @@ from rivet_dagster.catalogs.filesystem.environments.merging import Merge, is_ali
 from rivet_dagster.catalogs.filesystem.environments.tables import EnvironmentTables
 from rivet_dagster.catalogs.filesystem.files.file_status import looking
 from rivet_dagster.catalogs.filesystem.files.local_writing import writing
-from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Published
 
 
@@ -47,8 +46,7 @@ class FilesystemCatalog(FilesystemTables, HasEnvironments):
                 environment.create(profile)
             state = environment.required()
             if state.profile != profile:
-                message = f"the environment '{name}' is one of the profile '{state.profile}', not of '{profile}'"
-                raise RivetError("RVT-416", message)
+                raise of_another_profile(name, state.profile, profile)
             environment.use()
 
     def environments(self) -> tuple[Environment, ...]:

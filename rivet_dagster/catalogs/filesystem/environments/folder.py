@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rivet_dagster.catalogs.capabilities.environments import merged
+from rivet_dagster.catalogs.capabilities.environment_errors import half_merged, merged, missing
 from rivet_dagster.catalogs.filesystem.files.damage import damage
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, names_in, status
 from rivet_dagster.catalogs.filesystem.versions.layout import HOMES, TableLayout, is_table_name
@@ -108,12 +108,11 @@ class EnvironmentFolder:
         """Return the state, which must be one of ``states``, else that of an open environment. Raises RVT-415."""
         state = self.state()
         if state is None:
-            raise RivetError("RVT-415", f"there is no environment '{self.name}'")
+            raise missing(self.name)
         if state.state not in (states or (OPEN,)):
             if state.state == MERGED:
                 raise merged(self.name)
-            remedy = f"Finish the merge: rivet-dagster environment merge {self.name}"
-            raise RivetError("RVT-415", f"the environment '{self.name}' is being merged", remediation=remedy)
+            raise half_merged(self.name)
         return state
 
     def create(self, profile: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.capabilities.environment_errors import written_by_a_run
 from rivet_dagster.catalogs.capabilities.environments import BuiltTable
 from rivet_dagster.catalogs.filesystem.environments.folder import MERGED, MERGING, OPEN, PUBLISHED, EnvironmentFolder
 from rivet_dagster.catalogs.filesystem.environments.seeding import keep_permissions
@@ -67,8 +68,7 @@ class Merge:
     def _mergeable(self) -> list[BuiltTable]:
         """Return the tables to publish, those that were published first in front. Raises RVT-405, RVT-417."""
         if is_alive(self.environment):
-            message = f"a run is writing in the environment '{self.environment.name}'"
-            raise RivetError("RVT-417", message, remediation="Wait until it has ended; a dead one counts for a minute.")
+            raise written_by_a_run(self.environment.name)
         tables = self.built()
         moved = [table for table in tables if table.moved]
         if moved:

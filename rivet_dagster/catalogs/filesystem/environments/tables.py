@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.capabilities.environment_errors import not_built
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.filesystem.catalog import FilesystemTables
 from rivet_dagster.catalogs.filesystem.environments.folder import EnvironmentFolder
@@ -118,8 +119,7 @@ class EnvironmentTables(FilesystemTables):
     def override_watermark(self, published: Published, override: Override) -> None:
         """Write a file beside the version, which must be one of the environment."""
         if not self._is_own(published):
-            message = f"'{published.table}' has not been built in the environment '{self.environment.name}'"
-            raise RivetError("RVT-417", message, remediation="Run it there first; or set the watermark of the base.")
+            raise not_built(self.environment.name, published.table)
         super().override_watermark(published, override)
 
     def begin(

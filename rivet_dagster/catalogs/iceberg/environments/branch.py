@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
+from rivet_dagster.catalogs.capabilities.environment_errors import half_merged, merged, missing
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     ENVIRONMENT,
@@ -111,12 +112,10 @@ class EnvironmentBranch:
         state = self.state()
         if state is None:
             if self.is_merged():
-                remedy = "Take another name: a merged environment is over."
-                raise RivetError("RVT-415", f"the environment '{self.name}' has been merged", remediation=remedy)
-            raise RivetError("RVT-415", f"there is no environment '{self.name}'")
+                raise merged(self.name)
+            raise missing(self.name)
         if state.state not in (states or (OPEN,)):
-            remedy = f"Finish the merge: rivet-dagster environment merge {self.name}"
-            raise RivetError("RVT-415", f"the environment '{self.name}' is being merged", remediation=remedy)
+            raise half_merged(self.name)
         return state
 
     def is_merged(self) -> bool:
@@ -161,7 +160,7 @@ class EnvironmentBranch:
         def changes(found: Mapping[Key, Content]) -> list[dict[str, Any]]:
             known = _state(found.get(STATE))
             if known is None:
-                raise RivetError("RVT-415", f"there is no environment '{self.name}'")
+                raise missing(self.name)
             described = _described(STATE, asdict(replace(known, **values)))
             return [put(STATE, {**described, "id": found[STATE]["id"]})]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from rivet_dagster.catalogs.capabilities.environment_errors import of_another_profile
 from rivet_dagster.catalogs.capabilities.environments import (
     ABANDONED_AFTER,
     BuiltTable,
@@ -19,7 +20,6 @@ from rivet_dagster.catalogs.iceberg.environments.tables import EnvironmentTables
 from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.catalogs.iceberg.settings.options import NESSIE
-from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.storage import Published
 
@@ -52,8 +52,7 @@ class NessieIcebergCatalog(IcebergCatalog, NessieTables, HasEnvironments):
                 environment.create(profile)
             state = environment.required()
             if state.profile != profile:
-                message = f"the environment '{name}' is one of the profile '{state.profile}', not of '{profile}'"
-                raise RivetError("RVT-416", message)
+                raise of_another_profile(name, state.profile, profile)
             environment.use(state)
 
     def environments(self) -> tuple[Environment, ...]:

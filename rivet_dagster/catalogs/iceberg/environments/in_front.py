@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.capabilities.environment_errors import not_built
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
 from rivet_dagster.catalogs.capabilities.upkeep import UpkeepReport
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.engines.contract import EngineSession
-from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.schema import Schema
@@ -111,8 +111,7 @@ class TablesInFront(IcebergTables):
     def override_watermark(self, published: Published, override: Override) -> None:
         """Set a property of the environment's table, which must have been built there."""
         if not self._is_own(published):
-            message = f"'{published.table}' has not been built in the environment '{self.environment_name}'"
-            raise RivetError("RVT-417", message, remediation="Run it there first; or set the watermark of the base.")
+            raise not_built(self.environment_name, published.table)
         super().override_watermark(published, override)
 
     def versions(self, table: str) -> tuple[Version, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from rivet_dagster.catalogs.capabilities.environment_errors import moved, written_by_a_run
 from rivet_dagster.catalogs.capabilities.environments import BuiltTable
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.environments.branch import MERGING, OPEN, EnvironmentBranch, State
@@ -79,26 +80,18 @@ class Merge:
 
     def _refuse(self) -> None:
         if self.is_alive():
-            message = f"a run is writing in the environment '{self.environment.name}'"
-            raise RivetError("RVT-417", message, remediation="Wait until it has ended; a dead one counts for a minute.")
-        moved = [table.table for table in self.built() if table.moved]
-        if moved:
-            raise self._conflict(moved)
+            raise written_by_a_run(self.environment.name)
+        self._refuse_if_moved()
 
-    def _conflict(self, tables: list[str]) -> RivetError:
-        return RivetError(
-            "RVT-405",
-            f"the base of {', '.join(tables)} has moved since it was first written in the environment "
-            f"'{self.environment.name}'",
-            remediation="Build it upon the base as it is now: drop the environment, and run it again under its name.",
-        )
+    def _refuse_if_moved(self) -> None:
+        others = [table.table for table in self.built() if table.moved]
+        if others:
+            raise moved(self.environment.name, others)
 
     def _publish(self, names: tuple[str, ...], state: State) -> None:
         environment, server = self.environment, self.environment.server
         source, base = server.reference(environment.ref), server.reference(environment.base)
-        moved = [table.table for table in self.built() if table.moved]  # until the base was at that hash
-        if moved:
-            raise self._conflict(moved)
+        self._refuse_if_moved()  # until the base was at that hash
         server.remove(environment.merging_ref)
         server.make(environment.merging_ref, base)
         message = f"Merge the environment {environment.name}"
@@ -110,7 +103,7 @@ class Merge:
                 server.reference(environment.base), server.reference(environment.merging_ref), message, properties
             )
         except NessieConflictError as error:
-            raise self._conflict(list(names)) from error
+            raise moved(environment.name, names) from error
 
     def _keys(self, names: tuple[str, ...], base: Reference, server: NessieServer) -> list[Key]:
         """Return the keys to merge: of the tables, of their error tables, and of namespaces that the base lacks."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from rivet_dagster.catalogs.capabilities.environment_errors import merged, of_another_profile
 from rivet_dagster.catalogs.capabilities.environments import (
     ABANDONED_AFTER,
     BuiltTable,
     Environment,
     HasEnvironments,
-    merged,
 )
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.environments.branches.merging import Merge
@@ -47,8 +47,7 @@ class HasBranchEnvironments(IcebergTables, HasEnvironments):
                 record.create(profile)
             state = record.required()
             if state.profile != profile:
-                message = f"the environment '{name}' is one of the profile '{state.profile}', not of '{profile}'"
-                raise RivetError("RVT-416", message)
+                raise of_another_profile(name, state.profile, profile)
             record.use(state)
 
     def environments(self) -> tuple[Environment, ...]:

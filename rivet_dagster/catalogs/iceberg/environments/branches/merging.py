@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.capabilities.environment_errors import moved, written_by_a_run
 from rivet_dagster.catalogs.capabilities.environments import BuiltTable
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
@@ -103,25 +104,16 @@ class Merge:
         self.record.set(MERGING)
         try:
             if self.is_alive():
-                message = f"a run is writing in the environment '{self.name}'"
-                remedy = "Wait until it has ended; a dead one counts for a minute."
-                raise RivetError("RVT-417", message, remediation=remedy)
+                raise written_by_a_run(self.name)
             tables = self.built()
-            moved = [table.table for table in tables if table.moved]
-            if moved:
-                raise self._conflict(moved)
+            others = [table.table for table in tables if table.moved]
+            if others:
+                raise moved(self.name, others)
             return tuple(self._publish(table, heartbeat) for table in sorted(tables, key=self._published_at))
         except RivetError as error:
             if error.code in ("RVT-405", "RVT-417"):  # there is something to do in the environment first
                 self.record.set(OPEN, instead_of=MERGING)
             raise
-
-    def _conflict(self, tables: list[str]) -> RivetError:
-        return RivetError(
-            "RVT-405",
-            f"the base of {', '.join(tables)} has moved since it was first written in the environment '{self.name}'",
-            remediation="Build it upon the base as it is now: drop the environment, and run it again under its name.",
-        )
 
     def _published_at(self, table: BuiltTable) -> int:
         found = self.tables._required(table.table).current_snapshot()
@@ -138,7 +130,7 @@ class Merge:
             return done
         begin = beginning(self.base._opened(table.table), table.table, Layout(), self.base.name, self.base._opened)
         if self._described(table.table).moved:  # since all tables were looked at
-            raise self._conflict([table.table])
+            raise moved(self.name, [table.table])
         return _TableMerge(self, table, begin, heartbeat).publish()
 
     def _described(self, name: str) -> BuiltTable:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
-from rivet_dagster.catalogs.capabilities.environments import merged
+from rivet_dagster.catalogs.capabilities.environment_errors import half_merged, merged, missing
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit, create
 from rivet_dagster.catalogs.iceberg.commits.updates import set_properties
 from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT
@@ -94,12 +94,11 @@ class EnvironmentRecord:
         """Return what is recorded of an environment in one of ``states``, else of an open one. Raises RVT-415."""
         state = self.state()
         if state is None or state.state == DROPPED:
-            raise RivetError("RVT-415", f"there is no environment '{self.name}'")
+            raise missing(self.name)
         if state.state == MERGED:
             raise merged(self.name)
         if state.state not in (states or (OPEN,)):
-            remedy = f"Finish the merge: rivet-dagster environment merge {self.name}"
-            raise RivetError("RVT-415", f"the environment '{self.name}' is being merged", remediation=remedy)
+            raise half_merged(self.name)
         return state
 
     def create(self, profile: str) -> None:
@@ -146,7 +145,7 @@ class EnvironmentRecord:
     def _required(self) -> State:
         state = self.state()
         if state is None:
-            raise RivetError("RVT-415", f"there is no environment '{self.name}'")
+            raise missing(self.name)
         return state
 
     def _set(self, properties: Mapping[str, str], instead_of: str | None = None) -> None:
