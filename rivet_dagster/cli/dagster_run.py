@@ -26,9 +26,11 @@ from rivet_dagster.definitions.jobs.target import target_of
 from rivet_dagster.definitions.load import build_definitions
 from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.runs.environment import environment_tags
+from rivet_dagster.definitions.runs.full_refresh import full_refresh_tags
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.execution.changed import changed_groups
 from rivet_dagster.execution.environments import refuse_without_environments, use_environment
+from rivet_dagster.execution.full_refresh import refuse_lossy_refresh
 from rivet_dagster.execution.runtime import Runtime
 
 JOB = "rivet_dagster_run"
@@ -50,12 +52,15 @@ def materialize(
             joints = [joint for joint in joints if joint.group in changed]
         runtime = Runtime(assembly, root, environment=environment)
         refuse_without_environments(runtime, sorted({joint.group for joint in joints}))
+        if request.full_refresh:
+            refuse_lossy_refresh(runtime, {joint.group for joint in joints})
         use_environment(runtime)
         if not joints:
             return NOTHING_CHANGED
         window = covered(request.partition, request.partition_range, joints)
         selection = target_of(project, [joint.name for joint in joints]).selection(project)
-        return _run(project, definitions, selection, window, screen)
+        tags = {**window.tags, **environment_tags(project), **full_refresh_tags(request.full_refresh)}
+        return _run(project, definitions, selection, window, tags, screen)
 
 
 def _run(
@@ -63,6 +68,7 @@ def _run(
     definitions: dg.Definitions,
     selection: dg.AssetSelection,
     window: Covered,
+    tags: dict[str, str],
     screen: Screen,
 ) -> RunReport:
     with_job = dg.Definitions.merge(
@@ -70,7 +76,7 @@ def _run(
         dg.Definitions(jobs=[dg.define_asset_job(JOB, selection)], loggers={"progress": _progress_logger(screen)}),
     )
     job = with_job.get_job_def(JOB)
-    run_id, tags = str(uuid.uuid4()), {**window.tags, **environment_tags(project)}
+    run_id = str(uuid.uuid4())
     with dg.DagsterInstance.get() if os.environ.get("DAGSTER_HOME") else dg.DagsterInstance.ephemeral() as instance:
         success, stopped = False, None
         try:

@@ -13,6 +13,7 @@ from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.execution.changed import changed_groups
 from rivet_dagster.execution.environments import refuse_without_environments
+from rivet_dagster.execution.full_refresh import refuse_lossy_refresh
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.write_plan import (
@@ -20,10 +21,12 @@ from rivet_dagster.model.write_plan import (
     AppendNewer,
     DeleteInsert,
     History,
+    Refresh,
     ReplaceAll,
     ReplacePartitions,
     Upsert,
     WritePlan,
+    refreshed,
 )
 from rivet_dagster.project.environment_name import environment_name
 
@@ -40,15 +43,19 @@ def show_dry_run(root: Path, profile: str | None, request: RunRequest, as_json: 
         joints = _joints(request, assembly, root)
         runtime = Runtime(assembly, root, environment=environment)
         refuse_without_environments(runtime, sorted({joint.group for joint in joints}))
+        if request.full_refresh:
+            refuse_lossy_refresh(runtime, {joint.group for joint in joints})
     names = {joint.name for joint in joints}
     waves = [[group for group in wave if set(assembly.group(group).joints) & names] for wave in assembly.waves]
     groups = [assembly.group(name) for wave in waves for name in wave if assembly.group(name).target is not None]
     if as_json:
-        planned = [_planned(group) for group in groups]
+        planned = [_planned(group, request.full_refresh) for group in groups]
         print(json.dumps({"success": True, "groups": planned}, indent=2, ensure_ascii=False))
         return 0
     where = f", in the environment {environment}" if environment is not None else ""
-    print("\n\n".join(_text(assembly, group, where) for group in groups) or "-- nothing would run")
+    print(
+        "\n\n".join(_text(assembly, group, where, request.full_refresh) for group in groups) or "-- nothing would run"
+    )
     return 0
 
 
@@ -91,28 +98,33 @@ def strategy_of(plan: WritePlan) -> str:
             return "delete_insert"
         case History():
             return "scd2"
+        case Refresh():
+            return "replace"
 
 
-def _planned(group: FusedGroup) -> dict[str, Any]:
+def _planned(group: FusedGroup, full_refresh: bool) -> dict[str, Any]:
     assert group.target is not None, "only sources have none"
-    table = f"{group.target.catalog}.{group.target.table}"
+    plan = refreshed(group.target.write) if full_refresh else group.target.write
+    table, mode = f"{group.target.catalog}.{group.target.table}", strategy_of(plan)
     planned = {
         "name": group.name,
         "joints": list(group.joints),
         "sql": group.sql,
-        "write": {"table": table, "mode": strategy_of(group.target.write)},
+        "write": {"table": table, "mode": mode, **({"full_refresh": True} if full_refresh else {})},
     }
-    return planned | ({"sql_incremental": group.sql_incremental} if group.sql_incremental is not None else {})
+    later = group.sql_incremental if not full_refresh else None
+    return planned | ({"sql_incremental": later} if later is not None else {})
 
 
-def _text(assembly: CompiledAssembly, group: FusedGroup, where: str) -> str:
-    planned = _planned(group)
+def _text(assembly: CompiledAssembly, group: FusedGroup, where: str, full_refresh: bool) -> str:
+    planned = _planned(group, full_refresh)
+    mode = planned["write"]["mode"] + (", a full refresh" if full_refresh else "")
     lines = [
         f"-- {group.name}: {' -> '.join(group.joints)}",
-        f"-- writes {planned['write']['table']} ({planned['write']['mode']}){where}",
+        f"-- writes {planned['write']['table']} ({mode}){where}",
     ]
     if group.sql is None:
         return "\n".join([*lines, f"-- calls {assembly.joint(group.exit).name}, a Python function"])
-    if group.sql_incremental is not None:
-        lines += ["-- once the table is published:", group.sql_incremental, "-- in a first run:"]
+    if "sql_incremental" in planned:
+        lines += ["-- once the table is published:", planned["sql_incremental"], "-- in a first run:"]
     return "\n".join([*lines, group.sql])

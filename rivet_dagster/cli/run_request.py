@@ -9,7 +9,8 @@ from dataclasses import dataclass
 class RunRequest:
     """The joints to materialize, each maybe with a leading +, and how.
 
-    ``select`` is a selection in Dagster's syntax; ``environment`` the name of ``--environment``, None without it.
+    ``select`` is a selection in Dagster's syntax; ``environment`` the name of ``--environment``, None without it. With
+    ``full_refresh`` targets are replaced as by a first run.
     """
 
     joints: tuple[str, ...] = ()
@@ -19,3 +20,4 @@ class RunRequest:
     changed: bool = False
     no_fail_fast: bool = False
     environment: str | None = None
+    full_refresh: bool = False

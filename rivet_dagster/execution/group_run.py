@@ -30,19 +30,21 @@ def run_group(
     given: Mapping[str, MaterializedRef] | None = None,
     unjudged_sources: Iterable[str] = (),
     window: Window | None = None,
+    full_refresh: bool = False,
 ) -> GroupResult:
     """Run the ``selected`` joints of a group, each exit among them as one query.
 
     ``identity`` names the run and is stored with the version that it publishes; ``given`` are handles on joints of
     other groups. ``unjudged_sources`` are gated sources whose checks have not been evaluated in this run: those that
     the selected joints read are judged first. ``window`` holds the partitions that the run covers, if the group has
-    partitions. If the run fails, what was published stays as it was. Raises RivetError; a gate that fails is reported
-    in the result, not raised.
+    partitions. A ``full_refresh`` replaces the target, or these partitions of it, as a first run would make it. If the
+    run fails, what was published stays as it was. Raises RivetError; a gate that fails is reported in the result, not
+    raised.
     """
     group = runtime.assembly.group(group_name)
     clock = PhaseClock()
     one_session = OneSession(runtime.engine(group.engine), runtime.assembly.joint(group.exit).step.config)
-    run = ThisRun(runtime, group, given or {}, clock, datetime.now(UTC), one_session, identity, window)
+    run = ThisRun(runtime, group, given or {}, clock, datetime.now(UTC), one_session, identity, window, full_refresh)
     with closing(one_session):
         return _run(run, set(selected), identity, unjudged_sources)
 
@@ -58,13 +60,14 @@ def _run(run: ThisRun, selected: set[str], identity: str, unjudged_sources: Iter
         with placed(runtime.assembly.joint(exit_name)):
             if exit_name == group.exit:
                 result = publish_exit(run, identity)
-                if not result.gate_failed and not result.staged:
+                # A full refresh of another reader may follow in this run, and needs the files where they are.
+                if not result.gate_failed and not result.staged and not run.full_refresh:
                     with clock.phase(CLEAN_UP):
                         result = replace(result, not_archived=archive_read_files(runtime, group))
             else:
                 counted[exit_name] = _count_inner(run, exit_name)
     plans = {} if _plans_hold_values(runtime.assembly, group) else run.plans
-    return replace(result, phases=clock.seconds, counted=counted, plans=plans)
+    return replace(result, phases=clock.seconds, counted=counted, plans=plans, full_refresh=run.full_refresh)
 
 
 def exits(runtime: Runtime, group: FusedGroup, selected: set[str]) -> tuple[str, ...]:

@@ -99,7 +99,8 @@ class GroupResult:
     ``phases`` are seconds by phase. ``published`` is None if the exit was not selected, its gate failed, or an empty
     batch was skipped. ``counted`` are the row counts of inner joints that were computed as exits of a partial run;
     ``partition_rows`` are those of the exit's table after the run, by key of the partitions that the run covered.
-    ``staged`` is whether ``published`` is not published yet, but staged for the last step of the run.
+    ``staged`` is whether ``published`` is not published yet, but staged for the last step of the run;
+    ``full_refresh`` is whether it replaces the table as a first run would.
     ``not_archived`` is the error for consumed files that could not be archived; the rows are published all the same.
     ``plans`` are the query plans of what this run wrote, by joint. ``values`` are storage's statistics of ``published``
     by column, in lower case, if this run wrote it. ``errors`` is None unless the group quarantines rows.
@@ -118,6 +119,7 @@ class GroupResult:
     values: Mapping[str, ColumnStatistics] = field(default_factory=dict)
     errors: EvaluationErrors | None = None
     staged: bool = False
+    full_refresh: bool = False
 
     @property
     def gate_failed(self) -> bool:

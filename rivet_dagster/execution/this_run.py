@@ -43,7 +43,8 @@ class ThisRun:
     """One run of a group, or of some of its joints, that publishes as ``identity``.
 
     ``given`` are handles on joints of other groups; ``started`` is the time when it began, in UTC; ``window`` holds the
-    partitions that it covers, if the group has partitions. ``plans`` collects the query plans of the joints that were
+    partitions that it covers, if the group has partitions. With ``full_refresh`` it reads and replaces what a first run
+    would, and what is published does not count. ``plans`` collects the query plans of the joints that were
     written, and ``inputs`` the positions of the joints and sources that were read.
     """
 
@@ -55,6 +56,7 @@ class ThisRun:
     one_session: OneSession
     identity: str = ""
     window: Window | None = None
+    full_refresh: bool = False
     plans: dict[str, QueryPlan] = field(default_factory=dict)
     inputs: dict[str, Position] = field(default_factory=dict)
 

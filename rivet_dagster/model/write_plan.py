@@ -96,5 +96,42 @@ class History:
     schema_change: SchemaChange = "fail"
 
 
-WritePlan = ReplaceAll | Append | AppendNewer | Upsert | ReplacePartitions | DeleteInsert | History
-"""The kinds of write, one for each mode; a catalog declares which types it can execute."""
+Refreshed = AppendNewer | Upsert | ReplacePartitions | DeleteInsert | History
+"""The plans whose first write does more than storing the batch: it decides between rows, or lays them out."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refresh:
+    """The target becomes what ``plan`` makes of a table that does not exist: its old rows and columns do not count.
+
+    In a run of partitions that is so for their rows; the other rows stay, and the columns are as ``plan`` has them.
+    """
+
+    mode: Literal["refresh"] = "refresh"
+    plan: Refreshed
+
+    @property
+    def schema_change(self) -> SchemaChange:
+        """That of ``plan``, for a run of partitions."""
+        return self.plan.schema_change
+
+
+WritePlan = ReplaceAll | Append | AppendNewer | Upsert | ReplacePartitions | DeleteInsert | History | Refresh
+"""The kinds of write, one for each mode, and the full refresh; a catalog declares which types it can execute."""
+
+
+def refreshed(plan: WritePlan) -> WritePlan:
+    """Return the plan by which a full refresh replaces the target, as the first write of ``plan`` would make it.
+
+    >>> refreshed(Append(schema_change="add"))
+    ReplaceAll(mode='replace', keeps_table=False, schema_change='add')
+    >>> refreshed(Upsert(keys=("id",))) == Refresh(plan=Upsert(keys=("id",)))
+    True
+    """
+    match plan:
+        case Refresh():
+            return plan
+        case ReplaceAll() | Append():
+            return ReplaceAll(schema_change=plan.schema_change)
+        case _:
+            return Refresh(plan=plan)

@@ -25,16 +25,27 @@ from rivet_dagster.catalogs.capabilities.versions import HasVersions, VersionTra
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import FilesPosition, VersionPosition
+from rivet_dagster.model.partitions import Partitions, Window
 from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD
-from rivet_dagster.model.write_plan import Append, ReplaceAll, Upsert, WritePlan
+from rivet_dagster.model.write_plan import (
+    Append,
+    AppendNewer,
+    DeleteInsert,
+    Refresh,
+    Refreshed,
+    ReplaceAll,
+    Upsert,
+    WritePlan,
+)
 from rivet_dagster.testing.environments import EnvironmentConformance
 from rivet_dagster.testing.error_tables import ErrorTableConformance
 from rivet_dagster.testing.plan_cases import CASES, HISTORIES, REFUSALS, PlanCase, Refusal
-from rivet_dagster.testing.plan_cases.case import STARTED, fields
+from rivet_dagster.testing.plan_cases.case import COLUMNS, STARTED, Rows, fields
 from rivet_dagster.testing.plan_cases.runs import Histories, started_at
 from rivet_dagster.testing.staging import StagingConformance
 from rivet_dagster.testing.tables import (
     TABLE,
+    arrow_table,
     columns_of,
     fill,
     in_order,
@@ -221,6 +232,45 @@ class CatalogConformance(ErrorTableConformance, EnvironmentConformance, StagingC
         assert [text for text in case.named if text not in diagnostic.message] == []
         assert [text for text in case.unnamed if text in diagnostic.message] == []
         assert catalog.current(TABLE) == before
+
+    def test_a_full_refresh_is_a_version_like_others(self, catalog: HasTargets, session: EngineSession) -> None:
+        """Readers see the old rows until the commit; an aborted one leaves nothing; an older version comes back."""
+        plan = Refresh(plan=Upsert(keys=("id",)))
+        skip_unless_written(catalog, plan)
+        first = write(catalog, session, Upsert(keys=("id",)), [(1, "a", 1), (2, "b", 2)], "first")
+        wider, rows = "id BIGINT, n STRING, more BIGINT", [(2, "x", 3), (2, "x", 3)]
+        for end in ("abort", "commit"):
+            with catalog.begin(TABLE, session) as transaction:
+                fill(transaction, session, plan, rows, columns=wider)
+                assert transaction.batch.statistics.rows == 2
+                assert read(session, transaction.whole.relation) == [(2, "x", 3)]
+                assert catalog.current(TABLE) == first
+                assert rows_of(catalog, session) == [(1, "a", 1), (2, "b", 2)]
+                if end == "commit":
+                    transaction.commit("second")
+        assert rows_of(catalog, session) == [(2, "x", 3)]
+        later = write(catalog, session, Upsert(keys=("id",)), [(2, "y", 4), (3, "z", 5)], "later", columns=wider)
+        assert (later.record.inserted, later.record.updated) == (1, 1)
+        assert rows_of(catalog, session) == [(2, "y", 4), (3, "z", 5)]
+        if isinstance(catalog, HasVersions):
+            assert [version.identity for version in catalog.versions(TABLE)][:2] == ["later", "second"]
+
+    @pytest.mark.parametrize(
+        "plan", [Upsert(keys=("id",), order_by=("n",)), DeleteInsert(columns=("id",)), AppendNewer(column="n")]
+    )
+    def test_a_full_refresh_of_partitions(self, catalog: HasTargets, session: EngineSession, plan: Refreshed) -> None:
+        """The rows of the window become what the plan makes of no rows; the others stay."""
+        skip_unless_written(catalog, Refresh(plan=plan))
+        write(catalog, session, ReplaceAll(), [(1, "a", 9), (2, "a", 9), (3, "b", 9), (1, "b", 9), (4, None, 9)], "one")
+        batch: Rows = [(1, "a", 1), (1, "a", 2), (5, "a", 3)]
+        after = [(1, "a", 2), (5, "a", 3)] if isinstance(plan, Upsert) else [*batch]
+        window = Window(Partitions("static", "day", values=("a", "b")), ("a",))
+        with catalog.begin(TABLE, session) as transaction:
+            context = WriteContext(window=window, started=STARTED)
+            transaction.write(Refresh(plan=plan), session.from_value(arrow_table(batch, COLUMNS)), context)
+            record = transaction.commit("two").record
+        assert rows_of(catalog, session) == sort([*after, (3, "b", 9), (1, "b", 9), (4, None, 9)])
+        assert (record.inserted, record.updated, record.deleted) == (len(after), 0, 2)
 
     @pytest.mark.parametrize("histories", HISTORIES, ids=lambda histories: histories.name)
     def test_the_meaning_of_a_history(self, catalog: HasTargets, session: EngineSession, histories: Histories) -> None:

@@ -18,7 +18,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import VersionPosition
 from rivet_dagster.model.storage import STAGED, Published
 from rivet_dagster.model.watermark import Override
-from rivet_dagster.model.write_plan import Append, ReplaceAll
+from rivet_dagster.model.write_plan import Append, Refresh, ReplaceAll, Upsert
 from rivet_dagster.testing.staging import stage
 from rivet_dagster.testing.tables import TABLE, fill, read, rows_of, write
 
@@ -72,10 +72,11 @@ class EnvironmentConformance:
     def test_what_was_built_there_is_known(
         self, with_environments: HasEnvironments, session: EngineSession, tmp_path: Path
     ) -> None:
-        """Also to another process, with the version of the base that it was built upon."""
+        """Also to another process, with the version of the base that it was built upon; be it by a full refresh."""
         catalog, there = with_environments, _in(with_environments, NAME)
         write(catalog, session, ReplaceAll(), OLD, "one")
-        new = write(there, session, ReplaceAll(), NEW, "two")
+        refresh = Refresh(plan=Upsert(keys=("id",)))
+        new = write(there, session, refresh if Refresh in catalog.write_plans else ReplaceAll(), NEW, "two")
         again = self.new_catalog(tmp_path)  # type: ignore[attr-defined]
         (environment,) = again.environments()
         assert (environment.name, environment.profile, environment.tables) == (NAME, "default", (TABLE,))
@@ -85,6 +86,8 @@ class EnvironmentConformance:
         assert table.base is not None
         view = again.in_environment(NAME)
         assert [read(session, view.read(version)) for version in (table.base, table.current)] == [OLD, NEW]
+        again.merge(NAME)
+        assert rows_of(catalog, session) == NEW
 
     def test_the_base_it_was_built_upon_stays_readable(
         self, with_environments: HasEnvironments, session: EngineSession

@@ -46,6 +46,7 @@ class TestServers(IcebergConformance):
     test_the_meaning_of_a_write_plan = None
     test_a_batch_that_does_not_fit_is_refused = None
     test_the_meaning_of_a_history = None
+    test_a_full_refresh_of_partitions = None
     # which errors belong to which rows, by properties of snapshots
     test_an_error_table_is_described_without_an_engine = None
     test_an_error_table_without_rows = None

@@ -18,6 +18,7 @@ from rivet_dagster.model.write_plan import (
     AppendNewer,
     DeleteInsert,
     History,
+    Refresh,
     ReplaceAll,
     ReplacePartitions,
     Upsert,
@@ -33,6 +34,7 @@ KEYED = [
     DeleteInsert(columns=("id", "day"), by_partition=True),
     ReplacePartitions(column="day"),
 ]
+REFRESHED = Refresh(plan=Upsert(keys=("id",)))
 
 
 @pytest.fixture
@@ -151,7 +153,7 @@ def test_all_errors_of_appended_rows_stay(session, plan):
     assert stay(session, plan, base, base, batch((1, DAYS[0]))) == base
 
 
-@pytest.mark.parametrize("plan", [ReplaceAll(), ReplaceAll(keeps_table=True)])
+@pytest.mark.parametrize("plan", [ReplaceAll(), ReplaceAll(keeps_table=True), REFRESHED])
 def test_no_error_of_replaced_rows_stays(session, plan):
     assert stay(session, plan, [error(None)], [], batch()) == []
 
@@ -183,6 +185,15 @@ def test_errors_of_no_partition_stay_until_they_are_repeated(session):
     assert stay(session, ReplaceAll(), base, [], batch(), covered) == base
     assert stay(session, ReplaceAll(), base, new, batch(), covered) == base[3:]
     assert stay(session, ReplaceAll(), base, new[:1], batch(), covered) == base[1:]
+
+
+def test_a_full_refresh_of_partitions_outdates_errors_by_key_or_as_the_same(session):
+    covered, given = window(DAILY, ["2024-01-01"]), batch((1, DAYS[0]))
+    base = [error(None, "1", row="a"), error('{"id":1}', "2"), error('{"id":2}', "3")]
+    assert stay(session, REFRESHED, base, [error(None, row="a")], given, covered) == base[2:]
+    appended = Refresh(plan=AppendNewer(column="day"))
+    assert stay(session, appended, base[:1], [error(None, row="a")], given, covered) == []
+    assert stay(session, appended, base[:1], [error(None, row="b")], given, covered) == base[:1]
 
 
 MOMENTS = [datetime(2024, 1, 1, hour, minute, tzinfo=UTC) for hour, minute in ((21, 59), (22, 0), (22, 59), (23, 0))]

@@ -46,14 +46,15 @@ def batches(draw: st.DrawFn) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[list[str], list[dict[str, Any]]]]]:
-    """Generate a strategy and one to six batches, some of them twice."""
+def histories(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[list[str], list[dict[str, Any]], bool]]]:
+    """Generate a strategy and one to six batches, some of them twice; some are full refreshes."""
     strategy = draw(st.sampled_from(STRATEGIES))
     if strategy["mode"] != "replace":
         strategy = strategy | draw(st.sampled_from(CHANGES))
     incoming = draw(st.lists(batches(), min_size=1, max_size=4))
     again = draw(st.lists(st.sampled_from(incoming), max_size=2))
-    return strategy, incoming + again
+    refreshes = st.sampled_from([False, False, True])
+    return strategy, [(*batch, draw(refreshes)) for batch in incoming + again]
 
 
 def test_random_batches_give_the_rows_of_the_model(tmp_path_factory, application, request):
@@ -71,18 +72,18 @@ def test_random_batches_give_the_rows_of_the_model(tmp_path_factory, application
         strategy, incoming = history
         table = Table(ProjectFolder(tmp_path_factory.mktemp("random") / "project", {}), strategy, "")
         model = ModelTable(strategy)
-        for columns, rows in incoming:
-            note(f"{strategy}: {columns} {rows}")
+        for columns, rows, full_refresh in incoming:
+            note(f"{strategy}: {columns} {rows} {full_refresh}")
             ddl = ", ".join(f"{column} {TYPES[column]}" for column in columns)
             batch = [[row[column] for column in columns] for row in rows]
             try:
-                expected = model.write(columns, rows)
+                expected = model.refresh(columns, rows) if full_refresh else model.write(columns, rows)
             except Refused as refused:
                 expected = str(refused)
             if isinstance(expected, str):
-                assert table.refuse(batch, ddl).code == expected
+                assert table.refuse(batch, ddl, full_refresh=full_refresh).code == expected
                 continue
-            assert table.write(batch, ddl) == expected
+            assert table.write(batch, ddl, full_refresh=full_refresh) == expected
             assert list(table.types) == model.columns
             assert table.rows == in_order(tuple(row.values()) for row in model.rows)
 

@@ -24,22 +24,22 @@ class Table:
         self.columns = columns
         folder.write({"sinks/out.yaml": sink("out", "batch", write_strategy=strategy, **fields)})
 
-    def write(self, batch: Batch, columns: str | None = None) -> tuple[int, int, int, int]:
-        """Write a batch; return the rows inserted, updated, deleted and in total."""
-        rows = self.run(batch, columns).rows
+    def write(self, batch: Batch, columns: str | None = None, **options: Any) -> tuple[int, int, int, int]:
+        """Write a batch, with options of ``run``; return the rows inserted, updated, deleted and in total."""
+        rows = self.run(batch, columns, **options).rows
         assert rows is not None
         return counts(rows)
 
-    def run(self, batch: Batch, columns: str | None = None) -> GroupResult:
+    def run(self, batch: Batch, columns: str | None = None, full_refresh: bool = False) -> GroupResult:
         """Write a batch."""
         self.folder.write({"joints/batch.sql": query(batch, columns or self.columns)})
-        return self.folder.run("out")
+        return self.folder.run("out", full_refresh=full_refresh)
 
-    def refuse(self, batch: Batch, columns: str | None = None) -> Diagnostic:
+    def refuse(self, batch: Batch, columns: str | None = None, **options: Any) -> Diagnostic:
         """Return the error of a batch, which must leave the table unchanged."""
         before = self.folder.bytes_of("out") if self.exists else None
         with pytest.raises(RivetError) as caught:
-            self.run(batch, columns)
+            self.run(batch, columns, **options)
         assert (self.folder.bytes_of("out") if self.exists else None) == before
         assert not [name for name in self.folder.versions("out") if name.endswith(".alive")]
         return caught.value.diagnostics[0]

@@ -86,11 +86,12 @@ class ProjectFolder:
         unjudged_sources: Iterable[str] = (),
         identity: str | None = None,
         window: Window | None = None,
+        full_refresh: bool = False,
     ) -> GroupResult:
         """Run a group, or the selected joints of it, each time with another identity."""
         chosen = self.assembly.group(group).joints if selected is None else selected
         name = identity or f"{uuid4()}/{group}"
-        return run_group(self.runtime, group, chosen, name, given, unjudged_sources, window)
+        return run_group(self.runtime, group, chosen, name, given, unjudged_sources, window, full_refresh)
 
     def run_all(self) -> dict[str, GroupResult]:
         """Run every group in the plan's order."""

@@ -34,6 +34,13 @@ class ModelTable:
         self.columns, self.rows, self.exists = after, rows, True
         return inserted, updated, deleted, len(rows)
 
+    def refresh(self, columns: Sequence[str], batch: Sequence[Row]) -> tuple[int, int, int, int]:
+        """Write a batch as if nothing had ever been written. Raises Refused."""
+        first, old = ModelTable(self.strategy), len(self.rows)
+        *_, total = first.write(columns, batch)
+        self.columns, self.rows, self.exists = first.columns, first.rows, True
+        return total, 0, old, total
+
     def _columns_after(self, incoming: Sequence[str]) -> list[str]:
         if not self.exists or self.strategy["mode"] == "replace":
             return list(incoming)

@@ -154,6 +154,21 @@ def test_a_dry_run_refuses_what_the_run_would(shop, options, code, words, capsys
     assert (out, words in err) == ("", True), err
 
 
+def test_a_dry_run_shows_a_full_refresh(shop, capsys):
+    new = "SELECT id, net AS total FROM paid\n{% if is_incremental() %} WHERE id > 7 {% endif %}"
+    shop.write({"joints/large.sql": new})
+    assert main(["run", "--dry-run", "-p", str(shop.root)]) == 0
+    assert "WHERE id > 7" in capsys.readouterr().out
+    assert main(["run", "--dry-run", "--full-refresh", "-p", str(shop.root)]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("-- out: orders -> paid -> large -> out\n-- writes lake.out (replace, a full refresh)\nWITH")
+    assert "WHERE id > 7" not in out
+    assert main(["run", "--dry-run", "--full-refresh", "--format", "json", "-p", str(shop.root)]) == 0
+    (group,) = json.loads(capsys.readouterr().out)["groups"]
+    assert group["write"] == {"table": "lake.out", "mode": "replace", "full_refresh": True}
+    assert (group["sql"] in out, "sql_incremental" in group) == (True, False)
+
+
 def test_a_dry_run_names_its_environment(shop, capsys):
     assert main(["run", "--dry-run", "--environment", "pr-7", "-p", str(shop.root)]) == 0
     assert "-- writes lake.out (merge), in the environment pr-7" in capsys.readouterr().out.splitlines()

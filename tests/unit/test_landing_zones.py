@@ -137,6 +137,31 @@ def test_only_the_given_files_are_archived(landed):
     assert names(one.files()) == sorted(set(NAMES) - moved)
 
 
+@pytest.mark.parametrize(
+    ("table", "archived", "found"),
+    [
+        ("zone", "_archive/v1/a.csv", True),
+        ("zone", "2026/day=1/_archive/v1/e.csv", True),
+        ("zone", "_archive/a.csv", False),  # not put there by a run
+        ("zone", "_day/_archive/v1/z.csv", False),  # in a folder that no run reads
+        ("zone/a*.csv", "_archive/v1/a1.csv", True),
+        ("zone/{x,a}*.csv", "_archive/v1/a1.csv", True),
+        ("zone/b*.csv", "_archive/v1/a1.csv", False),
+        ("zone/*/*.csv", "2026/_archive/v1/d.csv", True),
+        ("zone/*", "2026/_archive/v1/d.csv", True),
+        ("zone/*.csv", "2026/_archive/v1/d.csv", False),
+    ],
+)
+def test_archived_files_are_found_as_long_as_they_are_there(tmp_path, table, archived, found):
+    put(tmp_path, "2026/d.csv")
+    os.symlink(tmp_path / "zone", tmp_path / "zone/2026/link")
+    assert zone(tmp_path, table).archived() is None
+    put(tmp_path, archived)
+    assert zone(tmp_path, table).archived() == (f"zone/{archived}" if found else None)
+    (tmp_path / "zone" / archived).unlink()
+    assert zone(tmp_path, table).archived() is None
+
+
 def test_changed_or_removed_files_are_not_archived(tmp_path):
     put(tmp_path, "a.csv", "b.csv", "c.csv")
     files = zone(tmp_path).files()

@@ -320,9 +320,11 @@ def test_only_the_given_files_are_archived(landed):
 
 def test_a_landing_zone_of_which_all_is_archived_is_empty(bucket):
     bucket.put("zone/a.csv")
+    assert zone(bucket).archived() is None
     zone(bucket).archive(zone(bucket).files(), "v1")
     assert bucket.objects() == ["zone/_archive/v1/a.csv"]
     assert zone(bucket).files() == ()
+    assert zone(bucket).archived() == f"s3a://{bucket.name}/zone/_archive/v1/a.csv"
 
 
 def test_changed_or_removed_files_are_not_archived(bucket):

@@ -30,6 +30,13 @@ class LandingZone(ABC):
         if some could not be moved; all others are moved.
         """
 
+    @abstractmethod
+    def archived(self) -> str | None:
+        """Return a file that ``archive`` has moved and that is still there, as messages show it; None without one.
+
+        Raises RVT-321, RVT-403.
+        """
+
 
 class HasLandingZones(Catalog):
     """has landing zones."""

@@ -7,7 +7,7 @@ from rivet_dagster.catalogs.rewriting.window import WindowOfTable
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.relations import Relation
-from rivet_dagster.model.write_plan import Append, AppendNewer, ReplaceAll, WritePlan
+from rivet_dagster.model.write_plan import Append, AppendNewer, Refresh, ReplaceAll, WritePlan
 from rivet_dagster.sql.write_strategies.error_keys import key_columns
 from rivet_dagster.sql.write_strategies.error_retention import (
     ERRORS,
@@ -37,22 +37,23 @@ def retained_errors(
     - If the batch is appended, all stay.
     - If it replaces rows by their keys, an error stays unless the key is that of a row of the batch or of a new error.
     - An error without a key stays until the same row has the same error again.
+    - A full refresh of partitions retains errors by key: they do not say to which partition they belong.
 
     Raises RVT-322.
     """
-    if base is None or (isinstance(plan, ReplaceAll) and window is None):
+    if base is None or (isinstance(plan, ReplaceAll | Refresh) and window is None):
         return None
     if isinstance(plan, Append | AppendNewer):
         return session.load(base)
     with session.views():
         session.register(ERRORS, session.load(base))
         session.register(NEW_ERRORS, new)
-        rows = session.load(batch)
-        if isinstance(plan, ReplaceAll) and window is not None:
+        rows, keys = session.load(batch), key_columns(plan)
+        if window is not None and not keys:
             column = window.partitions.column
             kind = partition_type(session.columns(rows), window)
             errors = session.query(placed(column, kind))
             session.register(PLACED, WindowOfTable(window, ((column, kind),)).outside(session, errors))
             return session.query(unplaced_once(column))
         session.register(BATCH, rows)
-        return session.query(by_key(key_columns(plan)))
+        return session.query(by_key(keys))

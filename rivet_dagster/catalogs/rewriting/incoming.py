@@ -32,7 +32,7 @@ def incoming(
     context: WriteContext,
     within: Callable[[EngineSession, Frame], Frame],
 ) -> Frame:
-    """Return the incoming rows; ``within`` selects the rows of the table that lie in the run's window.
+    """Return the incoming rows; ``within`` selects the rows of the table that count, as those in the run's window.
 
     Raises RVT-513 to RVT-516.
     """
@@ -56,6 +56,11 @@ def incoming(
         return history.versions(plan, session, columns, started, context.shows_values)
     refuse_unplaced(session, without_value(plan.column), plan.column)
     return session.query(newer(columns, plan.column))
+
+
+def no_rows(session: EngineSession, frame: Frame) -> Frame:
+    """Return the columns of ``frame`` without rows: what a full refresh leaves of the table."""
+    return session.query(without_rows(session.columns(frame)))
 
 
 def register_batch(session: EngineSession, frame: Frame, columns: Columns) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.rewriting.columns import fitted
-from rivet_dagster.catalogs.rewriting.incoming import Transforming, incoming
+from rivet_dagster.catalogs.rewriting.incoming import Transforming, incoming, no_rows
 from rivet_dagster.catalogs.rewriting.intervals import EVERYTHING, NOTHING, REPLACED, Affected
 from rivet_dagster.catalogs.rewriting.layout import laid_out, split_by
 from rivet_dagster.catalogs.rewriting.plans import identity, replaces_everything, transforms
@@ -20,7 +20,7 @@ from rivet_dagster.engines.contract import EngineSession, Frame, QueryPlan
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import Relation
 from rivet_dagster.model.storage import Base, Record, StoredRows
-from rivet_dagster.model.write_plan import History, ReplaceAll, Upsert, WritePlan
+from rivet_dagster.model.write_plan import History, Refresh, ReplaceAll, Upsert, WritePlan
 from rivet_dagster.sql.write_strategies.alignment import projection
 from rivet_dagster.sql.write_strategies.relations import INCOMING, REST, Columns, distinct_values
 from rivet_dagster.sql.write_strategies.survivors import survivors
@@ -48,7 +48,9 @@ def rewritten(version: RewritableVersion, plan: WritePlan, frame: Frame, context
 
     Raises what ``TableTransaction.write`` does.
     """
-    write = _Write(version, plan, context)
+    refresh = isinstance(plan, Refresh)
+    plan = plan.plan if isinstance(plan, Refresh) else plan
+    write = _Write(version, plan, context, refresh)
     if context.window is None and replaces_everything(plan):
         query_plan = _computed(version, frame, context)
         whole = version.audit()
@@ -63,13 +65,26 @@ def rewritten(version: RewritableVersion, plan: WritePlan, frame: Frame, context
 
 @dataclass(frozen=True)
 class _Write:
+    """A write of ``plan``; if it is a full ``refresh``, old rows do not count, be it all or those of the window."""
+
     version: RewritableVersion
     plan: WritePlan
     context: WriteContext
+    refresh: bool
 
     @property
     def session(self) -> EngineSession:
         return self.version.session
+
+    @property
+    def base(self) -> Base | None:
+        """The version whose rows and columns count; None without one."""
+        return None if self.refresh and self.context.window is None else self.version.base
+
+    @property
+    def replaces(self) -> bool:
+        """Whether no old row that the run may change stays."""
+        return self.refresh or isinstance(self.plan, ReplaceAll)
 
     def window(self, columns: Columns) -> WindowOfTable | None:
         """Return the run's window, for rows with these ``columns``."""
@@ -113,7 +128,7 @@ def computed(session: EngineSession, frame: Frame, context: WriteContext, write:
 
 def _as_given(write: _Write, frame: Frame) -> Rewritten:
     """Add the batch to the new version, then the remaining rows of the base."""
-    base = write.version.base
+    base = write.base
     with write.session.views():
         frame = write.laid_out(fitted(write.plan, write.session, frame, base))
         query_plan = _computed(write.version, frame, write.context, write.split_by)
@@ -126,9 +141,9 @@ def _transformed(write: _Write, plan: Transforming, batch: StoredRows) -> Rewrit
     """Add the incoming rows that the plan derives from the stored batch, then the remaining rows of the base."""
     with write.session.views():
         batch = counted(write.session, batch, write.context)
-        base = write.version.base
+        base = write.base
         window = write.window(batch.statistics.columns)
-        within = window.within if window is not None else _all_rows
+        within = no_rows if write.refresh else window.within if window is not None else _all_rows
         write.add(incoming(plan, write.session, batch.relation, base, write.context, within))
         return _with_the_base(write, batch, write.version.added(), base)
 
@@ -146,14 +161,15 @@ def _with_the_base(write: _Write, batch: StoredRows, added: StoredRows, base: Ba
     """Share or write again the remaining rows of the base, and return all with the counts of changed rows."""
     rows = added.statistics.rows
     if base is None:
-        return Rewritten(batch, _whole(write, batch), Record(inserted=rows, bytes=added.statistics.bytes))
+        record = None if write.refresh else Record(inserted=rows, bytes=added.statistics.bytes)
+        return Rewritten(batch, _whole(write, batch), record)
     remaining = write.version.share(_affected(write, added, base))
-    none_remain = isinstance(write.plan, ReplaceAll) and write.context.window is None
+    none_remain = write.replaces and write.context.window is None
     if remaining.relation is not None and not none_remain:
         write.add(_survivors(write, remaining.relation, added, base))
     whole = _whole(write, batch)
     removed = remaining.rows + rows - whole.statistics.rows
-    return Rewritten(batch, whole, _record(write.plan, rows, removed, whole.statistics.bytes - remaining.bytes))
+    return Rewritten(batch, whole, _record(write, rows, removed, whole.statistics.bytes - remaining.bytes))
 
 
 def _whole(write: _Write, batch: StoredRows) -> StoredRows:
@@ -170,7 +186,7 @@ def _affected(write: _Write, added: StoredRows, base: Base) -> Affected:
         write.session.register(INCOMING, write.session.load(added.relation))
         return write.session.rows(distinct_values(names, INCOMING, most))
 
-    part = affected(write.plan, added.statistics, distinct)
+    part = REPLACED if write.replaces else affected(write.plan, added.statistics, distinct)
     window = write.window(added.statistics.columns)
     if window is not None and part != NOTHING:
         part = window.affected(wholly=part == REPLACED)
@@ -189,11 +205,11 @@ def _survivors(write: _Write, remaining: Relation, added: StoredRows, base: Base
     if window is None:
         return inside
     outside = window.outside(session, frame)
-    return outside if isinstance(write.plan, ReplaceAll) else session.union_by_name([inside, outside])
+    return outside if write.replaces else session.union_by_name([inside, outside])
 
 
-def _record(plan: WritePlan, added: int, removed: int, written: int) -> Record:
-    if isinstance(plan, Upsert | History):
+def _record(write: _Write, added: int, removed: int, written: int) -> Record:
+    if isinstance(write.plan, Upsert | History) and not write.refresh:
         return Record(inserted=added - removed, updated=removed, bytes=written)
     return Record(inserted=added, deleted=removed, bytes=written)
 

@@ -28,7 +28,7 @@ from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.model.relations import CatalogTable, Files, Kinds
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.model.session_needs import SessionNeeds
-from rivet_dagster.model.write_plan import Append, AppendNewer, ReplaceAll, ReplacePartitions
+from rivet_dagster.model.write_plan import Append, AppendNewer, Refresh, ReplaceAll, ReplacePartitions
 
 
 class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
@@ -43,7 +43,9 @@ class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
     type: ClassVar[str] = "spark"
     options: ClassVar[frozenset[str]] = OPTIONS
     gives: ClassVar[Kinds] = frozenset({CatalogTable, Files})
-    write_plans: ClassVar[frozenset[PlanType]] = frozenset({ReplaceAll, Append, AppendNewer, ReplacePartitions})
+    write_plans: ClassVar[frozenset[PlanType]] = frozenset(
+        {ReplaceAll, Append, AppendNewer, ReplacePartitions, Refresh}
+    )
     """The plans that are one switch of a table to files written before; the others change single rows."""
 
     @classmethod

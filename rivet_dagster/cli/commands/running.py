@@ -21,6 +21,7 @@ rivet-dagster run
 rivet-dagster run +daily_revenue
 rivet-dagster run --select 'group:marts'
 rivet-dagster run daily_revenue --partition 2026-01-31
+rivet-dagster run +daily_revenue --full-refresh
 rivet-dagster run --dry-run
 """
 
@@ -31,6 +32,7 @@ rivet-dagster run --dry-run
 @click.option("--partition", metavar="KEY", help="The partition to make.")
 @click.option("--partition-range", metavar="A...B", help="The partitions from A to B, in one run.")
 @click.option("--changed", is_flag=True, help="Only what is not as in the base, and what reads it.")
+@click.option("--full-refresh", is_flag=True, help="Replace the tables as a first run would.")
 @click.option("--dry-run", is_flag=True, help="Only show which groups would run, with their SQL and writes.")
 @click.option("--no-fail-fast", is_flag=True, help="Go on with what does not need a failed group.")
 @with_format("text", "json")
@@ -44,6 +46,7 @@ def run(
     partition: str | None,
     partition_range: str | None,
     changed: bool,
+    full_refresh: bool,
     dry_run: bool,
     no_fail_fast: bool,
     format: str,
@@ -58,7 +61,7 @@ def run(
         raise RivetError("RVT-110", "--partition-range is not allowed with --partition")
     from rivet_dagster.cli.run_request import RunRequest
 
-    request = RunRequest(joints, select, partition, partition_range, changed, no_fail_fast, environment)
+    request = RunRequest(joints, select, partition, partition_range, changed, no_fail_fast, environment, full_refresh)
     if dry_run:
         from rivet_dagster.cli.dry_run import show_dry_run
 

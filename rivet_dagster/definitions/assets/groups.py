@@ -26,7 +26,9 @@ from rivet_dagster.definitions.runs.environment import enter_environment, enviro
 from rivet_dagster.definitions.runs.eviction import read_since
 from rivet_dagster.definitions.runs.fail_fast import refuse_after_failure
 from rivet_dagster.definitions.runs.failure import failure, rivet_failures, step_failures
+from rivet_dagster.definitions.runs.full_refresh import full_refresh_metadata
 from rivet_dagster.definitions.runs.identity import run_identity
+from rivet_dagster.definitions.runs.lossy_refresh import enter_full_refresh
 from rivet_dagster.definitions.runs.names import step_name
 from rivet_dagster.definitions.runs.staged_heartbeats import keep_staged
 from rivet_dagster.definitions.runs.staged_rows import staged_in_run, staged_metadata, staged_table
@@ -95,11 +97,12 @@ class RivetGroupRun:
                 _refuse_without_last_step(context, project, group)
             if project.with_run:
                 keep_staged(context.op_execution_context, runtime, staged().values())
+            full_refresh = enter_full_refresh(project, runtime, context.run, context.instance)
             unjudged = _unjudged_sources(context, group, project)
             window = run_window(context, partitions)
             first_try = run_identity(context.run, context.instance, group_step_name(project, self.joints))
             identity = "/".join([first_try, group.name, *([str(window)] if window else [])])
-            result = run_group(runtime, group.name, selected, identity, self.given, unjudged, window)
+            result = run_group(runtime, group.name, selected, identity, self.given, unjudged, window, full_refresh)
             if (own := staged_table(group.exit, result)) is not None:
                 keep_staged(context.op_execution_context, runtime, [own])
         yield from _check_results(context, project, result.checks)
@@ -198,7 +201,7 @@ def _materialization(
                 metadata |= table_metadata(errors, errors_key)
             version = data_version(context.instance, runtime, target, key, result, window)
         value = reference(runtime, name)
-    metadata |= environment_metadata(project.environment)
+    metadata |= environment_metadata(project.environment) | full_refresh_metadata(result.full_refresh)
     return dg.MaterializeResult(asset_key=key, value=value, metadata=metadata, data_version=version)
 
 

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import dagster as dg
 
-_PARTIAL = "dagster/is_asset_resume_retry"
-_AUTOMATIC = "dagster/retry_number"
+from rivet_dagster.definitions.runs.continued import continued_run, is_automatic_retry
+from rivet_dagster.definitions.runs.full_refresh import is_full_refresh
 
 
 def run_identity(run: dg.DagsterRun, instance: dg.DagsterInstance, step: str) -> str:
     """Return the id of the run that first tried this step of ``run``.
 
     A retry of a step that did not succeed has the identity of the first attempt, so that what that had already
-    published is not published twice. A re-execution of a step that succeeded, or of a whole run, is a new run.
+    published is not published twice. A re-execution of a step that succeeded, or of a whole run, is a new run; so is
+    one that is a full refresh where the first attempt was none, or the other way round.
     """
-    while run.parent_run_id is not None and _is_retry(run, run.parent_run_id, step, instance):
-        parent = instance.get_run_by_id(run.parent_run_id)
-        if parent is None:
-            break
+    while (parent := continued_run(run, instance)) is not None and _is_retry(run, parent, step, instance):
         run = parent
     return run.run_id
 
 
-def continues_parent(run: dg.DagsterRun) -> bool:
-    """Return whether a run with a parent executes again only a part of that, or is its automatic retry."""
-    return _AUTOMATIC in run.tags or run.step_keys_to_execute is not None or _PARTIAL in run.tags
-
-
-def _is_retry(run: dg.DagsterRun, parent_id: str, step: str, instance: dg.DagsterInstance) -> bool:
-    if not continues_parent(run):
+def _is_retry(run: dg.DagsterRun, parent: dg.DagsterRun, step: str, instance: dg.DagsterInstance) -> bool:
+    if is_full_refresh(run, instance) != is_full_refresh(parent, instance):
         return False
-    if _AUTOMATIC in run.tags:
+    if is_automatic_retry(run):
         return True
-    succeeded = instance.all_logs(parent_id, of_type=dg.DagsterEventType.STEP_SUCCESS)
+    succeeded = instance.all_logs(parent.run_id, of_type=dg.DagsterEventType.STEP_SUCCESS)
     return step not in {entry.dagster_event.step_key for entry in succeeded if entry.dagster_event}

@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from rivet_dagster.definitions.runs.identity import continues_parent
+from rivet_dagster.definitions.runs.continued import continued_run
 from rivet_dagster.execution.results import GroupResult
 from rivet_dagster.execution.staged_tables import StagedTable
 
@@ -39,10 +39,7 @@ def staged_in_run(
     what it has materialized itself.
     """
     runs = [run]
-    while runs[-1].parent_run_id is not None and continues_parent(runs[-1]):
-        parent = instance.get_run_by_id(runs[-1].parent_run_id)
-        if parent is None:
-            break
+    while (parent := continued_run(runs[-1], instance)) is not None:
         runs.append(parent)
     found: dict[str, StagedTable | None] = {}
     for each in reversed(runs):

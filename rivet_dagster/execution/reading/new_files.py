@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import FusedGroup
@@ -79,16 +79,17 @@ class NewFiles:
         return with_schema(relation, self.schema, self.source)
 
 
-def new_files(runtime: Runtime, group: FusedGroup) -> list[NewFiles]:
+def new_files(runtime: Runtime, group: FusedGroup, all_are_new: bool = False) -> list[NewFiles]:
     """Return the files that were added to each landing zone of the group since its published version was made.
 
-    Raises RVT-321, RVT-403.
+    If ``all_are_new``, those that it has consumed are among them. Raises RVT-321, RVT-403.
     """
     sources = landing_sources(runtime.assembly, group)
     # If another run has published since the staged version was begun, the staged version will not be published.
     last = last_version(runtime, runtime.assembly.joint(group.exit)) if sources else None
     landed = last.landed if last else {}
-    return [_new_files(runtime, source, landed.get(source.name, NOTHING_CONSUMED)) for source in sources]
+    consumed = {name: replace(last, files=(), earlier=()) if all_are_new else last for name, last in landed.items()}
+    return [_new_files(runtime, source, consumed.get(source.name, NOTHING_CONSUMED)) for source in sources]
 
 
 def refs(zones: Sequence[NewFiles]) -> dict[str, MaterializedRef]:

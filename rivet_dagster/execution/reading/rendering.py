@@ -75,9 +75,11 @@ def render_for_run(
     return _rendered(group, query, started, incremental, parameters, targets, as_written)
 
 
-def render_whole(group: FusedGroup, exit_name: str, started: datetime | None = None) -> Rendered:
+def render_whole(
+    group: FusedGroup, exit_name: str, started: datetime | None = None, as_written: bool = False
+) -> Rendered:
     """Return the queries of a first run, which reads everything; ``started`` is now by default."""
-    return _rendered(group, _query(group, exit_name), started or datetime.now(UTC))
+    return _rendered(group, _query(group, exit_name), started or datetime.now(UTC), as_written=as_written)
 
 
 def _query(group: FusedGroup, exit_name: str) -> GroupQuery:

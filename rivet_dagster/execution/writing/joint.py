@@ -12,7 +12,7 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.phases import CONFIG, WRITE
 from rivet_dagster.execution.reading.inputs import at_line, frames, inputs, positions
-from rivet_dagster.execution.reading.rendering import Rendered, render_for_run
+from rivet_dagster.execution.reading.rendering import Rendered, render_for_run, render_whole
 from rivet_dagster.execution.results import EvaluationErrors
 from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.execution.writing.python_joint import call, load_function
@@ -46,7 +46,7 @@ def write_joint(
     quarantines = run.group.target is not None and run.group.target.errors is not None
     with session.views(), session.separating_errors() if quarantines and not as_written else nullcontext():
         with run.clock.phase(CONFIG):
-            rendered = render_for_run(run.runtime, run.group, exit_name, run.started, session, as_written)
+            rendered = _rendered(run, exit_name, as_written)
             corrupt: dict[str, Frame] | None = {} if quarantines else None
             frame = _result(run, exit_name, rendered, session, corrupt)
             _refuse_unknown_columns(target.columns if target is not None else (), session, frame)
@@ -65,6 +65,12 @@ def write_joint(
     if transaction.query_plan is not None:
         run.plans[exit_name] = transaction.query_plan
     return found
+
+
+def _rendered(run: ThisRun, exit_name: str, as_written: bool) -> Rendered:
+    if run.full_refresh:
+        return render_whole(run.group, exit_name, run.started, as_written)
+    return render_for_run(run.runtime, run.group, exit_name, run.started, run.session, as_written)
 
 
 @contextmanager

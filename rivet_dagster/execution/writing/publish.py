@@ -16,6 +16,7 @@ from rivet_dagster.catalogs.partition_rows import rows_by_partition
 from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.evaluation_error import CODE
+from rivet_dagster.execution.full_refresh import refuse_incapable
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, PUBLISH, QUALITY
 from rivet_dagster.execution.quality.evaluation_errors import judge_errors
 from rivet_dagster.execution.quality.judging import check_published, check_staged
@@ -29,7 +30,7 @@ from rivet_dagster.model.inputs import Inputs, Position, VersionPosition
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.storage import Published, StoredRows
 from rivet_dagster.model.target import Target
-from rivet_dagster.model.write_plan import ReplaceAll
+from rivet_dagster.model.write_plan import Refresh, ReplaceAll, refreshed
 
 PAUSES = (1.0, 2.0, 4.0)
 """The maximum seconds to wait before each retry, after another run has published first."""
@@ -42,8 +43,7 @@ def publish_exit(run: ThisRun, identity: str) -> GroupResult:
     happens with every attempt, the version of the last attempt is withheld and RVT-405 is raised. Also raises
     RivetErrors of storage, engine and joints, after which nothing of the version is left.
     """
-    target = run.group.target
-    assert target is not None
+    target = _target(run)
     joint = run.runtime.assembly.computed(run.group.exit)
     catalog = run.runtime.target_catalog(target.catalog)
     for pause in (*PAUSES, None):
@@ -61,6 +61,16 @@ def publish_exit(run: ThisRun, identity: str) -> GroupResult:
         # A random pause, so that two runs do not keep overtaking each other.
         time.sleep(random.uniform(pause / 2, pause))
     raise AssertionError("the last attempt returns or raises")
+
+
+def _target(run: ThisRun) -> Target:
+    """Return the group's target, as this run writes it."""
+    target = run.group.target
+    assert target is not None
+    if not run.full_refresh:
+        return target
+    refuse_incapable(run.runtime.target_catalog(target.catalog), run.group, target)
+    return replace(target, write=refreshed(target.write))
 
 
 def _evaluated(run: ThisRun, joint: ComputedJoint, target: Target, catalog: HasTargets, is_last: bool) -> GroupResult:
@@ -118,7 +128,7 @@ def _published(
     as_written: bool,
 ) -> GroupResult:
     clock = run.clock
-    found = new_files(run.runtime, run.group)
+    found = new_files(run.runtime, run.group, all_are_new=run.full_refresh)
     run = replace(run, given={**run.given, **refs(found)})
     errors = write_joint(run, joint.name, transaction, target, _window_of(run, target), as_written)
     batch, whole = transaction.batch, transaction.whole
@@ -201,6 +211,6 @@ def _withheld(transaction: TableTransaction, joint: ComputedJoint, target: Targe
         message += f", on the branch {transaction.branch}"
     command = "rivet-dagster versions {} " + f"{joint.name} {version}"
     remedy = f"Publish it with `{command.format('publish')}`, or remove it with `{command.format('drop')}`."
-    if target.write != ReplaceAll():
+    if target.write != ReplaceAll() and not isinstance(target.write, Refresh):
         remedy += " It lacks what others published since it was begun."
     return RivetError("RVT-405", message, remediation=remedy)

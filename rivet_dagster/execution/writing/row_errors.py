@@ -26,7 +26,7 @@ from rivet_dagster.execution.this_run import ThisRun
 from rivet_dagster.model.partitions import Window
 from rivet_dagster.model.row_errors import QUERY_COLUMNS, Proof
 from rivet_dagster.model.target import Target
-from rivet_dagster.model.write_plan import Append, ReplaceAll, Upsert
+from rivet_dagster.model.write_plan import Append, Refresh, ReplaceAll, Upsert
 from rivet_dagster.sql.evaluation.error_query import Place
 
 _NEW = "rivet_new_errors"
@@ -78,7 +78,7 @@ def may_prove(run: ThisRun, catalog: HasTargets, target: Target) -> bool:
     Not so where the published version has errors: then this one most likely has some, too.
     """
     query = run.group.query
-    replaced = isinstance(target.write, ReplaceAll | Upsert) and target.partitions is None
+    replaced = isinstance(target.write, ReplaceAll | Upsert | Refresh) and target.partitions is None
     if target.errors is None or query is None or not replaced or _proof(query, query.incremental_joints) == "never":
         return False
     published = catalog.current(target.table)

@@ -14,6 +14,7 @@ from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.write_plan import (
     DeleteInsert,
     History,
+    Refresh,
     ReplaceAll,
     ReplacePartitions,
     Upsert,
@@ -50,6 +51,8 @@ def key_columns(plan: WritePlan, partitions: Partitions | None = None) -> tuple[
             return (plan.column,)
         case ReplaceAll() if partitions is not None:
             return (partitions.column,)
+        case Refresh():
+            return key_columns(plan.plan, partitions)
     return ()
 
 

@@ -4,7 +4,16 @@
 that it carries out write plans by running ``rivet_dagster.testing.catalog.CatalogConformance``, which covers all cases.
 """
 
-from rivet_dagster.testing.plan_cases import appending, beginnings, columns, histories, partitions, replacing, upserts
+from rivet_dagster.testing.plan_cases import (
+    appending,
+    beginnings,
+    columns,
+    histories,
+    partitions,
+    refreshing,
+    replacing,
+    upserts,
+)
 from rivet_dagster.testing.plan_cases.case import PlanCase, Refusal
 from rivet_dagster.testing.plan_cases.runs import HISTORIES
 
@@ -16,8 +25,15 @@ CASES: tuple[PlanCase, ...] = (
     *partitions.CASES,
     *columns.CASES,
     *histories.CASES,
+    *refreshing.CASES,
 )
 
-REFUSALS: tuple[Refusal, ...] = (*appending.REFUSALS, *upserts.REFUSALS, *columns.REFUSALS, *histories.REFUSALS)
+REFUSALS: tuple[Refusal, ...] = (
+    *appending.REFUSALS,
+    *upserts.REFUSALS,
+    *columns.REFUSALS,
+    *histories.REFUSALS,
+    *refreshing.REFUSALS,
+)
 
 __all__ = ["CASES", "HISTORIES", "REFUSALS", "PlanCase", "Refusal"]

@@ -13,7 +13,6 @@ from rivet_dagster.model.write_plan import (
     ReplaceAll,
     ReplacePartitions,
     Upsert,
-    WritePlan,
 )
 from rivet_dagster.testing.plan_cases.case import PlanCase, Refusal, Rows
 
@@ -26,7 +25,10 @@ BESIDE: Rows = [(1, "a", 1, None), (2, "b", 2, None), (2, None, 3, 0.5)]
 INSTEAD: Rows = [(1, "a", 1, None), (2, None, 3, 0.5)]
 ALONE: Rows = [(2, None, 3, 0.5)]
 
-AFTER: dict[str, tuple[WritePlan, Rows, tuple[int, int, int]]] = {
+Fitting = ReplaceAll | Append | AppendNewer | Upsert | ReplacePartitions | DeleteInsert
+"""The plans of which a batch must fit the columns of the table."""
+
+AFTER: dict[str, tuple[Fitting, Rows, tuple[int, int, int]]] = {
     "replace in the table": (ReplaceAll(keeps_table=True), ALONE, (1, 0, 2)),
     "append": (Append(), BESIDE, (1, 0, 0)),
     "append newer": (AppendNewer(column="n"), BESIDE, (1, 0, 0)),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
 from rivet_dagster.catalogs.capabilities.landing import LandingZone
-from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree
+from rivet_dagster.catalogs.filesystem.sources.file_tree import FileStatus, FileTree, is_ignored
 from rivet_dagster.catalogs.filesystem.sources.formats import chosen_format, format_of, reader_options
 from rivet_dagster.catalogs.filesystem.sources.listing import listed, require_folder
-from rivet_dagster.catalogs.filesystem.sources.table_files import fixed_folder, is_glob, matches
+from rivet_dagster.catalogs.filesystem.sources.table_files import fixed_folder, is_glob, matches, without_braces
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import LandedFile
 from rivet_dagster.model.relations import Files
@@ -67,6 +67,31 @@ class FilesystemLandingZone(LandingZone):
             more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
             raise RivetError("RVT-410", f"cannot archive {'; '.join(failed[:_SHOWN])}{more}")
 
+    def archived(self) -> str | None:
+        """Return the first file in the folders to which ``archive`` moves files."""
+        tree = self.look()
+        path = tree.join(self.table)
+        with tree.looking(path, "listed"):
+            found = next(self._archived(tree), None)
+        return tree.shown(found) if found is not None else None
+
+    def _archived(self, tree: FileTree) -> Iterator[PurePath]:
+        """Yield the archived files of the directory, or those whose former paths the glob matches."""
+        roots = self._roots(tree)
+        if is_glob(self.table) and not tree.is_folder(tree.join(self.table)):
+            for pattern in map(PurePath, without_braces(str(tree.path_of(self.table)))):
+                yield from matches(tree, str(pattern.parent / ARCHIVE / "*" / pattern.name))
+        folders, seen = [root for root in roots if tree.is_folder(root)], set[PurePath]()
+        while folders:
+            for folder in set(tree.existing(folders.pop())) - seen:  # a link may lead to a parent folder
+                seen.add(folder)
+                for path in _folders_in(tree, folder):
+                    if path.name == ARCHIVE:
+                        versions = _folders_in(tree, path)
+                        yield from (version / name for version in versions for name in tree.names_in(version))
+                    elif not is_ignored(path.name):
+                        folders.append(path)
+
     def _roots(self, tree: FileTree) -> tuple[PurePath, ...]:
         """Return the directory, or all matches of the glob."""
         path = tree.join(self.table)
@@ -78,3 +103,7 @@ class FilesystemLandingZone(LandingZone):
         folder = fixed_folder(tree, self.table) if is_glob(self.table) else path
         require_folder(tree, folder)
         return tuple(root for match in matches(tree, self.table, all_parts=True) for root in tree.existing(match))
+
+
+def _folders_in(tree: FileTree, folder: PurePath) -> list[PurePath]:
+    return [path for name in tree.names_in(folder) if tree.is_folder(path := folder / name)]

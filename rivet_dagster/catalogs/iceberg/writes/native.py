@@ -13,7 +13,7 @@ from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
 from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot
 from rivet_dagster.catalogs.rewriting.columns import fitted
-from rivet_dagster.catalogs.rewriting.incoming import distinct_by_key, incoming, register_batch
+from rivet_dagster.catalogs.rewriting.incoming import Transforming, distinct_by_key, incoming, no_rows, register_batch
 from rivet_dagster.catalogs.rewriting.plans import identity, replaces_everything
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, computed, counted
 from rivet_dagster.catalogs.rewriting.window import WindowOfTable
@@ -24,6 +24,7 @@ from rivet_dagster.model.write_plan import (
     AppendNewer,
     DeleteInsert,
     History,
+    Refresh,
     ReplaceAll,
     ReplacePartitions,
     Upsert,
@@ -103,6 +104,8 @@ class NativeWrite:
                     self._newer(self.plan, batch)
                 case DeleteInsert() | ReplacePartitions():
                     self._replaced(self.plan, batch)
+                case Refresh():
+                    return self._refreshed(self.plan, batch, query_plan)
         return self._rewritten(self.branch.look(), batch, query_plan)
 
     def _upserted(self, plan: Upsert, batch: StoredRows, query_plan: QueryPlan) -> Rewritten:
@@ -167,6 +170,23 @@ class NativeWrite:
         inside, values = self._window() if self.context.window is not None else (None, {})
         sql = delete_and_insert(self.branch.written_to, columns, keys, BATCH, inside)
         self.session.execute(sql, values, self.context.progress)
+
+    def _refreshed(self, plan: Refresh, batch: StoredRows, query_plan: QueryPlan) -> Rewritten:
+        """Empty the partitions of the run, and append what the plan makes of empty ones."""
+        columns = self.base.columns
+        if isinstance(plan.plan, Transforming):
+            frame = incoming(plan.plan, self.session, batch.relation, self.base, self.context, no_rows)
+        else:
+            register_batch(self.session, self.session.load(batch.relation), columns)
+            frame = self.session.query(projection(columns, columns, BATCH))
+        inside, values = self._window()
+        self.session.execute(delete(self.branch.written_to, inside), values)
+        others = self.branch.look().whole().statistics.rows
+        self.session.write(frame, self.branch.target, self.context.progress)
+        stored = self.branch.look()
+        whole, written = stored.whole(), stored.bytes_since(self.branch.start)
+        record = Record(whole.statistics.rows - others, deleted=self.rows_before - others, bytes=written)
+        return Rewritten(batch, whole, record, query_plan)
 
     def _are_partitions(self, keys: tuple[str, ...]) -> bool:
         """Return whether the table is laid out by exactly these columns, so that their values are its partitions."""

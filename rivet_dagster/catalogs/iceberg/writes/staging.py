@@ -13,7 +13,7 @@ from rivet_dagster.catalogs.rewriting import history
 from rivet_dagster.catalogs.rewriting.columns import table_columns
 from rivet_dagster.catalogs.rewriting.plans import replaces_everything
 from rivet_dagster.engines.contract import EngineSession, Frame
-from rivet_dagster.model.write_plan import History, WritePlan
+from rivet_dagster.model.write_plan import History, Refresh, WritePlan
 
 
 def fits(begin: Beginning, plan: WritePlan, session: EngineSession, frame: Frame, context: WriteContext) -> bool:
@@ -21,6 +21,8 @@ def fits(begin: Beginning, plan: WritePlan, session: EngineSession, frame: Frame
     existing, base = begin.place.existing, begin.base
     assert existing is not None and base is not None
     given = session.columns(frame)
+    if isinstance(plan, Refresh) and context.window is None:
+        return False
     if replaces_everything(plan) and context.window is None:
         return same_columns(existing.schema(), given) and not layout_updates(begin.layout, existing.metadata)
     own = history.own_columns(plan, given) if isinstance(plan, History) else ()

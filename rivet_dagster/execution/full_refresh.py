@@ -1,0 +1,112 @@
+"""Full refreshes: runs that replace their targets as first runs would. Those that would lose rows are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from rivet_dagster.catalogs.capabilities.targets import HasTargets
+from rivet_dagster.compiler.joints import SourceJoint
+from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.execution.reading.inputs import placed
+from rivet_dagster.execution.reading.landing import landing_sources, landing_zone
+from rivet_dagster.execution.runtime import Runtime
+from rivet_dagster.model.target import Target
+from rivet_dagster.model.write_plan import ReplaceAll, refreshed
+
+
+def refuse_lossy_refresh(runtime: Runtime, groups: Collection[str]) -> None:
+    """Raise what is wrong with a full refresh of ``groups`` in one run, all of it at once.
+
+    RVT-413 if a catalog cannot do it. RVT-525 if a table would lose rows: since files of a landing zone have been
+    archived, or since a stored joint that holds only new rows is not among the groups.
+    """
+    assembly = runtime.assembly
+    errors: list[Diagnostic] = []
+    new_rows = _storing_new_rows(assembly)
+    zones: dict[str, SourceJoint] = {}
+    for name in assembly.execution_order:
+        group = assembly.group(name)
+        if name not in groups or group.target is None:
+            continue
+        errors += _incapable(runtime.target_catalog(group.target.catalog), group, group.target)
+        if isinstance(group.target.write, ReplaceAll):
+            continue  # it never held more than its last batch
+        zones |= {source.name: source for source in landing_sources(assembly, group)}
+        for other in _supplying(assembly, group, new_rows):
+            zones |= {source.name: source for source in landing_sources(assembly, other)}
+            if other.name not in groups:
+                errors += _left_out(other, group)
+    errors += [error for source in zones.values() for error in _archived(runtime, source)]
+    if errors:
+        raise RivetError.of(errors)
+
+
+def refuse_incapable(catalog: HasTargets, group: FusedGroup, target: Target) -> None:
+    """Raise RVT-413 if the catalog cannot carry out a full refresh of the group's table."""
+    errors = list(_incapable(catalog, group, target))
+    if errors:
+        raise RivetError.of(errors)
+
+
+def _incapable(catalog: HasTargets, group: FusedGroup, target: Target) -> Iterator[Diagnostic]:
+    if type(refreshed(target.write)) not in catalog.write_plans:
+        message = (
+            f"the catalog '{target.catalog}', of the type {catalog.type}, cannot replace the table {target.table} as a "
+            "first run would make it"
+        )
+        remedy = "Run it without the full refresh, or use a catalog of another type for it."
+        yield Diagnostic("RVT-413", message, joint=group.exit, remediation=remedy)
+
+
+def _storing_new_rows(assembly: CompiledAssembly) -> set[str]:
+    """Return the groups that store only the rows of their last run: new rows, or what was computed from such."""
+    found: set[str] = set()
+    for name in assembly.execution_order:
+        group = assembly.group(name)
+        if group.target is None or not isinstance(group.target.write, ReplaceAll):
+            continue
+        is_incremental = any(cte.incremental is not None for cte in group.ctes)
+        if is_incremental or landing_sources(assembly, group) or found & _read_by(assembly, group):
+            found.add(name)
+    return found
+
+
+def _supplying(assembly: CompiledAssembly, group: FusedGroup, new_rows: set[str]) -> list[FusedGroup]:
+    """Return the groups in ``new_rows`` from which the rows of ``group`` come."""
+    found: list[FusedGroup] = []
+    names = {group.name}
+    waiting = [group]
+    while waiting:
+        for name in sorted(_read_by(assembly, waiting.pop()) & new_rows - names):
+            names.add(name)
+            found.append(assembly.group(name))
+            waiting.append(assembly.group(name))
+    return found
+
+
+def _read_by(assembly: CompiledAssembly, group: FusedGroup) -> set[str]:
+    return {assembly.joint(joint).group for joint in group.inputs}
+
+
+def _left_out(supplying: FusedGroup, group: FusedGroup) -> Iterator[Diagnostic]:
+    message = (
+        f"a full refresh of '{group.name}' alone would lose rows: '{supplying.name}', which it reads, holds only the "
+        "rows that were new to it"
+    )
+    remedy = f"Refresh both in one run: `rivet-dagster run +{group.name} --full-refresh`, or select both in Dagster."
+    yield Diagnostic("RVT-525", message, joint=group.exit, remediation=remedy)
+
+
+def _archived(runtime: Runtime, source: SourceJoint) -> Iterator[Diagnostic]:
+    if source.landing is None or not source.landing.archive:
+        return
+    with placed(source):
+        file = landing_zone(runtime, source).archived()
+    if file is not None:
+        message = f"a full refresh would lose the rows of files that have been archived, such as {file}"
+        remedy = (
+            "Move them back into the landing zone, and refresh all its readers in one run; or move them elsewhere, to "
+            "do without their rows."
+        )
+        yield Diagnostic("RVT-525", message, source.name, source.file, source.line, remedy)
