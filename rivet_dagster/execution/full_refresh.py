@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from rivet_dagster.catalogs.capabilities.engines import NeedsEngine
 from rivet_dagster.catalogs.capabilities.targets import HasTargets
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
@@ -29,9 +30,10 @@ def refuse_lossy_refresh(runtime: Runtime, groups: Collection[str]) -> None:
         group = assembly.group(name)
         if name not in groups or group.target is None:
             continue
-        errors += _incapable(runtime.target_catalog(group.target.catalog), group, group.target)
-        if isinstance(group.target.write, ReplaceAll):
-            continue  # it never held more than its last batch
+        catalog = runtime.target_catalog(group.target.catalog)
+        errors += _incapable(catalog, group, group.target)
+        if not _accumulates(catalog, group.target):
+            continue
         zones |= {source.name: source for source in landing_sources(assembly, group)}
         for other in _supplying(assembly, group, new_rows):
             zones |= {source.name: source for source in landing_sources(assembly, other)}
@@ -57,6 +59,13 @@ def _incapable(catalog: HasTargets, group: FusedGroup, target: Target) -> Iterat
         )
         remedy = "Run it without the full refresh, or use a catalog of another type for it."
         yield Diagnostic("RVT-413", message, joint=group.exit, remediation=remedy)
+
+
+def _accumulates(catalog: HasTargets, target: Target) -> bool:
+    """Return whether the table holds the rows of several runs; so one may that only an engine can look up."""
+    if isinstance(target.write, ReplaceAll):
+        return False
+    return isinstance(catalog, NeedsEngine) or catalog.current(target.table) is not None
 
 
 def _storing_new_rows(assembly: CompiledAssembly) -> set[str]:
