@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 
@@ -13,6 +14,7 @@ class CompileCache:
 
     It only saves time: the caller computes a missing value and puts it into the cache. ``known`` holds values as JSON
     text, parsed when they are read; ``used`` holds what this compilation read or added: all that the next can need.
+    ``added`` is the part of it that is not in ``known``.
 
     >>> cache = CompileCache()
     >>> cache.get("length", "abc"), cache.put("length", "abc", 3), cache.get("length", "abc")
@@ -28,7 +30,10 @@ class CompileCache:
 
     def get(self, kind: str, text: str) -> Any:
         """Return the value computed from ``text``, None where there is none."""
-        key = _key(kind, text)
+        return self.at(key_of(kind, text))
+
+    def at(self, key: str) -> Any:
+        """Return the value with this key (see ``key_of``), None where there is none."""
         if key in self._new:
             return self._new[key]
         cached = self.known.get(key)
@@ -39,16 +44,28 @@ class CompileCache:
 
     def put(self, kind: str, text: str, value: Any) -> None:
         """Add a value, which must not be None and must not be changed afterwards."""
-        self._new[_key(kind, text)] = value
+        self._new[key_of(kind, text)] = value
+        self.__dict__.pop("added", None)
 
     @property
     def used(self) -> dict[str, str]:
         """The values that this compilation read or added, each as one line of JSON, those of earlier ones first."""
-        return self._got | {key: json.dumps(value, separators=(",", ":")) for key, value in self._new.items()}
+        return self._got | self.added
+
+    @cached_property
+    def added(self) -> dict[str, str]:
+        """The values that this compilation added, each as one line of JSON."""
+        return {key: json.dumps(value, separators=(",", ":")) for key, value in self._new.items()}
+
+    @property
+    def unused(self) -> int:
+        """The number of values that this compilation did not need, or replaced."""
+        return len(self.known) - len(self._got.keys() - self._new.keys())
 
 
 _JSON = json.JSONDecoder()
 
 
-def _key(kind: str, text: str) -> str:
+def key_of(kind: str, text: str) -> str:
+    """Return the key of the value of a kind that is computed from ``text``."""
     return f"{kind} {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"

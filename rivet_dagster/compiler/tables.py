@@ -83,7 +83,7 @@ class Tables:
         return self._locations[key]
 
     def _found(self, catalog: str, table: str, is_read: bool) -> Iterator[Location]:
-        yield _NAMED, catalog, escape(table.rstrip("/").lower())
+        yield _NAMED, catalog, _literal(table.rstrip("/").lower())
         spec = self.profile.catalog(catalog)
         traits = self.plugins.catalogs.get(spec.type) if spec else None
         known: Iterable[Location] = self.resolved.get((catalog, table), ())
@@ -92,6 +92,10 @@ class Tables:
             known = (*where(spec.options, table), *known)
         # Names that differ only in case are treated as equal, as some file systems and databases do.
         yield from (tuple(map(str.lower, location)) for location in known)
+
+
+def _literal(name: str) -> str:
+    return name if _WILD.isdisjoint(name) else escape(name)
 
 
 def check_tables(graph: Graph, tables: Tables, diagnostics: Diagnostics) -> None:
@@ -220,18 +224,31 @@ class _Writers:
 
     def __init__(self) -> None:
         self._root = _Node()
+        self._folders: dict[tuple[tuple[str, ...], bool], _Node] = {}
 
     def add(self, written: Written, locations: Iterable[Location]) -> None:
         """Add the locations of a written table; the first writer of a location stays."""
         for parts in locations:
+            folder = self._folder(parts, written)
+            node = folder.parts.get(parts[-1])
+            if node is None:
+                node = folder.parts[parts[-1]] = _Node()
+            node.writer = node.within = node.seen = node.writer or written
+
+    def _folder(self, parts: Location, written: Written) -> _Node:
+        """Return the node above a location; of all tables in a folder the first is the one to be found in it."""
+        key = parts[:-1], parts[-1].startswith(".")
+        if key not in self._folders:
             # A reader of a folder does not see hidden files and folders in it.
             hidden = max((n for n, part in enumerate(parts, 1) if part.startswith(".")), default=0)
             node = self._root
             for depth, part in enumerate(parts):
                 node.within = node.within or written
                 node.seen = node.seen or (written if depth >= hidden else None)
-                node = node.parts.setdefault(part, _Node())
-            node.writer = node.within = node.seen = node.writer or written
+                if depth < len(parts) - 1:
+                    node = node.parts.setdefault(part, _Node())
+            self._folders[key] = node
+        return self._folders[key]
 
     def at(self, locations: Iterable[Location]) -> Written | None:
         """Return a table that is written to one of these locations, or to one above or below it."""

@@ -36,12 +36,14 @@ Columns = tuple[tuple[str, str], ...]
 class _Found:
     """The facts known so far: the columns of joints, which of them are the engine's, and what is wrong.
 
-    ``left_out`` are joints that cannot be judged because of an error that is told elsewhere.
+    ``left_out`` are joints that cannot be judged because of an error that is told elsewhere. ``empty`` are empty
+    relations by engine and columns of a joint, each of which its readers share.
     """
 
     columns: dict[str, Columns] = field(default_factory=dict)
     judged: set[str] = field(default_factory=set)
     left_out: set[str] = field(default_factory=set)
+    empty: dict[tuple[str, str, Columns], Frame] = field(default_factory=dict)
     errors: list[Diagnostic] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
 
@@ -58,7 +60,7 @@ def analyzed(assembly: CompiledAssembly, runtime: Runtime) -> CompiledAssembly:
         for joint in _in_order(assembly):
             if joint.engine not in opened:
                 opened[joint.engine] = sessions.enter_context(runtime.engine(joint.engine).session())
-            _Judge(assembly, runtime, opened[joint.engine], found).judge(joint)
+            _Judge(assembly, runtime, joint.engine, opened[joint.engine], found).judge(joint)
     warnings = (*assembly.warnings, *found.warnings)
     if found.errors:
         return CompiledAssembly(profile=assembly.profile, errors=_sorted(found.errors), warnings=warnings)
@@ -91,9 +93,12 @@ def _with_types(joint: CompiledJoint, columns: Columns) -> CompiledJoint:
 class _Judge:
     """Judges the joints of one engine, in a session."""
 
-    def __init__(self, assembly: CompiledAssembly, runtime: Runtime, session: EngineSession, found: _Found) -> None:
+    def __init__(
+        self, assembly: CompiledAssembly, runtime: Runtime, engine: str, session: EngineSession, found: _Found
+    ) -> None:
         self._assembly = assembly
         self._runtime = runtime
+        self._engine = engine
         self._session = session
         self._found = found
 
@@ -124,7 +129,7 @@ class _Judge:
         if not self._registered(joint, joint.upstream):
             return None
         if isinstance(joint, SinkJoint):
-            frames = [self._empty(self._found.columns[name]) for name in joint.upstream]
+            frames = [self._of_joint(name) for name in joint.upstream]
             with _at(joint):
                 return self._session.columns(frames[0] if len(frames) == 1 else self._session.union_by_name(frames))
         return self._of_query(joint, joint.sql, {})
@@ -178,7 +183,7 @@ class _Judge:
     def _judge_checks(self, joint: CompiledJoint, columns: Columns) -> None:
         if not joint.checks:
             return
-        self._session.register(joint.name, self._empty(columns))
+        self._session.register(joint.name, self._of_joint(joint.name))
         together = [check.queries.counting for check in joint.checks if isinstance(check.queries.counting, InOnePass)]
         shared = one_pass(f"`{joint.name}`", together) if together else None
         if shared is not None and self._is_right(shared):
@@ -219,8 +224,15 @@ class _Judge:
             self._found.warnings.append(Diagnostic(NOT_JUDGED, message, joint.name, joint.file, joint.line))
             return False
         for name in names:
-            self._session.register(name, self._empty(self._found.columns[name]))
+            self._session.register(name, self._of_joint(name))
         return True
+
+    def _of_joint(self, name: str) -> Frame:
+        """Return an empty relation with the columns of a joint."""
+        key = self._engine, name, self._found.columns[name]
+        if key not in self._found.empty:
+            self._found.empty[key] = self._empty(key[2])
+        return self._found.empty[key]
 
     def _empty(self, columns: Columns) -> Frame:
         """Return an empty relation with these columns."""

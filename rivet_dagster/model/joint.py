@@ -141,6 +141,32 @@ class Joint:
         if found:
             raise RivetError.of(found)
 
+    @property
+    def converted(self) -> dict[str, Any] | None:
+        """The values that differ from the defaults, as plain data without ``quality`` and ``origin``.
+
+        None where one of them is more than JSON can hold.
+        """
+        values = _given(vars(self) | {"quality": ()})
+        return None if _OBJECTS & values.keys() else values
+
+    @classmethod
+    def of_converted(cls, values: Mapping[str, Any], quality: Sequence[Check], origin: Origin) -> Joint:
+        """Return the joint with these values, ``converted`` of an equal one, which are not validated again.
+
+        >>> joint = Joint(name="paid", type="sql", sql="SELECT 1 AS x", owners=["team:a"])
+        >>> Joint.of_converted({**joint.converted, "owners": ["team:a"]}, (), Origin()) == joint
+        True
+        """
+        joint = object.__new__(cls)
+        joint.__dict__.update(_DEFAULTS, tags={}, options={}, origin=origin)
+        joint.__dict__.update(values)
+        for key in _TUPLES & values.keys():
+            joint.__dict__[key] = tuple([tuple(v) if isinstance(v, list) else v for v in values[key]])
+        if quality:
+            joint.__dict__["quality"] = with_distinct_names(tuple(quality))
+        return joint
+
     def _wrong(self, code: str, message: str, key: str | None = None, remediation: str | None = None) -> Diagnostic:
         return self.origin.diagnostic(code, message, joint=str(self.name), key=key, remediation=remediation)
 
@@ -286,3 +312,7 @@ _DEFAULTS: dict[str, Any] = {
     if item.name != "origin"
 }
 """The defaults of the fields; MISSING for required ones."""
+
+_OBJECTS = frozenset({"write_strategy", "partitions", "on_error"})
+_TUPLES = frozenset({"columns", "upstream", "owners"})
+"""The fields whose values are objects, and tuples."""

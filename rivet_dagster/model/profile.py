@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from rivet_dagster.model.origin import Origin
@@ -55,8 +56,16 @@ class Profile:
 
     def catalog(self, name: str) -> CatalogSpec | None:
         """Return the catalog of that name, None where there is none."""
-        return next((c for c in self.catalogs if c.name == name), None)
+        return self._catalogs.get(name)
 
     def engine(self, name: str) -> EngineSpec | None:
         """Return the engine of that name, None where there is none."""
-        return next((e for e in self.engines if e.name == name), None)
+        return self._engines.get(name)
+
+    @cached_property
+    def _catalogs(self) -> dict[str, CatalogSpec]:
+        return {spec.name: spec for spec in reversed(self.catalogs)}
+
+    @cached_property
+    def _engines(self) -> dict[str, EngineSpec]:
+        return {spec.name: spec for spec in reversed(self.engines)}

@@ -31,6 +31,8 @@ def step_options(options: Mapping[str, Any]) -> tuple[StepOptions, dict[str, Any
     >>> step_options({"retries": 2, "retry_delay": "30s", "compression": "zstd"})
     (StepOptions(retries=2, retry_delay=30.0, timeout=None, pool=None, config={}), {'compression': 'zstd'})
     """
+    if STEP_OPTIONS.keys().isdisjoint(options):
+        return _NONE, dict(options)
     converted = {}
     for key in STEP_OPTIONS.keys() & options.keys():
         try:
@@ -38,6 +40,9 @@ def step_options(options: Mapping[str, Any]) -> tuple[StepOptions, dict[str, Any
         except ValueError as error:
             raise convert.WrongKeyError(f"has a wrong `{key}`: it {error}", key) from None
     return StepOptions(**converted), {key: value for key, value in options.items() if key not in STEP_OPTIONS}
+
+
+_NONE = StepOptions()
 
 
 def _pool(value: Any) -> str:

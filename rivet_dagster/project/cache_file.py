@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -16,45 +17,74 @@ from rivet_dagster.cache import CompileCache
 from rivet_dagster.project.own_folder import make_own_folder
 
 FILE = ".rivet/cache/compile.json"
-"""A line with the code and versions that made the rest, and its hash; then a line for each value: its key and JSON."""
+"""One part, and those that later compilations append; of two values of a key the later one holds.
+
+A part is an empty line, a line with the code and versions that made it and its hash, and two lines for each value: its
+key and its JSON.
+"""
 
 _UNFINISHED = "compile-"
 
+_APPENDED_FROM = 1_000
+"""The least number of values in a file to which others are appended; a smaller one is written anew."""
+
+_MOST_UNUSED = 0.1
+"""The greatest share of values in a file that no compilation needs."""
+
 
 def read_cache(root: Path) -> CompileCache:
-    """Return the cache of the project in ``root``; an empty one where it is missing, damaged or of another version."""
+    """Return the cache of the project in ``root``, without parts that are damaged or of another version."""
     try:
-        head, _, body = (root / FILE).read_bytes().partition(b"\n")
+        content = (root / FILE).read_bytes()
     except OSError:
         return CompileCache()
-    if head != _head(body):
-        return CompileCache()
-    return CompileCache(dict([line.split("\t", 1) for line in body.decode().splitlines()]))
+    known: dict[str, str] = {}
+    for part in content.split(_head())[1:]:
+        digest, _, body = part.partition(b"\n")
+        if digest == _digest(body):
+            lines = body.decode().split("\n")
+            known.update(zip(lines[::2], lines[1::2], strict=False))  # an empty part has one empty line
+    return CompileCache(known)
 
 
 def write_cache(root: Path, cache: CompileCache) -> None:
     """Store the values that this compilation used, if they have changed; do nothing if the folder is not writable.
 
-    A concurrent reader sees the old or the new file; of concurrent writers the last one wins.
+    Few new values are appended to many that are there. A concurrent reader sees the old or the new file, or the part
+    that is being appended not at all; of concurrent writers of the whole file the last one wins.
     """
-    used = cache.used
-    if used.keys() == cache.known.keys():
+    added, many = cache.added, len(cache.known) >= _APPENDED_FROM
+    if not added and cache.unused <= (len(cache.known) * _MOST_UNUSED if many else 0):
         return
-    body = "\n".join([f"{key}\t{text}" for key, text in used.items()]).encode()
     file = root / FILE
     try:
-        make_own_folder(file.parent)
-        _remove_abandoned(file.parent)
-        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=_UNFINISHED, delete=False) as unfinished:
-            try:
-                unfinished.write(_head(body) + b"\n" + body)
-                unfinished.close()
-                os.replace(unfinished.name, file)
-            except BaseException:
-                os.unlink(unfinished.name)
-                raise
+        if many and cache.unused + len(added) <= len(cache.known) * _MOST_UNUSED:
+            _append(file, added)
+        else:
+            _replace(file, cache.used)
     except OSError:
         return
+
+
+def _append(file: Path, values: Mapping[str, str]) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(descriptor, _part(values))
+    finally:
+        os.close(descriptor)
+
+
+def _replace(file: Path, values: Mapping[str, str]) -> None:
+    make_own_folder(file.parent)
+    _remove_abandoned(file.parent)
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=_UNFINISHED, delete=False) as unfinished:
+        try:
+            unfinished.write(_part(values))
+            unfinished.close()
+            os.replace(unfinished.name, file)
+        except BaseException:
+            os.unlink(unfinished.name)
+            raise
 
 
 def _remove_abandoned(folder: Path) -> None:
@@ -65,8 +95,17 @@ def _remove_abandoned(folder: Path) -> None:
                 abandoned.unlink()
 
 
-def _head(body: bytes) -> bytes:
-    return f"{_maker()} {hashlib.sha256(body).hexdigest()}".encode()
+def _part(values: Mapping[str, str]) -> bytes:
+    body = "\n".join([line for pair in values.items() for line in pair]).encode()
+    return b"%b%b\n%b" % (_head(), _digest(body), body)
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest().encode()
+
+
+def _head() -> bytes:
+    return f"\n{_maker()} ".encode()
 
 
 @cache

@@ -60,7 +60,7 @@ class Defaults:
                 value = _for_type(key, default.value, type_)
                 if value is not None and draft.fields.get(key) is None:
                     values[key], places[key] = value, default.place
-        return (replace(draft, fields={**draft.fields, **values}), places) if values else (draft, {})
+        return (replace(draft, fields={**draft.fields, **values}, converted=None), places) if values else (draft, {})
 
 
 def read_defaults(manifest: Section, root: Path) -> Defaults:

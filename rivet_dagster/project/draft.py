@@ -21,7 +21,8 @@ JOINT_KEYS = tuple(item.name for item in fields(Joint) if item.name != "origin")
 class Draft:
     """A declaration: a joint's keys as the user wrote them, except ``quality``, whose checks are ``checks``.
 
-    A draft without ``type`` cannot become a joint: its ``errors`` say why.
+    A draft without ``type`` cannot become a joint: its ``errors`` say why. ``converted`` are its joint's values if it
+    is known to have no errors, and they are plain data.
     """
 
     name: str
@@ -29,9 +30,12 @@ class Draft:
     fields: Mapping[str, Any] = field(default_factory=dict)
     checks: tuple[Check, ...] = ()
     errors: tuple[Diagnostic, ...] = ()
+    converted: Mapping[str, Any] | None = None
 
     def joint(self, more_checks: Iterable[Check] = ()) -> tuple[Joint | None, tuple[Diagnostic, ...]]:
         """Return the joint, or None, with further checks from other files, and all errors in the declaration."""
+        if self.converted is not None:
+            return Joint.of_converted(self.converted, (*self.checks, *more_checks), self.origin), ()
         if "type" not in self.fields:
             return None, self.errors
         try:

@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
-from rivet_dagster.cache import CompileCache
+from rivet_dagster.cache import CompileCache, key_of
 from rivet_dagster.entry_points import is_own_kind
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.project.draft import Draft
+from rivet_dagster.project.file_states import FileStates
+from rivet_dagster.project.text_file import read_text
 
 Checks = tuple[tuple[Check, ...], list[Diagnostic]]
 """The checks of a file, and the errors in it."""
 
 
-def known_draft(read: Callable[[str, str], Draft], text: str, file: str, cache: CompileCache) -> Draft:
-    """Return ``read``'s draft of the joint's ``file``, from the cache if its text is the same."""
-    key = f"{file}\n{text}"
-    cached = cache.get("draft", key)
-    if cached is not None:
-        name, line, lines, fields, checks = cached
-        return Draft(name, Origin(file, line, lines), fields, _checks(checks))
-    draft = read(text, file)
-    if not draft.errors and _are_own(draft.checks):
-        checks = _plain(draft.checks)
-        cache.put("draft", key, (draft.name, draft.origin.line, dict(draft.origin.lines), dict(draft.fields), checks))
-    return draft
+class KnownDrafts:
+    """The drafts of joints' files below ``root``: a file is read if its state has changed, parsed if its text has."""
+
+    def __init__(self, root: Path, cache: CompileCache) -> None:
+        self._root = str(root)
+        self._cache = cache
+        self._states = FileStates(root, cache)
+
+    def of(self, file: str, read: Callable[[str, str], Draft]) -> Draft:
+        """Return ``read``'s draft of ``file``. Raise UnreadableError."""
+        key = self._states.key(file)
+        cached = self._cache.at(key) if key is not None else None
+        if cached is None:
+            text = read_text(os.path.join(self._root, file))
+            key = key_of("draft", f"{file}\n{text}")
+            cached = self._cache.at(key)
+            if cached is None:
+                draft = read(text, file)
+                if not draft.errors and _are_own(draft.checks):
+                    self._cache.put("draft", f"{file}\n{text}", _plain_draft(draft))
+                    self._states.record(file, key)
+                return draft
+            self._states.record(file, key)
+        name, line, lines, fields, checks, converted = cached
+        if converted is not None and "sql" in fields:
+            converted["sql"] = fields["sql"]
+        return Draft(name, Origin(file, line, lines), fields, _checks(checks), converted=converted)
+
+    def store(self) -> None:
+        """Put the states of the files into the cache."""
+        self._states.store()
 
 
 def known_checks(read: Callable[[], Checks], text: str, file: str, cache: CompileCache) -> Checks:
@@ -45,6 +68,15 @@ def known_checks(read: Callable[[], Checks], text: str, file: str, cache: Compil
 def _are_own(checks: Iterable[Check]) -> bool:
     """Return whether all checks are built in: a plugin may be replaced by a version that parses them differently."""
     return all(is_own_kind(check.kind) for check in checks)
+
+
+def _plain_draft(draft: Draft) -> tuple[Any, ...]:
+    joint, _ = draft.joint()
+    converted = None if joint is None else joint.converted
+    if converted is not None:
+        converted.pop("sql", None)  # as in the fields, and often long
+    lines, fields = dict(draft.origin.lines), dict(draft.fields)
+    return draft.name, draft.origin.line, lines, fields, _plain(draft.checks), converted
 
 
 def _plain(checks: Iterable[Check]) -> list[dict[str, Any]]:

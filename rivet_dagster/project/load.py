@@ -19,14 +19,14 @@ from rivet_dagster.model.project import Project, PythonFunction, is_of_block
 from rivet_dagster.near_names import NearNames
 from rivet_dagster.project.draft import Draft, broken_draft
 from rivet_dagster.project.files import files
-from rivet_dagster.project.known_files import known_draft
+from rivet_dagster.project.known_files import KnownDrafts
 from rivet_dagster.project.manifest import Manifest, read_manifest
 from rivet_dagster.project.profiles import read_profile
 from rivet_dagster.project.python_function import FunctionError, PythonSources
 from rivet_dagster.project.python_joint import module_of, python_joint
 from rivet_dagster.project.quality import QualityFile, beside_joint, quality_folder, read_quality, wrong_joint
 from rivet_dagster.project.sql_joint import sql_joint
-from rivet_dagster.project.text_file import UnreadableError, read_text
+from rivet_dagster.project.text_file import UnreadableError
 from rivet_dagster.project.yaml_joint import yaml_joint
 
 _READERS = {".yaml": yaml_joint, ".yml": yaml_joint, ".sql": sql_joint, ".py": python_joint}
@@ -65,7 +65,9 @@ def read_project(
     manifest, chosen = _settings(root, profile, os.environ if environ is None else environ)
     paths = _joint_files(root, manifest)
     beside = {path: quality for path in paths if (quality := beside_joint(path)) is not None}
-    drafts = [_draft(str(root), path, cache) for path in paths if path not in beside]
+    known = KnownDrafts(root, cache)
+    drafts = [_draft(path, known) for path in paths if path not in beside]
+    known.store()
     folder = quality_folder(root, manifest.quality)
     checks, errors = _checks(root, (*beside.values(), *folder), _folders(drafts, joints), cache)
     declared: list[Joint] = []
@@ -115,12 +117,11 @@ def _joint_files(root: Path, manifest: Manifest) -> list[str]:
     return [path for folder in manifest.joint_folders for path in files(root, folder, tuple(_READERS), without)]
 
 
-def _draft(root: str, path: str, cache: CompileCache) -> Draft:
+def _draft(path: str, known: KnownDrafts) -> Draft:
     try:
-        text = read_text(os.path.join(root, path))
+        return known.of(path, _READERS[posixpath.splitext(path)[1].lower()])
     except UnreadableError as error:
         return broken_draft(path, "RVT-211", error, error.remediation)
-    return known_draft(_READERS[posixpath.splitext(path)[1].lower()], text, path, cache)
 
 
 def _folders(drafts: Iterable[Draft], joints: Iterable[Joint]) -> dict[str, set[str]]:

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from rivet_dagster import loading
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.loading import compile_directory
-from rivet_dagster.project import cache_file
+from rivet_dagster.project import cache_file, file_states, known_files
 from rivet_dagster.project.cache_file import FILE, read_cache
 from rivet_dagster.project.load import load_project, read_project
+from rivet_dagster.project.text_file import read_text
 from rivet_dagster.sql import known_query
 
 FILES = {
@@ -121,16 +122,87 @@ def test_cached_drafts_equal_the_original_ones(project: Path) -> None:
 
 
 @settings(max_examples=40)
-@given(changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=4))
+@given(changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=4), appends=st.booleans())
 def test_after_any_change_the_plan_equals_that_of_a_compilation_without_cache(
-    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str]]
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str]], appends: bool
 ) -> None:
     project = written(tmp_path_factory.mktemp("changing"))
-    for file, text in changes:
+    with pytest.MonkeyPatch.context() as patched:
+        if appends:
+            always_append(patched)
+        for file, text in changes:
+            json_of(project)
+            (project / file).write_text(text, "utf-8")
+            warm = json_of(project)
+            assert warm == json_of(project)
+            if not appends:
+                assert warm == without_cache(project)
+        assert json_of(project) == without_cache(project)
+
+
+def always_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_file, "_APPENDED_FROM", 1)
+    monkeypatch.setattr(cache_file, "_MOST_UNUSED", 10.0)
+
+
+def trust_all_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have states of files trusted that have just been written, for files that are not written again at once."""
+    monkeypatch.setattr(file_states, "_SETTLED_NS", -(10**12))
+
+
+def test_values_are_appended_and_a_damaged_part_does_not_hide_the_others(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    json_of(project)
+    before = (project / FILE).read_bytes()
+    always_append(monkeypatch)
+    for limit in (4, 5, 6):
+        (project / "joints/marts/best.yaml").write_text(f"type: sql\nsql: SELECT id FROM paid LIMIT {limit}\n", "utf-8")
         json_of(project)
-        (project / file).write_text(text, "utf-8")
-        warm = json_of(project)
-        assert warm == json_of(project) == without_cache(project)
+    content = (project / FILE).read_bytes()
+    assert content.startswith(before)
+    whole = read_cache(project).known
+    (project / FILE).write_bytes(content.replace(b"LIMIT 5", b"LIMIT 7", 1))
+    known = read_cache(project).known
+    assert known.items() < whole.items()
+    assert [any(f"LIMIT {n}" in value for value in known.values()) for n in (3, 4, 5, 6, 7)] == [
+        *(True, True, False, True, False)
+    ]
+    assert json_of(project) == without_cache(project)
+
+
+def test_a_file_in_the_same_state_is_not_read_again(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trust_all_states(monkeypatch)
+    first = json_of(project)
+    monkeypatch.setattr(known_files, "read_text", lambda path: pytest.fail(f"read {path}"))
+    assert json_of(project) == first
+
+
+def test_a_file_of_the_same_size_and_times_that_was_replaced_is_read_again(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trust_all_states(monkeypatch)
+    json_of(project)
+    file = project / "joints/paid.sql"
+    status, text = file.stat(), file.read_text("utf-8")
+    other = project / "paid"
+    other.write_text(text.replace("net + 1", "net + 7"), "utf-8")
+    os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
+    os.replace(other, file)
+    assert (file.stat().st_mtime_ns, file.stat().st_size) == (status.st_mtime_ns, status.st_size)
+    changed = json_of(project)
+    assert "net + 7" in changed
+    assert changed == without_cache(project)
+
+
+def test_the_state_of_a_file_that_has_just_been_written_is_not_trusted(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = json_of(project)
+    read = []
+    monkeypatch.setattr(known_files, "read_text", lambda path: read.append(path) or read_text(path))
+    assert json_of(project) == first
+    assert any(path.endswith("paid.sql") for path in read)
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"\xff\x00", b"other 1\n{}", b"PK\x03\x04"])
@@ -220,3 +292,10 @@ def test_errors_are_never_cached(project: Path) -> None:
     json_of(project)
     wrong = read_cache(project).known
     assert not any("tgs" in value for value in wrong.values())
+
+
+def test_a_cache_of_nothing_can_be_read(tmp_path: Path) -> None:
+    known = CompileCache({"length abc": "3"})
+    cache_file.write_cache(tmp_path, known)
+    assert (tmp_path / FILE).exists()
+    assert read_cache(tmp_path).known == {}

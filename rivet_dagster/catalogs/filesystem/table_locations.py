@@ -37,8 +37,9 @@ def written(options: Mapping[str, Any], table: str) -> Iterator[Location]:
     """
     path = str(options.get("path"))
     folder = None if is_remote(path) else _parts(path)  # nothing is written in a store
-    yield from _below(folder, (escape(table),))
-    yield from _below(folder, (_HOMES, escape(table)))
+    name = escape(table) if is_glob(table) else table
+    yield from _below(folder, (name,))
+    yield from _below(folder, (_HOMES, name))
 
 
 def read(options: Mapping[str, Any], table: str, look: bool) -> Iterator[Location]:
