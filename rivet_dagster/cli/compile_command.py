@@ -7,12 +7,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rivet_dagster.cli.console import has_colors, print_plain, show, show_changes, terminal_width
+from rivet_dagster.cli.error_text import show_diagnostics
 from rivet_dagster.cli.plan_mermaid import plan_mermaid
 from rivet_dagster.cli.plan_text import plan_text
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.loading import compile_directory
+
+_MOST_IN_TREE = 1_000
+"""The joints of a plan up to which a tree is drawn: rich needs two seconds for these."""
 
 
 def compiled_plan(root: Path, profile: str | None, introspect: bool, analyze: bool) -> CompiledAssembly:
@@ -34,12 +39,23 @@ def show_plan(assembly: CompiledAssembly, joints: Sequence[str], format: str) ->
     if format == "json":
         print(_filtered(assembly, joints), end="")
         return 0 if assembly.success else RivetError.of(assembly.errors).exit_code
-    for warning in assembly.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+    show_diagnostics(assembly.warnings, "warning: ", "bold yellow")
     assembly.raise_errors()
-    show = plan_mermaid if format == "mermaid" else plan_text
-    print(show(assembly, joints))
+    if format == "mermaid":
+        print(plan_mermaid(assembly, joints))
+    else:
+        _show_visual(assembly, joints)
     return 0
+
+
+def _show_visual(assembly: CompiledAssembly, joints: Sequence[str]) -> None:
+    if has_colors(sys.stdout) and len(assembly.joints) <= _MOST_IN_TREE:
+        # Imported only here: rich takes longer to import than a small plan to compile.
+        from rivet_dagster.cli.plan_tree import plan_tree
+
+        show(plan_tree(assembly, joints))
+    else:
+        print_plain(plan_text(assembly, joints, terminal_width(sys.stdout)))
 
 
 def compare_plans(assembly: CompiledAssembly, joints: Sequence[str], format: str, old: str) -> int:
@@ -55,7 +71,10 @@ def compare_plans(assembly: CompiledAssembly, joints: Sequence[str], format: str
     except (OSError, UnicodeDecodeError) as error:
         raise RivetError("RVT-113", f"{old} cannot be read: {error}", file=old) from error
     diff = diff_plans(read_plan(text, old), assembly)
-    print(diff.to_json() if format == "json" else diff_text(diff) + "\n", end="")
+    if format == "json":
+        print(diff.to_json(), end="")
+    else:
+        show_changes(diff_text(diff))
     return 0
 
 

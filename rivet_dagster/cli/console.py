@@ -1,20 +1,90 @@
-"""Trees and tables on stdout, by rich: with colours on a terminal, plain text elsewhere."""
+"""The console: trees, tables and colours by rich on a terminal, plain text elsewhere."""
 
 from __future__ import annotations
 
+import os
 import sys
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, TextIO
 
-from rich.console import Console, RenderableType
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
 
 _WIDE = 10_000
 """Columns of a file or a pipe: a line there is never broken."""
 
+_DUMB = ("dumb", "unknown")
 
-def show(content: RenderableType) -> None:
-    """Print what rich renders."""
-    on_terminal = sys.stdout.isatty()
-    console = Console(file=sys.stdout, width=None if on_terminal else _WIDE, highlight=False, markup=False, emoji=False)
+_MARKS = {"+ ": "green", "- ": "red", "~ ": "yellow", "! ": "bold red"}
+
+
+def moves_cursor(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal that understands escape sequences."""
+    return stream.isatty() and os.environ.get("TERM", "").lower() not in _DUMB
+
+
+def has_colors(stream: TextIO) -> bool:
+    """Return whether a stream is a terminal with colours, and the user has not switched them off by NO_COLOR."""
+    return moves_cursor(stream) and not os.environ.get("NO_COLOR")
+
+
+def console_on(stream: TextIO) -> Console:
+    """Return the console of a stream."""
+    from rich.console import Console
+
+    return Console(
+        file=stream,
+        width=_rendered_width(stream),
+        force_terminal=moves_cursor(stream),
+        color_system="auto" if has_colors(stream) else None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+
+
+def terminal_width(stream: TextIO) -> int | None:
+    """Return the columns of a terminal; None for a file or a pipe, whose lines are not broken."""
+    return get_terminal_size().columns if stream.isatty() else None
+
+
+def print_plain(text: str, stream: TextIO | None = None) -> None:
+    """Print text, by default to stdout; characters that the stream's encoding does not have become ``?``."""
+    stream = sys.stdout if stream is None else stream
+    encoding = stream.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding), file=stream)
+
+
+def _rendered_width(stream: TextIO) -> int | None:
+    """Return the columns for rich; None where it asks the terminal itself, each time that it draws."""
+    if not stream.isatty():
+        return _WIDE
+    if sys.__stdin__ is not None and sys.__stdin__.isatty():
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except OSError:  # a stream without a file, too
+        return None
+
+
+def show_changes(text: str) -> None:
+    """Print the text of a difference to stdout; on a terminal its lines have the colour of their mark."""
+    if not has_colors(sys.stdout):
+        print_plain(text)
+        return
+    from rich.text import Text
+
+    lines = [Text(line, _MARKS.get(line.lstrip()[:2], "")) for line in text.splitlines()]
+    show(Text("\n").join(lines))
+
+
+def show(content: RenderableType, stream: TextIO | None = None) -> None:
+    """Print what rich renders, by default to stdout; lines of text are broken by the terminal alone, if at all."""
+    from rich.text import Text
+
+    stream = sys.stdout if stream is None else stream
+    console = console_on(stream)
     with console.capture() as capture:
-        console.print(content, soft_wrap=False)
+        console.print(content, soft_wrap=isinstance(content, Text))
     lines = (line.rstrip() for line in capture.get().splitlines())
-    print("\n".join(lines))
+    print_plain("\n".join(lines), stream)

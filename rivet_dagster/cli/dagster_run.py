@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import sys
 import uuid
 import warnings
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
 
 from rivet_dagster.cli.partition_options import Covered, covered
-from rivet_dagster.cli.report_text import event_line
-from rivet_dagster.cli.run_report import NOTHING_CHANGED, RunReport, read_report
+from rivet_dagster.cli.run_events import RunFollower, following_logger
+from rivet_dagster.cli.run_report import NOTHING_CHANGED, RunReport, read_report, seconds_of_groups
 from rivet_dagster.cli.run_request import RunRequest
-from rivet_dagster.cli.screen import Screen, screen_on
+from rivet_dagster.cli.screen.contract import Screen
 from rivet_dagster.cli.selection import named, to_materialize
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.executors.rivet_executor import one_process_executor
@@ -37,30 +34,33 @@ JOB = "rivet_dagster_run"
 
 
 def materialize(
-    request: RunRequest, assembly: CompiledAssembly, root: Path, environment: str | None = None
+    request: RunRequest, assembly: CompiledAssembly, root: Path, screen: Screen, environment: str | None = None
 ) -> RunReport:
-    """Materialize the selected joints of a plan, in an environment or in the base, and return the report."""
+    """Materialize the selected joints of a plan, in an environment or in the base, and return the report.
+
+    The screen shows what the run does.
+    """
     warnings.filterwarnings("ignore", module="dagster")
     if request.no_fail_fast:
         assembly = replace(assembly, fail_fast=False)
     project = RivetProject.of(assembly, root, DagsterRivetTranslator(), environment)
-    with closing(screen_on(sys.stderr)) as screen:
-        definitions = build_definitions(project, [screen.show], executor=one_process_executor(project))
-        joints = _selected(request, project)
-        if request.changed:
-            changed = changed_groups(Runtime(assembly, root))
-            joints = [joint for joint in joints if joint.group in changed]
-        runtime = Runtime(assembly, root, environment=environment)
-        refuse_without_environments(runtime, sorted({joint.group for joint in joints}))
-        if request.full_refresh:
-            refuse_lossy_refresh(runtime, {joint.group for joint in joints})
-        use_environment(runtime)
-        if not joints:
-            return NOTHING_CHANGED
-        window = covered(request.partition, request.partition_range, joints)
-        selection = target_of(project, [joint.name for joint in joints]).selection(project)
-        tags = {**window.tags, **environment_tags(project), **full_refresh_tags(request.full_refresh)}
-        return _run(project, definitions, selection, window, tags, screen)
+    definitions = build_definitions(project, [screen], executor=one_process_executor(project))
+    joints = _selected(request, project)
+    if request.changed:
+        changed = changed_groups(Runtime(assembly, root))
+        joints = [joint for joint in joints if joint.group in changed]
+    runtime = Runtime(assembly, root, environment=environment)
+    refuse_without_environments(runtime, sorted({joint.group for joint in joints}))
+    if request.full_refresh:
+        refuse_lossy_refresh(runtime, {joint.group for joint in joints})
+    use_environment(runtime)
+    if not joints:
+        return NOTHING_CHANGED
+    window = covered(request.partition, request.partition_range, joints)
+    selection = target_of(project, [joint.name for joint in joints]).selection(project)
+    tags = {**window.tags, **environment_tags(project), **full_refresh_tags(request.full_refresh)}
+    follower = RunFollower(screen, assembly, {joint.group for joint in joints})
+    return _run(project, definitions, selection, window, tags, follower)
 
 
 def _run(
@@ -69,11 +69,11 @@ def _run(
     selection: dg.AssetSelection,
     window: Covered,
     tags: dict[str, str],
-    screen: Screen,
+    follower: RunFollower,
 ) -> RunReport:
     with_job = dg.Definitions.merge(
         definitions,
-        dg.Definitions(jobs=[dg.define_asset_job(JOB, selection)], loggers={"progress": _progress_logger(screen)}),
+        dg.Definitions(jobs=[dg.define_asset_job(JOB, selection)], loggers={"progress": following_logger(follower)}),
     )
     job = with_job.get_job_def(JOB)
     run_id = str(uuid.uuid4())
@@ -85,7 +85,9 @@ def _run(
             stopped = error  # the run's events may say which step failed, and why
         entries = instance.all_logs(run_id)
         events = [entry.dagster_event for entry in entries if entry.dagster_event is not None]
-        report = read_report(events, run_id, success, project.assembly, None if window.first is None else str(window))
+        times = seconds_of_groups(entries, project.assembly)
+        named = None if window.first is None else str(window)
+        report = read_report(events, run_id, success, project.assembly, named, times)
         if stopped is not None and not report.tells_why:
             raise stopped
         return report
@@ -105,26 +107,3 @@ def _selected(request: RunRequest, project: RivetProject) -> list[CompiledJoint]
         return to_materialize(named(request.joints, project.assembly), project.assembly)
     by_name = named(request.joints, project.assembly) if request.joints else set()
     return to_materialize(by_name | set(project.select(request.select)), project.assembly)
-
-
-def _progress_logger(screen: Screen) -> dg.LoggerDefinition:
-    """Return a logger that shows one line for each of Dagster's step events, instead of Dagster's own log."""
-
-    @dg.logger
-    def progress(_: dg.InitLoggerContext) -> logging.Logger:
-        logger = logging.Logger("rivet_dagster.progress", logging.DEBUG)
-        logger.addHandler(_ProgressHandler(screen))
-        return logger
-
-    return progress
-
-
-class _ProgressHandler(logging.Handler):
-    def __init__(self, screen: Screen) -> None:
-        super().__init__()
-        self._screen = screen
-
-    def emit(self, record: logging.LogRecord) -> None:
-        line = event_line(getattr(record, "dagster_meta", {}).get("dagster_event"))
-        if line:
-            self._screen.line(line)

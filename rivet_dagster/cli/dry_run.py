@@ -10,24 +10,14 @@ from typing import Any
 from rivet_dagster.cli.run_request import RunRequest
 from rivet_dagster.cli.selection import named, to_materialize
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
+from rivet_dagster.cli.write_mode import strategy_of
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint, FusedGroup
 from rivet_dagster.execution.changed import changed_groups
 from rivet_dagster.execution.environments import refuse_without_environments
 from rivet_dagster.execution.full_refresh import refuse_lossy_refresh
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.loading import compile_directory
-from rivet_dagster.model.write_plan import (
-    Append,
-    AppendNewer,
-    DeleteInsert,
-    History,
-    Refresh,
-    ReplaceAll,
-    ReplacePartitions,
-    Upsert,
-    WritePlan,
-    refreshed,
-)
+from rivet_dagster.model.write_plan import refreshed
 from rivet_dagster.project.environment_name import environment_name
 
 
@@ -75,31 +65,6 @@ def _joints(request: RunRequest, assembly: CompiledAssembly, root: Path) -> list
 
         covered(request.partition, request.partition_range, joints)
     return joints
-
-
-def strategy_of(plan: WritePlan) -> str:
-    """Return the mode of the write strategy that a write carries out.
-
-    >>> strategy_of(Upsert(keys=("id",)))
-    'merge'
-    """
-    match plan:
-        case ReplaceAll(keeps_table=keeps_table):
-            return "truncate_insert" if keeps_table else "replace"
-        case Append():
-            return "append"
-        case AppendNewer():
-            return "incremental_append"
-        case Upsert():
-            return "merge"
-        case ReplacePartitions():
-            return "snapshot"
-        case DeleteInsert():
-            return "delete_insert"
-        case History():
-            return "scd2"
-        case Refresh():
-            return "replace"
 
 
 def _planned(group: FusedGroup, full_refresh: bool) -> dict[str, Any]:

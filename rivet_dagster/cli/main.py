@@ -19,6 +19,8 @@ from rivet_dagster.cli.commands.running import run, show
 from rivet_dagster.cli.commands.storage import sweep, upkeep, versions, watermark
 from rivet_dagster.cli.commands.testing import test
 from rivet_dagster.cli.completion import PROGRAM, answer_shell
+from rivet_dagster.cli.console import has_colors
+from rivet_dagster.cli.error_text import show_diagnostics
 from rivet_dagster.errors import RivetError
 from rivet_dagster.redaction import redacted
 from rivet_dagster.version import __version__
@@ -71,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_json = _wants_json(arguments)
     verbose = "--verbose" in arguments
     try:
-        with program.make_context(PROGRAM, list(arguments)) as context:
+        plain = None if has_colors(sys.stdout) else False
+        with program.make_context(PROGRAM, list(arguments), color=plain) as context:
             return int(program.invoke(context) or 0)
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
@@ -102,7 +105,7 @@ def _show(error: RivetError, as_json: bool, verbose: bool, cause: BaseException 
     if as_json:
         print(json.dumps({"success": False, "errors": [d.to_dict() for d in error.diagnostics]}, indent=2))
     else:
-        print(error, file=sys.stderr)
+        show_diagnostics(error.diagnostics)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

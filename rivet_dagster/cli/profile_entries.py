@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from rivet_dagster.catalogs.registry import catalog_class, catalog_traits
 from rivet_dagster.cli.console import show
@@ -165,12 +166,14 @@ def _list(kind: str, entries: Sequence[Mapping[str, Any]], as_json: bool) -> Non
     if as_json:
         print(json.dumps({"success": True, kind: list(entries)}, indent=2, ensure_ascii=False))
         return
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table = Table(
+        "name", "type", "options", "state", box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False
+    )
     for entry in entries:
         failed = [found for found in entry["findings"] if found["status"] == FAIL]
         state = f"{failed[0]['code']} {failed[0]['text']}" if failed else "reachable"
         options = ", ".join(f"{key}={_text(value)}" for key, value in entry["options"].items())
-        table.add_row(entry["name"], entry["type"], options, state)
+        table.add_row(entry["name"], entry["type"], options, Text(state, "red" if failed else "green"))
     show(table)
 
 

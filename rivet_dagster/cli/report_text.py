@@ -1,84 +1,123 @@
-"""Rendering of a run's report as text."""
+"""Printing of a run's report for a reader."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from heapq import nlargest
 from pathlib import Path
 from typing import Any
 
-from rivet_dagster.cli.run_report import NOTHING_CHANGED, SUCCESS, CheckReport, GroupReport, RunReport
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from rivet_dagster.cli.console import show
+from rivet_dagster.cli.error_text import diagnostic_text
+from rivet_dagster.cli.run_report import (
+    CANCELED,
+    FAILED,
+    NOTHING_CHANGED,
+    SKIPPED,
+    SUCCESS,
+    CheckReport,
+    RunReport,
+)
 from rivet_dagster.compiler.plan import CompiledAssembly
-from rivet_dagster.definitions.runs.fail_fast import was_not_started
-from rivet_dagster.execution.phases import PHASES
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.convert import shortened
 from rivet_dagster.model.joint import SINK
 from rivet_dagster.model.row_errors import CHECK as EVALUATION_ERRORS
 from rivet_dagster.redaction import redacted
 
-_WORDS = {
-    "STEP_START": "running",
-    "STEP_UP_FOR_RETRY": "will be tried again",
-    "STEP_RESTARTED": "running again",
-    "STEP_SUCCESS": "done",
-    "STEP_FAILURE": "FAILED",
-}
+_STYLES = {SUCCESS: "green", FAILED: "bold red", SKIPPED: "yellow", CANCELED: "yellow"}
+_SLOWEST_OF_GROUP, _SLOWEST_OF_RUN = 2, 3
+_SHOWN = 0.005
+"""The least seconds of a phase that is shown."""
 
 
-def report_text(report: RunReport, assembly: CompiledAssembly, root: Path, environment: str | None = None) -> str:
-    """Return the groups with rows and phase times, the checks, the locations of the tables and the errors."""
+def show_report(report: RunReport, assembly: CompiledAssembly, root: Path, environment: str | None = None) -> None:
+    """Print the groups with rows and times, the checks, the locations of the tables and the errors on stderr."""
+    runtime = Runtime(assembly, root, environment=environment)
+    for number, section in enumerate(_sections(report, runtime)):
+        if number:
+            print(file=sys.stderr)
+        show(section, sys.stderr)
+
+
+def _sections(report: RunReport, runtime: Runtime) -> Iterator[RenderableType]:
     if report is NOTHING_CHANGED:
-        return "nothing has changed: all tables are as the base was made"
+        yield Text("nothing has changed: all tables are as the base was made")
+        return
+    if report.groups:
+        yield _groups(report)
+    sections = (_slowest(report), _checks(report.checks), _quarantined(report), Text(_tables(report, runtime)))
+    yield from (section for section in sections if section)
+    if report.errors:
+        yield Text("\n").join(map(diagnostic_text, report.errors))
     done = sum(group.status == SUCCESS for group in report.groups)
     covered = f" for {report.window}" if report.window is not None else ""
-    sections = [
-        _table(["group", "status", "rows", *PHASES], [_group_row(group) for group in report.groups]),
-        _checks(report.checks),
-        _quarantined(report),
-        _tables(report, Runtime(assembly, root, environment=environment)),
-        "\n".join(str(error) for error in report.errors),
-        f"{done} of {len(report.groups)} groups succeeded{covered}; Dagster run {report.run_id}",
-    ]
-    return "\n\n".join(section for section in sections if section)
+    counted = f"{done} of {len(report.groups)} groups succeeded{covered}"
+    yield Text.assemble((counted, "green" if report.success else "bold red"), f"; Dagster run {report.run_id}")
 
 
-def event_line(event: Any) -> str | None:
-    """Return the progress line of an event; None for events that are not shown."""
-    if event is None or event.step_key is None:
+def _groups(report: RunReport) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
+    table.add_column("group", overflow="fold")
+    table.add_column("status")
+    table.add_column("rows", justify="right")
+    table.add_column("seconds", justify="right")
+    table.add_column("slowest phases", style="dim")
+    for group in report.groups:
+        total, seconds = group.rows.get("total"), report.seconds.get(group.name)
+        slowest = nlargest(_SLOWEST_OF_GROUP, group.phases.items(), key=lambda phase: phase[1])
+        table.add_row(
+            group.name,
+            Text(group.status, _STYLES[group.status]),
+            "" if total is None else f"{total:,}",
+            "" if seconds is None else f"{seconds:.1f}",
+            ", ".join(f"{phase} {taken:.2f}" for phase, taken in slowest if taken >= _SHOWN),
+        )
+    return table
+
+
+def _slowest(report: RunReport) -> Table | None:
+    """Return the slowest phases of a run of several groups."""
+    phases = [(taken, group.name, phase) for group in report.groups for phase, taken in group.phases.items()]
+    slowest = [each for each in nlargest(_SLOWEST_OF_RUN, phases) if each[0] >= _SHOWN]
+    if len(report.groups) < 2 or not slowest:
         return None
-    word = _WORDS.get(event.event_type_value)
-    if event.event_type_value == "STEP_FAILURE" and was_not_started(event):
-        word = "not started"
-    return f"{event.step_key}: {word}" if word else None
+    shown = ", ".join(f"{phase} of {group} {taken:.2f} s" for taken, group, phase in slowest)
+    line = Table.grid(padding=(0, 2, 0, 0))
+    line.add_row(Text("slowest phases", "bold", no_wrap=True), Text(shown))
+    return line
 
 
-def _group_row(group: GroupReport) -> list[str]:
-    total = group.rows.get("total")
-    times = [f"{group.phases[phase]:.2f}s" if phase in group.phases else "" for phase in PHASES]
-    return [group.name, group.status, "" if total is None else f"{total:,}", *times]
-
-
-def _checks(checks: Sequence[CheckReport]) -> str:
+def _checks(checks: Sequence[CheckReport]) -> Text:
+    text = Text()
     if not checks:
-        return ""
+        return text
     failed = [check for check in checks if not check.passed]
-    lines = [f"{len(checks)} checks, {len(checks) - len(failed)} passed"]
+    text.append(f"{len(checks)} check{'' if len(checks) == 1 else 's'}, {len(checks) - len(failed)} passed")
     for check in failed:
-        word = "FAILED" if check.severity == "error" else "warning"
+        word, style = ("FAILED", "bold red") if check.severity == "error" else ("warning", "yellow")
         result = check.error or f"{check.violations} violations"
-        lines.append(f"  {word}: {check.joint}.{check.check} ({check.kind}): {result}")
+        text.append("\n  ").append(word, style).append(f": {check.joint}.{check.check} ({check.kind}): {result}")
         if check.kind != EVALUATION_ERRORS:  # these have a section of their own
-            lines += [f"    {_row(sample)}" for sample in check.samples[:3]]
-    return "\n".join(lines)
+            for sample in check.samples[:3]:
+                text.append(f"\n    {_row(sample)}", "dim")
+    return text
 
 
-def _quarantined(report: RunReport) -> str:
+def _quarantined(report: RunReport) -> Text:
     """Return a line for each site of the rows that could not be evaluated in a run that goes on without them."""
-    if not report.quarantined:
-        return ""
-    total = sum(site.count for site in report.quarantined)
-    lines = [f"{total:,} evaluation error{'s' if total != 1 else ''}"]
-    return "\n".join([*lines, *(f"  {str(site).partition(chr(10))[0]}" for site in report.quarantined)])
+    text = Text()
+    if report.quarantined:
+        total = sum(site.count for site in report.quarantined)
+        text.append(f"{total:,} evaluation error{'s' if total != 1 else ''}", "yellow")
+        for site in report.quarantined:
+            text.append(f"\n  {str(site).partition(chr(10))[0]}")
+    return text
 
 
 def _tables(report: RunReport, runtime: Runtime) -> str:
@@ -93,15 +132,3 @@ def _tables(report: RunReport, runtime: Runtime) -> str:
 def _row(sample: Any) -> str:
     text = ", ".join(f"{key}={value}" for key, value in sample.items())
     return shortened(text, 110)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    left_aligned = 2  # the first columns are names and words, the others numbers
-    lines = []
-    for row in [head, *rows]:
-        cells = [
-            c.ljust(w) if i < left_aligned else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)

@@ -21,6 +21,8 @@ from rivet_dagster.model.joint import SOURCE
 
 SUCCESS, FAILED, SKIPPED, CANCELED = "success", "failed", "skipped", "canceled"
 
+_ENDS = (dg.DagsterEventType.STEP_SUCCESS, dg.DagsterEventType.STEP_FAILURE)
+
 _INTERRUPTS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 
 
@@ -55,7 +57,8 @@ class CheckReport:
 class RunReport:
     """The result of a run; ``window`` is the partitions that it covers, None for a run without partitions.
 
-    ``quarantined`` are the evaluation errors that were published as data, or that were too many to be published.
+    ``quarantined`` are the evaluation errors that were published as data, or that were too many to be published;
+    ``seconds`` are the times from start to end of the groups that started.
     """
 
     success: bool
@@ -65,6 +68,7 @@ class RunReport:
     checks: tuple[CheckReport, ...]
     errors: tuple[Diagnostic, ...]
     quarantined: tuple[SiteDiagnostic, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def tells_why(self) -> bool:
@@ -77,7 +81,7 @@ class RunReport:
         ``errors`` has an entry for each site of evaluation errors, also of those that made no group fail.
         """
         report = asdict(self) | {"errors": [error.to_dict() for error in (*self.errors, *self.quarantined)]}
-        hidden = ("quarantined", "window") if self.window is None else ("quarantined",)
+        hidden = ("quarantined", "seconds", *(["window"] if self.window is None else []))
         return {key: value for key, value in report.items() if key not in hidden}
 
     @property
@@ -105,7 +109,12 @@ NOTHING_CHANGED = RunReport(True, "", None, (), (), ())
 
 
 def read_report(
-    events: Iterable[dg.DagsterEvent], run_id: str, success: bool, assembly: CompiledAssembly, window: str | None = None
+    events: Iterable[dg.DagsterEvent],
+    run_id: str,
+    success: bool,
+    assembly: CompiledAssembly,
+    window: str | None = None,
+    seconds: Mapping[str, float] | None = None,
 ) -> RunReport:
     """Return the report of a run of ``assembly`` with these events, in order.
 
@@ -135,7 +144,7 @@ def read_report(
         elif event.event_type == dg.DagsterEventType.STEP_FAILURE and was_not_started(event):
             steps[step] = SKIPPED
         elif event.event_type == dg.DagsterEventType.STEP_FAILURE:
-            interrupted = _is_interrupt(event.step_failure_data.error)
+            interrupted = was_canceled(event)
             steps[step] = CANCELED if interrupted else FAILED
             last_step = steps[step] if event.step_key == step_name(assembly, LAST_STEP) else last_step
             errors += [] if interrupted else _step_errors(event, step)
@@ -162,7 +171,23 @@ def read_report(
             rows.pop(name, None)
     order = [g for g in assembly.execution_order if g in planned and assembly.joint(g).type != SOURCE]
     groups = tuple(_group(name, steps.get(name, missing), rows.get(name, {})) for name in order)
-    return RunReport(success, run_id, window, groups, tuple(checks), tuple(errors), tuple(quarantined))
+    return RunReport(success, run_id, window, groups, tuple(checks), tuple(errors), tuple(quarantined), seconds or {})
+
+
+def seconds_of_groups(entries: Iterable[dg.EventLogEntry], assembly: CompiledAssembly) -> dict[str, float]:
+    """Return how long each group took that started and ended, all tries together."""
+    groups = {step_name(assembly, group): group for group in assembly.execution_order}
+    started: dict[str, float] = {}
+    seconds: dict[str, float] = {}
+    for entry in entries:
+        group = groups.get(entry.step_key or "")
+        if group is None or entry.dagster_event is None:
+            continue
+        if entry.dagster_event.event_type == dg.DagsterEventType.STEP_START:
+            started.setdefault(group, entry.timestamp)
+        elif entry.dagster_event.event_type in _ENDS and group in started:
+            seconds[group] = entry.timestamp - started[group]
+    return seconds
 
 
 def _group(name: str, status: str, metadata: Mapping[str, Any]) -> GroupReport:
@@ -232,6 +257,11 @@ def _defect(error: Any, group: str | None) -> list[Diagnostic]:
     """Return the diagnostic of an unexpected error."""
     cause = error.cause or error
     return list(RivetError("RVT-599", f"{cause.cls_name}: {cause.message.strip()}", joint=group).diagnostics)
+
+
+def was_canceled(failure: dg.DagsterEvent) -> bool:
+    """Return whether a step ended by an interrupt of the run."""
+    return _is_interrupt(failure.step_failure_data.error)
 
 
 def _is_interrupt(error: Any) -> bool:

@@ -60,7 +60,7 @@ def build_definitions(
     executor: dg.ExecutorDefinition | None = GENERATED,
     automation: bool = True,
 ) -> dg.Definitions:
-    """Return the Definitions of a project; steps in this process call ``listeners`` with the progress of writes.
+    """Return the Definitions of a project; steps in this process tell ``listeners`` phases and the progress of writes.
 
     With ``automation`` they include its jobs, and the schedules and sensors of the ``dagster:`` block.
     """

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from rivet_dagster.compiler.plan import CompiledAssembly, FusedGroup
 from rivet_dagster.errors import RivetError
@@ -42,7 +43,7 @@ def run_group(
     raised.
     """
     group = runtime.assembly.group(group_name)
-    clock = PhaseClock()
+    clock = PhaseClock(partial(runtime.enter_phase, group.name))
     one_session = OneSession(runtime.engine(group.engine), runtime.assembly.joint(group.exit).step.config)
     run = ThisRun(runtime, group, given or {}, clock, datetime.now(UTC), one_session, identity, window, full_refresh)
     with closing(one_session):

@@ -1,31 +1,42 @@
-"""Listeners for the progress of writes, and one that writes lines at a pace that a person can read."""
+"""Listeners for the progress of groups, and one that writes lines at a pace that a person can read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from rivet_dagster.engines.contract import Progress
 
 FIRST_SECONDS = 5.0
 GREATEST_STEP = 60.0
 
-ProgressListener = Callable[[str, Progress], None]
-"""A function that is called with the name of a joint and the progress of the write of its rows."""
+
+class ProgressListener(Protocol):
+    """Is called in the thread in which a group runs."""
+
+    def show(self, joint: str, progress: Progress) -> None:
+        """Take the progress of the write of a joint's rows; called about once a second."""
+
+    def phase(self, group: str, name: str) -> None:
+        """Take the name of a phase that a group enters."""
 
 
-class ProgressLines:
-    """A ``ProgressListener`` that writes a line after 5, 10, 20, 40 and 80 seconds of a write, then one a minute."""
+class ProgressLines(ProgressListener):
+    """Writes a line after 5, 10, 20, 40 and 80 seconds of a write, then one a minute; none about phases."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
         self._due: dict[str, float] = {}
 
-    def __call__(self, name: str, progress: Progress) -> None:
+    def show(self, joint: str, progress: Progress) -> None:
         """Write the line if one is due."""
-        due = self._due.get(name, FIRST_SECONDS)
+        due = self._due.get(joint, FIRST_SECONDS)
         if progress.seconds >= due:
-            self._write(progress_line(name, progress))
-            self._due[name] = _next(due, progress.seconds)
+            self._write(progress_line(joint, progress))
+            self._due[joint] = _next(due, progress.seconds)
+
+    def phase(self, group: str, name: str) -> None:
+        """Do nothing: of a long phase there are lines, a short one is over before anybody reads of it."""
 
 
 def progress_line(name: str, progress: Progress) -> str:

@@ -33,8 +33,9 @@ class Runtime:
 
     ``connect`` holds functions that return an engine's underlying connection, by engine; other engines connect by
     themselves. ``${VAR}`` in options is expanded from ``environ`` (default: this process's environment). ``listeners``
-    are called with the progress of each write. ``check_interrupt`` is called before each action of an engine, about
-    once a second while one runs, and before a version is published; an exception that it raises stops the action.
+    are told the phases of groups and the progress of writes. ``check_interrupt`` is called before each action of an
+    engine, about once a second while one runs, and before a version is published; an exception that it raises stops the
+    action.
     ``environment`` names the environment in which tables are written and, if they were built there, read; None is the
     base.
     ``staged`` returns what this run has staged of a joint that the last step of the run publishes.
@@ -154,9 +155,14 @@ class Runtime:
 
         def report(progress: Progress) -> None:
             for listener in self._listeners:
-                listener(joint, progress)
+                listener.show(joint, progress)
 
         return report if self._listeners else None
+
+    def enter_phase(self, group: str, phase: str) -> None:
+        """Tell listeners the phase that a group enters."""
+        for listener in self._listeners:
+            listener.phase(group, phase)
 
     @cached_property
     def _arrow_boundaries(self) -> frozenset[tuple[str, str]]:

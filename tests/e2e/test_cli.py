@@ -68,11 +68,10 @@ def test_compile_shows_the_plan_and_nothing_else(cli, folder):
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == "5 joints -> 3 groups in 3 waves (profile 'default'); each group runs as one query"
     report = out[out.index("  report  on spark") :]
-    assert "    reads   big" in report
-    assert "    fuses   totals -> report" in report
+    assert "    fuses   totals  sql, 2 columns (inferred)\n              reads big: declared eager\n" in report
     assert "    gate    has_customer (warns)" in report
-    assert "    writes  lake.report" in report
-    assert "(declared eager)" in out
+    assert "    writes  lake.report  (replace)\n    ends    it is a sink" in report
+    assert "    ends    declared eager\n" in out
 
 
 def test_compile_as_json_prints_the_whole_plan(cli, folder):

@@ -74,3 +74,4 @@ def test_the_command_line_shows_the_same_plan(example, capsys):
     shown = capsys.readouterr().out
     assert "    gate    unique_origin_dest, destination_is_on_the_map (warns), " in shown
     assert all(f"  {name}  on spark" in shown for name in GROUPS)
+    assert "reads routes: it has checks\n" in shown

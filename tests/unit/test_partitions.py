@@ -118,11 +118,12 @@ def test_partitions_are_shown_in_the_plan_text():
     text = plan_text(chain(raw=None, b=REGIONS, out=REGIONS))
     assert "    parts   daily from 2024-01-01 UTC by day\n" in text
     assert "    parts   static (eu, us) by region\n" in text
-    assert "(its reader has other partitions)" in text
+    assert "reads a: b has other partitions\n" in text
     drawn = plan_mermaid(chain(b=None, out=None))
     assert "raw<br/>lake.raw<br/>daily by day" in drawn
     assert "stored: its reader has other partitions" in drawn
-    assert "  raw  lake.raw  (daily from 2024-01-01 UTC by day)" in plan_text(chain(a=None, b=None, out=None))
+    alone = plan_text(chain(a=None, b=None, out=None))
+    assert "    parts   daily from 2024-01-01 UTC by day\n    alone   a has other partitions\n" in alone
 
 
 def test_parameters_are_distinguished_from_paths_strings_and_comments():

@@ -13,7 +13,7 @@ def seconds_with_a_line(until: int) -> list[int]:
     found = []
     for second in range(1, until + 1):
         before = len(written)
-        lines("report", Progress(0, 1, 0, 8, second))
+        lines.show("report", Progress(0, 1, 0, 8, second))
         if len(written) > before:
             found.append(second)
     return found
@@ -30,13 +30,13 @@ def test_missed_lines_are_not_made_up_for():
     written: list[str] = []
     lines = ProgressLines(written.append)
     for second in (25.0, 26.0, 39.0, 41.0):
-        lines("report", Progress(0, 1, 0, 8, second))
+        lines.show("report", Progress(0, 1, 0, 8, second))
     assert [line.rpartition(", ")[2] for line in written] == ["25 s", "41 s"]
 
 
 def test_a_line_has_stages_tasks_and_time():
     written: list[str] = []
-    ProgressLines(written.append)("daily_report", Progress(3, 5, 240, 800, 20.4))
+    ProgressLines(written.append).show("daily_report", Progress(3, 5, 240, 800, 20.4))
     assert written == ["daily_report: 3 of 5 stages, 240 of 800 tasks (30%), 20 s"]
 
 
@@ -44,7 +44,7 @@ def test_each_write_has_its_own_pace():
     written: list[str] = []
     lines = ProgressLines(written.append)
     for name, second in (("one", 6), ("one", 7), ("other", 6), ("other", 7)):
-        lines(name, Progress(0, 1, 0, 8, second))
+        lines.show(name, Progress(0, 1, 0, 8, second))
     assert [line.partition(":")[0] for line in written] == ["one", "other"]
 
 

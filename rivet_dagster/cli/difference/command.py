@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rivet_dagster.cli.console import show_changes
 from rivet_dagster.cli.difference.as_json import difference_json
 from rivet_dagster.cli.difference.as_markdown import difference_markdown
 from rivet_dagster.cli.difference.as_text import difference_text
@@ -37,8 +38,10 @@ def show_difference(
         difference = environment_difference(Runtime(assembly, root, environment=name), base, name, joints)
     if format == "json":
         print(json.dumps(difference_json(difference), indent=2, ensure_ascii=False))
+    elif format == "markdown":
+        print(difference_markdown(difference))
     else:
-        print((difference_markdown if format == "markdown" else difference_text)(difference))
+        show_changes(difference_text(difference))
     built = {table.joint for table in difference.tables}
     for joint in joints:
         if joint not in built:

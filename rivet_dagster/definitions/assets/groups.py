@@ -55,7 +55,7 @@ class RivetGroupRun:
 
     ``name`` is the name of the group; ``joints`` are those of its joints that are assets here, in topological order.
     The last one is the group's exit, or stands in for it if the exit is not an asset here. ``given`` are handles on the
-    assets here that the group reads from other groups; ``listeners`` are called with the progress of writes.
+    assets here that the group reads from other groups; ``listeners`` are told phases and the progress of writes.
     """
 
     project: RivetProject

@@ -93,7 +93,7 @@ def project_assets(
 ) -> list[dg.AssetsDefinition]:
     """Return the selected sources, a multi-asset for the selected joints of each group, and checks of gated sources.
 
-    ``listeners`` are called with the progress of writes, which is also logged. Raises RVT-121.
+    ``listeners`` are told phases and the progress of writes, which is also logged. Raises RVT-121.
     """
     own = _own_parameters(body, project)
     settings = settings or StepSettings()

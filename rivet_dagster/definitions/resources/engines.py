@@ -61,7 +61,7 @@ def open_runtime(
 ) -> Runtime:
     """Return the runtime of a step of a run, whose engines connect through the step's resources.
 
-    ``run_id`` is None outside of runs. ``listeners`` are called with the progress of writes. An exception that
+    ``run_id`` is None outside of runs. ``listeners`` are told phases and the progress of writes. An exception that
     ``check_limit`` raises stops the step, as an interrupt of the run does. ``staged`` returns what the run has staged.
     """
 

@@ -30,7 +30,7 @@ def test_joints_read_by_a_check_run_first() -> None:
     assert (orders.inputs, orders.judged_with, orders.before) == (("raw",), ("zeta",), ("raw", "zeta"))
     assert plan.joint("orders").upstream == ("raw",)
     assert plan.joint("orders").checks[0].reads == ("zeta",)
-    assert "gate    relationship_customer  (with zeta)" in plan_text(plan)
+    assert "    gate    relationship_customer\n            its checks read zeta: " in plan_text(plan)
     assert " -.->|checks| " in plan_mermaid(plan)
 
 

@@ -1,0 +1,1 @@
+"""Output on stderr during a run: its waves, groups, checks and progress."""
