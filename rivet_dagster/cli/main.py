@@ -21,6 +21,7 @@ from rivet_dagster.cli.commands.testing import test
 from rivet_dagster.cli.completion import PROGRAM, answer_shell
 from rivet_dagster.cli.console import has_colors
 from rivet_dagster.cli.error_text import show_diagnostics
+from rivet_dagster.cli.stdout import discard_output, open_closed_streams, readers_are_gone
 from rivet_dagster.errors import RivetError
 from rivet_dagster.redaction import redacted
 from rivet_dagster.version import __version__
@@ -67,12 +68,30 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Output for programs (JSON, the compiled plan) goes to stdout, everything else to stderr.
     """
-    if answer_shell(program):
-        return 0
+    open_closed_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    as_json = _wants_json(arguments)
-    verbose = "--verbose" in arguments
+    as_json, verbose = _wants_json(arguments), "--verbose" in arguments
     try:
+        code = _called(arguments, as_json, verbose)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        if as_json:
+            print(json.dumps({"success": False, "errors": []}, indent=2))
+        return INTERRUPTED
+    except BrokenPipeError as error:
+        if readers_are_gone():
+            discard_output()
+        else:
+            _show_defect(error, as_json, verbose)
+        return FAILURE
+
+
+def _called(arguments: Sequence[str], as_json: bool, verbose: bool) -> int:
+    try:
+        if answer_shell(program):
+            return 0
         plain = None if has_colors(sys.stdout) else False
         with program.make_context(PROGRAM, list(arguments), color=plain) as context:
             return int(program.invoke(context) or 0)
@@ -87,16 +106,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RivetError as error:
         _show(error, as_json, verbose)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
-        return FAILURE
+        raise
     except Exception as error:
-        defect = RivetError("RVT-599", f"{type(error).__name__}: {error}")
-        _show(defect, as_json, verbose, error)
+        _show_defect(error, as_json, verbose)
         return FAILURE
+
+
+def _show_defect(error: Exception, as_json: bool, verbose: bool) -> None:
+    _show(RivetError("RVT-599", f"{type(error).__name__}: {error}"), as_json, verbose, error)
 
 
 def _show(error: RivetError, as_json: bool, verbose: bool, cause: BaseException | None = None) -> None:

@@ -30,6 +30,7 @@ from rivet_dagster.project.load import load_project
 from rivet_dagster.project.manifest import read_manifest
 from rivet_dagster.project.profile_edit import with_entry
 from rivet_dagster.project.profiles import chosen_profile
+from rivet_dagster.project.replaced_file import replace_file
 from rivet_dagster.project.settings_file import read_settings
 from rivet_dagster.project.text_file import read_text
 from rivet_dagster.project.yaml_text import YamlError, plain, read_yaml
@@ -82,7 +83,7 @@ def describe_catalog(root: Path, profile: str | None, name: str, as_json: bool) 
 
 
 def create_catalog(root: Path, profile: str | None, name: str, type_: str, options: Sequence[str]) -> int:
-    """Write a catalog into the chosen profile. Raises RVT-103, RVT-104, RVT-105, RVT-106, RVT-109."""
+    """Write a catalog into the chosen profile. Raises RVT-103, RVT-104, RVT-105, RVT-106, RVT-108, RVT-109."""
     given = _options(options)
     refuse_wrong_options(catalog_class(type_), f"catalog '{name}'", given)
     _write(root, profile, "catalogs", name, {"type": type_, **given})
@@ -93,7 +94,7 @@ def create_catalog(root: Path, profile: str | None, name: str, type_: str, optio
 def create_engine(
     root: Path, profile: str | None, name: str, type_: str, catalogs: str | None, options: Sequence[str]
 ) -> int:
-    """Write an engine into the chosen profile. Raises RVT-103, RVT-104, RVT-105, RVT-106, RVT-109."""
+    """Write an engine into the chosen profile. Raises RVT-103, RVT-104, RVT-105, RVT-106, RVT-108, RVT-109."""
     given = _options(options)
     refuse_wrong_options(engine_class(type_), f"engine '{name}'", given)
     reached = [each.strip() for each in catalogs.split(",")] if catalogs else []
@@ -116,7 +117,7 @@ def _write(root: Path, profile: str | None, section: str, name: str, entry: Mapp
     _refuse_unknown(entry.get("catalogs", ()), settings[chosen].get("catalogs") or {}, file)
     text = with_entry(read_text(root / file), file, chosen, section, name, entry)
     mark = BOM_UTF8 if (root / file).read_bytes().startswith(BOM_UTF8) else b""
-    (root / file).write_bytes(mark + text.encode())
+    replace_file(root / file, mark + text.encode())
     print(f"{file}: the profile '{chosen}' has '{name}' in `{section}` now")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.transaction import TableTransaction
@@ -38,9 +40,18 @@ class VersionsOf:
         assert self.joint.table is not None
         return self.joint.table
 
-    def list(self) -> int:
+    def list(self, as_json: bool = False) -> int:
         """Print the versions."""
-        _list(self.catalog.versions(self.table), self.joint)
+        versions = self.catalog.versions(self.table)
+        if as_json:
+            listed = {
+                "success": True,
+                "joint": self.joint.name,
+                "versions": [_to_dict(version) for version in versions],
+            }
+            print(json.dumps(listed, indent=2, ensure_ascii=False))
+        else:
+            _list(versions, self.joint)
         return 0
 
     def rollback(self, version: str | None) -> int:
@@ -59,6 +70,17 @@ class VersionsOf:
         self.catalog.take_up(self.table, version).abort()
         print(f"{self.joint.name}: {version} is gone")
         return 0
+
+
+def _to_dict(version: Version) -> dict[str, Any]:
+    return {
+        "version": version.name,
+        "state": version.state,
+        "rows": version.rows,
+        "published_at": version.published_at,
+        "identity": version.identity,
+        "inputs": {name: str(position) for name, position in sorted(version.inputs.items())},
+    }
 
 
 def _list(versions: tuple[Version, ...], joint: CompiledJoint) -> None:

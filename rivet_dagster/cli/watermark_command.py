@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
@@ -14,7 +16,6 @@ from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.execution.reading.watermark import watermark_column
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.joint import SINK
-from rivet_dagster.model.storage import Published
 from rivet_dagster.model.target import WatermarkColumn
 from rivet_dagster.model.watermark import Override, as_text, parse
 
@@ -27,13 +28,40 @@ class _Sink:
     declared: WatermarkColumn
 
 
-def list_watermarks(root: Path, profile: str | None, name: str | None, environment: str | None) -> int:
+@dataclass(frozen=True)
+class _Watermark:
+    """The watermark of a sink: the greatest value of ``column`` in the target, and what was set in its place.
+
+    Of a sink that has published nothing, only the name is there.
+    """
+
+    sink: str
+    column: str | None = None
+    type: str | None = None
+    value: str | None = None
+    lookback: str | float | None = None
+    override: Override | None = None
+
+    @property
+    def text(self) -> str:
+        """The watermark as a line."""
+        if self.column is None:
+            return f"{self.sink}: nothing is published"
+        parts = [f"{self.sink}: {self.column} {self.type}", f"in the target {_shown(self.value)}"]
+        parts += [f"lookback {self.lookback}"] if self.lookback is not None else []
+        parts += [f"set for the next run {_shown(self.override.value)}"] if self.override is not None else []
+        return ", ".join(parts)
+
+
+def list_watermarks(
+    root: Path, profile: str | None, name: str | None, environment: str | None, as_json: bool = False
+) -> int:
     """List the watermark of a sink, or of all that have one; an engine starts only for catalogs that need one."""
     runtime = runtime_of(root, profile, environment)
     assembly = runtime.assembly
     sinks = _sinks_with_watermarks(assembly)
-    _list(sinks if name is None else {name: _sink(name, sinks, assembly)}, runtime)
-    return 0
+    listed = sinks if name is None else {name: _sink(name, sinks, assembly)}
+    return _list_json(listed, runtime) if as_json else _list(listed, runtime)
 
 
 def override_watermark(root: Path, profile: str | None, name: str, value: str | None, environment: str | None) -> int:
@@ -63,33 +91,46 @@ def _sink(name: str, sinks: dict[str, _Sink], assembly: CompiledAssembly) -> _Si
     raise RivetError("RVT-306", f"{why}{nearest(name, sinks)}", remediation="Name a sink with a `watermark_column`.")
 
 
-def _list(sinks: dict[str, _Sink], runtime: Runtime) -> None:
+def _list(sinks: dict[str, _Sink], runtime: Runtime) -> int:
     """Print a line for each sink, then raise the errors of those that have one."""
     wrong: list[Diagnostic] = []
     if not sinks:
         print("no sink has a `watermark_column`")
-    for name, sink in sinks.items():
-        catalog = _catalog(sink, runtime)
-        published = catalog.current(sink.joint.table)
+    for sink in sinks.values():
         try:
-            print(_line(sink, catalog, published) if published else f"{name}: nothing is published")
+            print(_watermark(sink, runtime).text)
         except RivetError as error:
             wrong += error.diagnostics
     if wrong:
         raise RivetError.of(wrong)
+    return 0
 
 
-def _line(sink: _Sink, catalog: HasWatermarks, published: Published) -> str:
+def _list_json(sinks: dict[str, _Sink], runtime: Runtime) -> int:
+    """Print all watermarks, and the errors of sinks that have one."""
+    listed: list[dict[str, Any]] = []
+    wrong: list[Diagnostic] = []
+    for sink in sinks.values():
+        try:
+            listed.append(asdict(_watermark(sink, runtime)))
+        except RivetError as error:
+            wrong += error.diagnostics
+    errors = [error.to_dict() for error in wrong]
+    found = {"success": not wrong, "watermarks": listed, "errors": errors}
+    print(json.dumps(found, indent=2, ensure_ascii=False))
+    return RivetError.of(wrong).exit_code if wrong else 0
+
+
+def _watermark(sink: _Sink, runtime: Runtime) -> _Watermark:
+    """Return the watermark of a sink. Raises RVT-403, RVT-511."""
+    catalog = _catalog(sink, runtime)
+    published = catalog.current(sink.joint.table)
+    if published is None:
+        return _Watermark(sink.joint.name)
     column, type_ = watermark_column(sink.joint, sink.declared, published)
     value, override = catalog.max_of(published, column), catalog.watermark_override(published)
-    lookback = sink.declared.lookback
-    parts = [
-        f"{sink.joint.name}: {column} {type_}",
-        f"in the target {_shown(None if value is None else as_text(value))}",
-    ]
-    parts += [f"lookback {lookback}"] if lookback is not None else []
-    parts += [f"set for the next run {_shown(override.value)}"] if override is not None else []
-    return ", ".join(parts)
+    text = None if value is None else as_text(value)
+    return _Watermark(sink.joint.name, column, type_, text, sink.declared.lookback, override)
 
 
 def _override(sink: _Sink, catalog: HasWatermarks, text: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ MOST_SHAPES = 20
 _AT_ONCE = 2
 """How many batches are computed at once: most of the time goes into planning, which uses one core."""
 
+_thread = threading.local()
+
 
 @dataclass(frozen=True)
 class SmallQuery:
@@ -37,12 +40,27 @@ class SmallQuery:
 
 def computed(session: EngineSession, queries: Sequence[SmallQuery]) -> list[Table | RivetError]:
     """Return the rows of each query, or the error with which it fails; the engine computes many as one."""
-    pool = ThreadPoolExecutor(_AT_ONCE)
+    given_up = threading.Event()
+    pool = ThreadPoolExecutor(_AT_ONCE, initializer=_begin, initargs=(given_up,))
     try:
         found = pool.map(lambda batch: _computed(session, batch), batches(queries))
         return [rows for results in found for rows in results]
+    except BaseException:
+        given_up.set()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def check_interrupt() -> None:
+    """Raise KeyboardInterrupt in a thread of ``computed`` that has been given up: only the main thread gets signals."""
+    given_up = getattr(_thread, "given_up", None)
+    if given_up is not None and given_up.is_set():
+        raise KeyboardInterrupt
+
+
+def _begin(given_up: threading.Event) -> None:
+    _thread.given_up = given_up
 
 
 def batches(queries: Sequence[SmallQuery]) -> Iterator[list[SmallQuery]]:

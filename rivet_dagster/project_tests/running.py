@@ -18,7 +18,7 @@ from rivet_dagster.engines.registry import engine_class, open_engine
 from rivet_dagster.errors import RivetError, is_configuration
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.project_tests.arrow_rows import Table
-from rivet_dagster.project_tests.batches import SmallQuery, computed
+from rivet_dagster.project_tests.batches import SmallQuery, check_interrupt, computed
 from rivet_dagster.project_tests.checking import check_mismatches
 from rivet_dagster.project_tests.comparing import compare
 from rivet_dagster.project_tests.computation import Computation, query_of
@@ -32,7 +32,8 @@ def offline_engine(assembly: CompiledAssembly, root: Path) -> Engine:
     """Return the engine of the project's tests: the default one, without what its catalogs need."""
     specs: dict[str, EngineSpec] = {spec.name: spec for spec in assembly.engines}
     spec = specs[assembly.default_engine or assembly.engines[0].name]
-    return open_engine(engine_class(spec.type).for_few_rows(spec), root, os.environ)
+    few_rows = engine_class(spec.type).for_few_rows(spec)
+    return open_engine(few_rows, root, os.environ, check_interrupt=check_interrupt)
 
 
 def run_tests(tests: Sequence[ProjectTest], assembly: CompiledAssembly, root: Path, runner: Runner) -> list[TestResult]:

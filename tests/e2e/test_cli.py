@@ -450,12 +450,22 @@ def test_the_project_defaults_to_the_current_folder(cli, project, monkeypatch):
 # init
 
 
-def test_a_new_project_runs_at_once(cli, application, tmp_path):
-    assert cli("init", tmp_path / "shop", "--example")[0] == 0
-    profiles = tmp_path / "shop" / "profiles.yaml"
+@pytest.mark.parametrize("options", [[], ["--example"]], ids=["alone", "example"])
+def test_a_new_project_runs_at_once(cli, application, tmp_path, options):
+    shop = tmp_path / "shop"
+    assert cli("init", shop, *options)[0] == 0
+    profiles = shop / "profiles.yaml"
     profiles.write_text(profiles.read_text().replace("master: local[*]", f"master: {MASTER}"))
-    assert cli("-p", tmp_path / "shop", "compile")[0] == 0
-    code, report = run_json(cli, "-p", tmp_path / "shop", "run")
-    assert (code, [check["passed"] for check in report["checks"]]) == (0, [True, True, True])
-    rows = pq.read_table(tmp_path / "shop" / "warehouse" / "revenue_by_customer").sort_by("customer").to_pylist()
-    assert [(row["customer"], float(row["revenue"])) for row in rows] == [("ann", 22.5), ("cat", 99.9)]
+    assert cli("-p", shop, "compile")[0] == 0
+    code, report = run_json(cli, "-p", shop, "run")
+    assert (code, {check["passed"] for check in report["checks"]}) == (0, {True})
+    code, out, _ = cli("-p", shop, "test", "--format", "json")
+    assert (code, [test["status"] for test in json.loads(out)["tests"]]) == (0, ["passed"] * len(options))
+    code, out, _ = cli("-p", shop, "compile", "--analyze", "--format", "json")
+    plan = json.loads(out)
+    assert (code, plan["errors"], plan["warnings"]) == (0, [], [])
+    assert {joint["schema_confidence"] for joint in plan["joints"]} == {"analyzed"}
+    if options:
+        assert len(report["checks"]) == 3
+        rows = pq.read_table(shop / "warehouse" / "revenue_by_customer").sort_by("customer").to_pylist()
+        assert [(row["customer"], float(row["revenue"])) for row in rows] == [("ann", 22.5), ("cat", 99.9)]

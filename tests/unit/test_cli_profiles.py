@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
+import subprocess
+import sys
 from codecs import BOM_UTF8
 
 import pytest
@@ -101,6 +106,52 @@ def test_a_byte_order_mark_stays(shop, cli):
     assert cli("catalog", "create", "lake", "--type", "filesystem", "--option", "path=lake")[0] == 0
     content = file.read_bytes()
     assert content.replace(b"    lake: {type: filesystem, path: lake}\n", b"") == BOM_UTF8 + PROFILES.encode()
+
+
+CREATE_LAKE = ("catalog", "create", "lake", "--type", "filesystem", "--option", "path=lake")
+
+
+def failing_with(number):
+    def fail(*_):
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize("step", ["fchmod", "fsync", "replace"])
+def test_a_failing_write_leaves_the_old_file_whole(shop, cli, monkeypatch, step):
+    before = sorted(os.listdir(shop.root))
+    monkeypatch.setattr(f"rivet_dagster.project.replaced_file.os.{step}", failing_with(errno.ENOSPC))
+    code, out, err = cli(*CREATE_LAKE)
+    assert (code, out) == (10, "")
+    assert f"RVT-108 cannot write {shop.root / 'profiles.yaml'}: No space left on device" in err
+    assert (shop.root / "profiles.yaml").read_text() == PROFILES
+    assert sorted(os.listdir(shop.root)) == before
+
+
+def test_a_write_beyond_the_limit_of_the_process_leaves_the_old_file_whole(shop):
+    before = sorted(os.listdir(shop.root))
+    limited = "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+    limited += "resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200));"
+    limited += "from rivet_dagster.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-B", "-c", limited, "-p", str(shop.root), *CREATE_LAKE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (10, "")
+    assert "profiles.yaml: File too large" in done.stderr
+    assert (shop.root / "profiles.yaml").read_text() == PROFILES
+    assert sorted(os.listdir(shop.root)) == before
+
+
+def test_the_mode_stays_and_of_a_link_the_file_behind_it_is_replaced(shop, cli):
+    link, file = shop.root / "profiles.yaml", shop.root / "shared" / "team.yaml"
+    file.parent.mkdir()
+    link.rename(file)
+    file.chmod(0o640)
+    link.symlink_to("shared/team.yaml")
+    assert cli(*CREATE_LAKE)[0] == 0
+    assert (os.readlink(link), stat.S_IMODE(file.stat().st_mode)) == ("shared/team.yaml", 0o640)
+    assert "    lake: {type: filesystem, path: lake}\n" in file.read_text()
+    assert os.listdir(file.parent) == ["team.yaml"]
 
 
 FORMS = {

@@ -282,7 +282,7 @@ def test_a_doctor_without_pyiceberg_names_the_extra(monkeypatch):
 def test_a_doctor_tries_to_write_a_warehouse_of_folders(tmp_path):
     def examined(folder: str, publishes: bool = True) -> list[tuple[str | None, str]]:
         catalog = IcebergCatalog(CatalogSpec("lake", "iceberg", declared("hadoop", warehouse=folder)), tmp_path)
-        return [(finding.code, finding.text) for finding in catalog.examine(publishes)]
+        return [(finding.code, finding.text.partition(",")[0]) for finding in catalog.examine(publishes)]
 
     (tmp_path / "file").touch()
     assert examined("new/lake") == examined(".") == [(None, "answers")]

@@ -224,7 +224,8 @@ def test_a_server_that_does_not_end_is_killed(spec, monkeypatch):
 
 def test_the_doctor_says_whether_it_runs_or_could_start(spec):
     def finding(**settings: str) -> tuple[str, str]:
-        *_, last = examine_own_server("engine spark", with_settings(spec, **settings), os.environ)
+        findings = examine_own_server("engine spark", with_settings(spec, **settings), os.environ)
+        *_, last = (found for found in findings if "local files" not in found.text)
         return last.status, last.text
 
     status, text = finding()

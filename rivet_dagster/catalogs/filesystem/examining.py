@@ -18,6 +18,7 @@ from rivet_dagster.catalogs.filesystem.versions.layout import TableLayout
 from rivet_dagster.catalogs.filesystem.versions.lifecycle import UNSUPPORTED
 from rivet_dagster.catalogs.filesystem.versions.sweep import leftovers_of
 from rivet_dagster.errors import RivetError
+from rivet_dagster.machine.disk import amount, free_space, little_space
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 from rivet_dagster.project.own_folder import keep_out_of_git
 
@@ -34,6 +35,8 @@ def examine(
         _try_to_read(location.folder, shown, publishes)
         with looking(shown):
             shares = not publishes or _try_to_publish(location.folder, shown)
+            space = tuple(little_space(subject, location.folder, shown)) if publishes else ()
+            free = amount(free_space(location.folder))
         leftovers, errors = _leftovers(tables() if publishes else ())
     except RivetError as error:
         yield from broken(subject, error)
@@ -41,7 +44,9 @@ def examine(
     for damage in errors:
         yield from broken(subject, damage)
     if not errors:
-        yield in_order(subject, f"{shown}: {'tables can be published' if publishes else 'can be read'}")
+        state = f"tables can be published, {free} free" if publishes else "can be read"
+        yield in_order(subject, f"{shown}: {state}")
+    yield from space
     if not shares:
         text = f"{shown} has no hard links: a write that changes a part of a table copies all of it"
         yield doubtful(subject, text, "Put it on a POSIX file system.")

@@ -167,7 +167,8 @@ class IcebergTables(PublishedTables, HasErrorTables):
 
     def examine(self, publishes: bool) -> Iterable[Finding]:
         """Return findings about whether the catalog can be reached, and what dead runs have left in it."""
-        return examining.examine(f"catalog {self.name}", self._tried if publishes else self._reached)
+        tried = self._tried if publishes else self._reached
+        return examining.examine(f"catalog {self.name}", self._options, self._root, tried)
 
     def _reached(self) -> tuple[str, ...]:
         """Ask the catalog for its namespaces, and return nothing. Raises RVT-403."""

@@ -15,6 +15,7 @@ from rivet_dagster.catalogs.filesystem.sources.local_tree import LocalTree
 from rivet_dagster.catalogs.filesystem.sources.table_files import TableFiles
 from rivet_dagster.catalogs.filesystem.version_folders import VersionFolders
 from rivet_dagster.catalogs.filesystem.versions.layout import is_version_name
+from rivet_dagster.catalogs.spark import examining
 from rivet_dagster.catalogs.spark.layout import HiveLayout
 from rivet_dagster.catalogs.spark.metastore import Described, Metastore
 from rivet_dagster.catalogs.spark.names import TableName
@@ -22,6 +23,7 @@ from rivet_dagster.catalogs.spark.options import OPTIONS, resolved, session_sett
 from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.entry_points import refuse_wrong_options
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.finding import Finding
 from rivet_dagster.model.location import Location
 from rivet_dagster.model.plugins import Wrong
 from rivet_dagster.model.profile import CatalogSpec
@@ -140,6 +142,10 @@ class SparkCatalog(NeedsEngine, VersionFolders, TellsLocations):
     def uri(self, table: str) -> str:
         """Return the table's name in Spark."""
         return ".".join(self._name(table).identifier)
+
+    def examine(self, publishes: bool) -> Iterable[Finding]:
+        """Return findings about Hive's metastore, and about the folders that the options name."""
+        return examining.examine(f"catalog {self.name}", self._options, self._root, publishes)
 
     def layout(self, table: str) -> HiveLayout:
         """Return the layout of a table in its database's folder, or where its versions are already."""

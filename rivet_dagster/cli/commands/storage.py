@@ -26,13 +26,14 @@ def versions() -> None:
 
 @versions.command("list", example="rivet-dagster versions list orders")
 @click.argument("joint", shell_complete=joint_names)
+@with_format("text", "json")
 @with_environment
 @with_project
-def list_versions(root: Path, profile: str | None, joint: str, environment: str | None) -> int:
+def list_versions(root: Path, profile: str | None, joint: str, format: str, environment: str | None) -> int:
     """List the versions of a joint's table, and what they were made from."""
     from rivet_dagster.cli.versions_command import VersionsOf
 
-    return VersionsOf.find(root, profile, joint, environment).list()
+    return VersionsOf.find(root, profile, joint, environment).list(as_json=format == "json")
 
 
 @versions.command("rollback", example="rivet-dagster versions rollback orders")
@@ -81,13 +82,14 @@ def watermark() -> None:
 
 @watermark.command("list", example="rivet-dagster watermark list")
 @click.argument("sink", required=False, shell_complete=joint_names)
+@with_format("text", "json")
 @with_environment
 @with_project
-def list_watermarks(root: Path, profile: str | None, sink: str | None, environment: str | None) -> int:
+def list_watermarks(root: Path, profile: str | None, sink: str | None, format: str, environment: str | None) -> int:
     """List the watermark of a sink, or of all sinks that have one."""
     from rivet_dagster.cli.watermark_command import list_watermarks
 
-    return list_watermarks(root, profile, sink, environment)
+    return list_watermarks(root, profile, sink, environment, as_json=format == "json")
 
 
 # A negative number is a value, and no option.

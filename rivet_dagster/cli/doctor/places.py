@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
 
 from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.engines.registry import open_engine
@@ -13,6 +15,9 @@ from rivet_dagster.model.joint import SINK
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.project import Project
 from rivet_dagster.project.environment import variables_in
+
+SECONDS = 60.0
+"""The seconds for which an examination may give no finding; clients of servers that say nothing may wait for ever."""
 
 
 def variables(profile: Profile) -> Iterator[Finding]:
@@ -39,7 +44,9 @@ def engines(profile: Profile, root: Path, environ: Mapping[str, str]) -> Iterato
 def catalog(project: Project, spec: CatalogSpec, root: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Examine one catalog of a project."""
     publishes = spec.name in {project.profile.workspace, *(j.catalog for j in project.joints if j.type == SINK)}
-    yield from _findings(f"catalog {spec.name}", lambda: open_catalog(spec, root, environ).examine(publishes))
+    yield from _findings(
+        f"catalog {spec.name}", "RVT-403", lambda: open_catalog(spec, root, environ).examine(publishes)
+    )
 
 
 def engine(profile: Profile, spec: EngineSpec, root: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -51,12 +58,38 @@ def engine(profile: Profile, spec: EngineSpec, root: Path, environ: Mapping[str,
         needs = [catalog.session_needs(spec.type) for catalog in catalogs]
         return open_engine(spec, root, environ, needs=needs).examine()
 
-    yield from _findings(f"engine {spec.name}", examined)
+    yield from _findings(f"engine {spec.name}", "RVT-502", examined)
 
 
-def _findings(subject: str, examine: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
-    """Yield the findings of ``examine``, or the errors that it raises."""
-    try:
-        yield from examine()
-    except RivetError as error:
-        yield from broken(subject, error)
+def _findings(subject: str, silent: str, examine: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    """Yield the findings of ``examine``, or the errors that it raises; one of the code ``silent`` if it does not end.
+
+    It goes on in a thread that the process does not wait for.
+    """
+    answers: SimpleQueue[Finding | BaseException | None] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            for finding in examine():
+                answers.put(finding)
+        except BaseException as error:
+            answers.put(error)
+        answers.put(None)
+
+    Thread(target=work, name="rivet-doctor", daemon=True).start()
+    while True:
+        try:
+            answer = answers.get(timeout=SECONDS)
+        except Empty:
+            message = f"no answer within {SECONDS:g} s"
+            remedy = "Look whether its server, or its storage, answers other programs."
+            yield from broken(subject, RivetError(silent, message, remediation=remedy))
+            return
+        if isinstance(answer, RivetError):
+            yield from broken(subject, answer)
+        elif isinstance(answer, BaseException):
+            raise answer
+        elif answer is None:
+            return
+        else:
+            yield answer

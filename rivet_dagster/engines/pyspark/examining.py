@@ -7,15 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from rivet_dagster.engines.pyspark.iceberg_runtime import refuse_unfit_runtime
-from rivet_dagster.engines.pyspark.jars import refuse_missing_jars
-from rivet_dagster.engines.pyspark.java import Java, find_java
+from rivet_dagster.engines.pyspark.examined_jars import examine_jars
+from rivet_dagster.engines.pyspark.examined_places import examine_local_folders, examine_master
+from rivet_dagster.engines.pyspark.java import find_java
 from rivet_dagster.engines.pyspark.launch import expect_server, require_imports, server_of
 from rivet_dagster.engines.pyspark.server.command import server_settings
 from rivet_dagster.engines.pyspark.server.record import changed, running
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec
 from rivet_dagster.engines.pyspark.spark_home import distribution, refuse_unfit_home, refuse_unfit_server
-from rivet_dagster.engines.pyspark.spark_version import spark_version
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 
@@ -35,40 +34,43 @@ def examine(
             return
         if home is not None:
             refuse_unfit_home(home)
-        java = _java(config, environ)
+        java = find_java(environ)
     except RivetError as error:
         yield from broken(subject, error)
-        return
-    yield in_order(subject, f"Spark on {config['spark.master']}, Java {java.major} in {java.home}")
-    yield from _memory_findings(subject, config)
+    else:
+        yield in_order(subject, f"Spark on {config['spark.master']}, Java {java.major} in {java.home}")
+    if not remote:
+        yield from _start_findings(subject, config, environ)
 
 
 def examine_own_server(subject: str, server: ServerSpec, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield findings about whether the project's own server runs, or could start."""
+    record = running(server.files)
     try:
         require_imports(remote=True)
         refuse_unfit_server(distribution(server.home))
-        java = _java(server.config, environ)
+        java = find_java(environ)
     except RivetError as error:
         yield from broken(subject, error)
-        return
-    record = running(server.files)
-    if record is not None:
-        yield in_order(subject, f"Spark server at {record.address}, pid {record.pid}, on {record.master}")
-        if different := changed(record, server_settings(server.config)):
-            text = f"the server was started with other values of {', '.join(different)}"
-            yield doubtful(subject, text, "`rivet-dagster spark stop`: the next run starts it with the new ones.")
     else:
-        started = "starts with the first run"
-        text = f"Spark server on {server.config['spark.master']}, {started}; Java {java.major} in {java.home}"
-        yield in_order(subject, text)
-    yield from _memory_findings(subject, server.config)
+        if record is not None:
+            yield in_order(subject, f"Spark server at {record.address}, pid {record.pid}, on {record.master}")
+        else:
+            started = "starts with the first run"
+            text = f"Spark server on {server.config['spark.master']}, {started}; Java {java.major} in {java.home}"
+            yield in_order(subject, text)
+    if record is not None and (different := changed(record, server_settings(server.config))):
+        text = f"the server was started with other values of {', '.join(different)}"
+        yield doubtful(subject, text, "`rivet-dagster spark stop`: the next run starts it with the new ones.")
+    yield from _start_findings(subject, server.config, environ)
 
 
-def _java(config: Mapping[str, str], environ: Mapping[str, str]) -> Java:
-    refuse_missing_jars(config)
-    refuse_unfit_runtime(config, spark_version())
-    return find_java(environ)
+def _start_findings(subject: str, config: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield findings about what Spark needs when it starts with these settings, besides Java."""
+    yield from examine_jars(subject, config, Path.home())
+    yield from examine_master(subject, config["spark.master"], environ)
+    yield from examine_local_folders(subject, config, environ)
+    yield from _memory_findings(subject, config)
 
 
 def _memory_findings(subject: str, config: Mapping[str, str]) -> Iterator[Finding]:

@@ -38,6 +38,15 @@ def runtime_package(spark: str | None) -> str:
     return f"{GROUP}:iceberg-spark-runtime-{fitting}_{SCALA}:{_NEWEST[fitting]}"
 
 
+def is_runtime(artifact: str) -> bool:
+    """Return whether a package or jar is a runtime of Iceberg, by its name.
+
+    >>> is_runtime("/jars/iceberg-spark-runtime-4.1_2.13-1.12.0.jar"), is_runtime("org.postgresql:postgresql:42")
+    (True, False)
+    """
+    return _RUNTIME.search(artifact) is not None
+
+
 def refuse_unfit_runtime(config: Mapping[str, str], spark: str | None) -> None:
     """Raise RVT-127 if a package or jar of these settings is a runtime for another Spark or Scala, by its name.
 

@@ -53,7 +53,18 @@ def _file_of(package: str) -> str:
     return "-".join(package.split(":")[1:3]) + ".jar"
 
 
-def _is_missing(jar: str) -> bool:
+def local_jar(jar: str) -> str | None:
+    """Return the path, or glob, of a jar of this machine; None for one that Spark fetches.
+
+    >>> local_jar("file:///jars/lake.jar"), local_jar("https://repo/lake.jar")
+    ('/jars/lake.jar', None)
+    """
     path = jar.removeprefix("file://").removeprefix("file:")
-    is_local = path.startswith("/") and not any(character in path for character in "*?[{")  # Spark expands globs
-    return is_local and not Path(path).is_file()
+    return path if path.startswith("/") else None
+
+
+def _is_missing(jar: str) -> bool:
+    path = local_jar(jar)
+    if path is None or any(character in path for character in "*?[{"):  # Spark expands globs
+        return False
+    return not Path(path).is_file()

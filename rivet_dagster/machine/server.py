@@ -1,0 +1,70 @@
+"""Servers that a run needs, and whether they accept connections."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+SECONDS = 3.0
+"""The seconds that a connection may take."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server by its host and port."""
+
+    host: str
+    port: int
+
+    def refusal(self) -> str | None:
+        """Return why there is no connection to the server, None if there is one."""
+        try:
+            socket.create_connection((self.host, self.port), timeout=SECONDS).close()
+        except (OSError, UnicodeError) as error:  # the latter of a host that is no name
+            return getattr(error, "strerror", None) or str(error)
+        return None
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def servers_in(addresses: str, port: int) -> tuple[Server, ...]:
+    """Return the servers of one or more URLs, or the hosts of one, with commas between them.
+
+    ``port`` is that of addresses without one; what is no address is left out.
+
+    >>> print(*servers_in("thrift://meta1:9084,thrift://meta2", 9083))
+    meta1:9084 meta2:9083
+    >>> print(*servers_in("spark://a:7077,b:7078", 7077), *servers_in("https://ann:secret@[::1]/api", 443))
+    a:7077 b:7078 [::1]:443
+    """
+    found = []
+    for address in addresses.split(","):
+        try:
+            url = urlsplit(re.sub(r"^(.*?://)?", "//", address.strip(), count=1))
+            if url.hostname:
+                found.append(Server(url.hostname, url.port or port))
+        except ValueError:
+            continue
+    return tuple(found)
+
+
+def web_servers(url: str) -> tuple[Server, ...]:
+    """Return the server of an http or https URL; none where requests go through a proxy, which alone may reach it.
+
+    >>> print(*web_servers("https://store.invalid/bucket"))
+    store.invalid:443
+    """
+    kind = urlsplit(url).scheme
+    servers = servers_in(url, 80 if kind == "http" else 443)
+    return () if kind in getproxies() and not all(proxy_bypass(server.host) for server in servers) else servers
+
+
+def refusals(servers: Iterable[Server]) -> dict[Server, str]:
+    """Return the servers to which there is no connection, and why."""
+    asked = {server: server.refusal() for server in servers}
+    return {server: why for server, why in asked.items() if why is not None}
