@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rivet_dagster.catalogs.introspection import introspection, last_told
 from rivet_dagster.catalogs.registry import catalog_traits
@@ -30,12 +31,14 @@ def compile_directory(
     environ: Mapping[str, str] | None = None,
     introspect: bool = False,
     recall: bool = False,
+    variables: Mapping[str, Any] | None = None,
 ) -> CompiledAssembly:
     """Compile the project in ``project_dir`` and return its plan; errors in joints are in the plan's ``errors``.
 
     ``profile`` defaults to RIVET_PROFILE, else ``default``; ``joints`` are added to those declared in files. With
     ``introspect`` the catalogs are asked for the columns of sources. With ``recall`` a source whose columns are not
     known now has the columns of its last introspection; errors about these are warnings, as the table may have changed.
+    ``variables`` of templates win over those that rivet.yaml and the profile declare.
     Raises RivetError where the manifest or the profile cannot be used, except for the ``dagster:`` block, whose errors
     are in the plan with those of the joints. Any other exception is raised as RVT-599.
 
@@ -44,7 +47,7 @@ def compile_directory(
     root = Path(project_dir)
     with without_collector(), _defects():
         cache = read_cache(root)
-        project = read_project(root, profile, environ, joints, cache)
+        project = read_project(root, profile, environ, joints, cache, variables)
         environ = os.environ if environ is None else environ
         introspected = introspection(project, root, environ, cache) if introspect else Introspection()
         earlier = last_told(project, cache)  # even without `recall`: reading it keeps it in the cache

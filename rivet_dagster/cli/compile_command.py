@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.cli.console import has_colors, print_plain, show, show_changes, terminal_width
 from rivet_dagster.cli.error_text import show_diagnostics
 from rivet_dagster.cli.plan_mermaid import plan_mermaid
@@ -14,7 +15,6 @@ from rivet_dagster.cli.plan_text import plan_text
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.loading import compile_directory
 
 _MOST_IN_TREE = 1_000
 """The joints of a plan up to which a tree is drawn: rich needs two seconds for these."""
@@ -22,7 +22,7 @@ _MOST_IN_TREE = 1_000
 
 def compiled_plan(root: Path, profile: str | None, introspect: bool, analyze: bool) -> CompiledAssembly:
     """Return the plan of a project; with ``analyze`` its engines have judged all queries."""
-    assembly = compile_directory(root, profile, introspect=introspect or analyze)
+    assembly = compiled(root, profile, introspect=introspect or analyze)
     if not (analyze and assembly.success):
         return assembly
     from rivet_dagster.execution.analysis import analyzed

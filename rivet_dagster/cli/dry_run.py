@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.cli.run_request import RunRequest
 from rivet_dagster.cli.selection import named, to_materialize
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
@@ -16,7 +17,6 @@ from rivet_dagster.execution.changed import changed_groups
 from rivet_dagster.execution.environments import refuse_without_environments
 from rivet_dagster.execution.full_refresh import refuse_lossy_refresh
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.write_plan import refreshed
 from rivet_dagster.project.environment_name import environment_name
 
@@ -28,7 +28,7 @@ def show_dry_run(root: Path, profile: str | None, request: RunRequest, as_json: 
     """
     root = root.resolve()
     environment = environment_name(request.environment, os.environ)
-    assembly = compile_directory(root, profile, recall=True).raise_errors()
+    assembly = compiled(root, profile, recall=True).raise_errors()
     with stdout_kept_for_the_report():
         joints = _joints(request, assembly, root)
         runtime = Runtime(assembly, root, environment=environment)

@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.execution.environments import (
     ProjectEnvironment,
     drop,
@@ -15,7 +16,6 @@ from rivet_dagster.execution.environments import (
     use_environment,
 )
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.loading import compile_directory
 from rivet_dagster.project.environment_name import environment_name
 
 
@@ -61,7 +61,7 @@ def runtime_of(root: Path, profile: str | None, environment: str | None) -> Runt
 def _runtime(root: Path, profile: str | None, name: str | None) -> Runtime:
     root = root.resolve()
     checked = environment_name(name, {}) if name is not None else None
-    return Runtime(compile_directory(root, profile).raise_errors(), root, environment=checked)
+    return Runtime(compiled(root, profile).raise_errors(), root, environment=checked)
 
 
 def _list(found: tuple[ProjectEnvironment, ...], as_json: bool) -> None:

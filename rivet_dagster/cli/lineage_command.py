@@ -7,14 +7,14 @@ from pathlib import Path
 from rich.text import Text
 from rich.tree import Tree
 
+from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.cli.console import show
 from rivet_dagster.cli.lineage_tree import Node, column_tree, joint_tree
-from rivet_dagster.loading import compile_directory
 
 
 def show_lineage(root: Path, profile: str | None, name: str, downstream: bool) -> int:
     """Print the tree of ``JOINT`` or ``JOINT.COLUMN``."""
-    assembly = compile_directory(root, profile, recall=True).raise_errors()
+    assembly = compiled(root, profile, recall=True).raise_errors()
     joint, dot, column = name.partition(".")
     found = column_tree(assembly, joint, column, downstream) if dot else joint_tree(assembly, joint, downstream)
     show(_rendered(found))

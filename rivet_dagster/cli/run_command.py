@@ -8,11 +8,11 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.cli.early_start import start_early
 from rivet_dagster.cli.run_request import RunRequest
 from rivet_dagster.cli.screen.choice import screen_on
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
-from rivet_dagster.loading import compile_directory
 from rivet_dagster.project.environment_name import environment_name
 
 
@@ -20,7 +20,7 @@ def run_command(root: Path, profile: str | None, request: RunRequest, as_json: b
     """Materialize the selected joints and print the report. Return its exit code."""
     root = root.resolve()
     environment = environment_name(request.environment, os.environ)
-    assembly = compile_directory(root, profile, recall=True)
+    assembly = compiled(root, profile, recall=True)
     with stdout_kept_for_the_report(), closing(screen_on(sys.stderr)) as screen:
         if not request.changed:  # else there may be nothing to run
             start_early(assembly, root)

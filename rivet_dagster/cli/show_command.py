@@ -13,18 +13,18 @@ from typing import Any
 
 from rich.table import Table
 
+from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.cli.console import show
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.showing import ShownRows, shown_rows
-from rivet_dagster.loading import compile_directory
 
 
 def show_joint(root: Path, profile: str | None, name: str, limit: int, where: str | None, format: str) -> int:
     """Print rows of a joint as a table, JSON or CSV."""
     root = root.resolve()
-    assembly = compile_directory(root, profile, recall=True).raise_errors()
+    assembly = compiled(root, profile, recall=True).raise_errors()
     known = [joint.name for joint in assembly.joints]
     if name not in known:
         raise RivetError("RVT-306", f"no joint is named '{name}'{nearest(name, known)}")

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.clean_up.upkeep import errors_of, own_tables, upkeep, upkeep_catalogs
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.loading import compile_directory
 
 _OK, _PARTIAL = 0, 2
 
@@ -22,7 +22,7 @@ def upkeep_of(root: Path, profile: str | None, catalogs: Sequence[str] = (), as_
     It is 2 if it failed for some of the tables.
     """
     root = root.resolve()
-    assembly = compile_directory(root, profile).raise_errors()
+    assembly = compiled(root, profile).raise_errors()
     _refuse_unknown(catalogs, assembly)
     done = []
     for kept in upkeep(Runtime(assembly, root), own_tables(assembly, catalogs)):

@@ -10,6 +10,7 @@ from rivet_dagster.compiler.errors_check import with_errors_checks
 from rivet_dagster.compiler.exits import check_exits
 from rivet_dagster.compiler.external_assets import check_external_assets
 from rivet_dagster.compiler.fusion import DEFAULT_MAX_DEPTH, fuse_joints, order_groups
+from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.groups import fused_group, targets_of
 from rivet_dagster.compiler.landing import check_landing_readers, check_landing_zones
 from rivet_dagster.compiler.layouts import check_layouts
@@ -103,9 +104,15 @@ def compile_project(
         workspace=project.profile.workspace,
         dagster=project.dagster,
         fail_fast=project.fail_fast,
+        variables=_bound_variables(graph, project),
         errors=diagnostics.sorted_errors(),
         warnings=tuple(diagnostics.warnings),
     )
+
+
+def _bound_variables(graph: Graph, project: Project) -> dict[str, str]:
+    used = {name for needs in graph.templates.values() for name in needs.variables}
+    return {name: text for name, text in sorted(project.variables.bound.items()) if name in used}
 
 
 def _failed(project: Project, diagnostics: Diagnostics) -> CompiledAssembly:

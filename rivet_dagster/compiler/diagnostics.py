@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import Joint
+from rivet_dagster.model.text_lines import Stretch, TextPlace, in_file, place_of
 from rivet_dagster.sql.dialect import SqlError
+
+Lines = Sequence[Stretch]
+"""The lines of a text that was rendered from a template; empty for any other text."""
 
 
 @dataclass
@@ -40,17 +45,32 @@ class Diagnostics:
         diagnostic = joint.origin.diagnostic(code, message, joint=joint.name, key=key, remediation=remediation)
         self.warnings.append(diagnostic)
 
-    def sql_error(self, joint: Joint, code: str, error: SqlError) -> None:
+    def sql_error(self, joint: Joint, code: str, error: SqlError, lines: Lines = ()) -> None:
         """Add an error at a line of the joint's SQL."""
-        self.in_sql(joint, code, f"the SQL {error}", error.line)
+        self.in_sql(joint, code, f"the SQL {error}", error.line, lines=lines)
 
-    def sql_warning(self, joint: Joint, code: str, message: str, error: SqlError) -> None:
+    def sql_warning(self, joint: Joint, code: str, message: str, error: SqlError, lines: Lines = ()) -> None:
         """Add a warning at a line of the joint's SQL; ``message`` says what follows from the error."""
-        self.warnings.append(_in_sql(joint, code, f"the SQL {error}; {message}", error.line))
+        place = None if error.line is None else place_of(lines, error.line)
+        self.warnings.append(_in_sql(joint, code, f"the SQL {error}; {message}", place))
 
-    def in_sql(self, joint: Joint, code: str, message: str, line: int | None, remediation: str | None = None) -> None:
-        """Add an error at a line of the joint's SQL, counted from 1."""
-        diagnostic = _in_sql(joint, code, message, line, remediation)
+    def in_sql(
+        self,
+        joint: Joint,
+        code: str,
+        message: str,
+        line: int | None,
+        remediation: str | None = None,
+        lines: Lines = (),
+    ) -> None:
+        """Add an error at a line of the joint's SQL, counted from 1; ``lines`` are those of a rendered template."""
+        self.in_template(joint, code, message, None if line is None else place_of(lines, line), remediation)
+
+    def in_template(
+        self, joint: Joint, code: str, message: str, place: TextPlace | None, remediation: str | None = None
+    ) -> None:
+        """Add an error at a place of the joint's template."""
+        diagnostic = _in_sql(joint, code, message, place, remediation)
         self.about_columns(diagnostic, code in _ABOUT_COLUMNS and joint.name in self.doubtful)
 
     def sorted_errors(self) -> tuple[Diagnostic, ...]:
@@ -62,7 +82,12 @@ class Diagnostics:
 _ABOUT_COLUMNS = frozenset({"RVT-316", "RVT-322", "RVT-324", "RVT-327"})
 
 
-def _in_sql(joint: Joint, code: str, message: str, line: int | None, remediation: str | None = None) -> Diagnostic:
-    start = joint.origin.lines.get("sql")
-    file_line = start + line - 1 if start is not None and line is not None else joint.origin.line_of("sql")
-    return Diagnostic(code, message, joint.name, joint.origin.file, file_line, remediation)
+def _in_sql(
+    joint: Joint, code: str, message: str, place: TextPlace | None, remediation: str | None = None
+) -> Diagnostic:
+    origin = joint.origin
+    if place is None:
+        return Diagnostic(code, message, joint.name, origin.file, origin.line_of("sql"), remediation)
+    at = in_file(place, origin.file, origin.lines.get("sql"))
+    line = origin.line_of("sql") if at.line is None else at.line
+    return Diagnostic(code, f"{message}{at.note}", joint.name, at.file, line, remediation)

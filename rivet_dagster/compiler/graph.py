@@ -18,13 +18,15 @@ class TemplateNeeds:
 
     ``sink`` is the sink whose state decides between the first and the incremental query, None where there is only one
     query. ``watermark`` and ``this`` say whether the incremental query uses that sink's watermark and its published
-    rows, ``run_started_at`` whether either query uses the start time of the run.
+    rows, ``run_started_at`` whether either query uses the start time of the run. ``variables`` are those
+    whose values a run binds, by name.
     """
 
     sink: str | None = None
     watermark: bool = False
     this: bool = False
     run_started_at: bool = False
+    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

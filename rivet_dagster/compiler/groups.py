@@ -18,7 +18,7 @@ from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.step_options import step_options
 from rivet_dagster.model.target import Target
 from rivet_dagster.sql.parameters import parameters
-from rivet_dagster.sql.target import RUN_STARTED_AT, parameter, watermark_of
+from rivet_dagster.sql.target import RUN_STARTED_AT, parameter, variable_of, watermark_of
 from rivet_dagster.sql.write_strategies.error_keys import key_columns
 
 
@@ -80,7 +80,10 @@ def _cte(name: str, graph: Graph) -> Cte:
 
 def _parameters(text: str, needs: TemplateNeeds, partitions: Partitions | None) -> tuple[str, ...]:
     """Return the parameters in the text that are bound in every run, and those of its partitions."""
-    start = (RUN_STARTED_AT,) if needs.run_started_at and parameter(RUN_STARTED_AT) in text else ()
+    start: tuple[str, ...] = (RUN_STARTED_AT,) if needs.run_started_at and parameter(RUN_STARTED_AT) in text else ()
+    if needs.variables:
+        used = parameters(text)
+        start += tuple(name for name in map(variable_of, needs.variables) if name in used)
     if partitions is None or not any(parameter(name) in text for name in partitions.parameters):
         return start
     used = parameters(text)

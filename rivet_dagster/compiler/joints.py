@@ -11,6 +11,7 @@ from rivet_dagster.model.landing import Landing
 from rivet_dagster.model.partitions import Partitions
 from rivet_dagster.model.schema import NONE, Field
 from rivet_dagster.model.step_options import StepOptions
+from rivet_dagster.model.text_lines import FilePlace, Stretch, in_file, place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +93,23 @@ class QueryJoint(_Joint):
     """A SQL joint: ``sql`` is the user's query, which begins on ``sql_line`` of its file.
 
     For a template ``sql`` is the query of a first run and ``sql_incremental`` that of later runs, None where it is the
-    same.
+    same; ``lines`` and ``lines_incremental`` say from which lines of which files their lines came.
     """
 
     type: Literal["sql"] = "sql"
     sql: str
     sql_incremental: str | None = None
     sql_line: int | None = None
+    lines: tuple[Stretch, ...] = ()
+    lines_incremental: tuple[Stretch, ...] = ()
+
+    def place(self, line: int | None, text: str | None = None) -> FilePlace:
+        """Return where a line of one of its texts, by default the first run's, stands."""
+        if line is None:
+            return FilePlace(self.file, self.line)
+        lines = self.lines_incremental if text is not None and text == self.sql_incremental else self.lines
+        at = in_file(place_of(lines, line), self.file, self.sql_line)
+        return FilePlace(self.file, self.line) if at.line is None else at
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,13 +16,13 @@ from rivet_dagster.sql.parameters import parameters
 
 def check_parameters(graph: Graph, diagnostics: Diagnostics) -> None:
     """Report RVT-323 for a partition parameter that has no value in a run."""
-    for name, text in ((joint, query.text) for joint in graph.queries for query in graph.renderings(joint)):
-        if ":partition_" in text:
+    for name, query in ((joint, query) for joint in graph.queries for query in graph.renderings(joint)):
+        if ":partition_" in query.text:
             joint = graph.joints[name]
             allowed = joint.partitions.parameters if joint.partitions is not None else ()
-            for parameter, line in parameters(text).items():
+            for parameter, line in parameters(query.text).items():
                 if parameter in PARTITION_PARAMETERS and parameter not in allowed:
-                    diagnostics.sql_error(joint, "RVT-323", SqlError(_why(joint, parameter), line))
+                    diagnostics.sql_error(joint, "RVT-323", SqlError(_why(joint, parameter), line), query.lines)
     for joint in graph.joints.values():
         if joint.type == SOURCE:
             _check_source(joint, diagnostics)

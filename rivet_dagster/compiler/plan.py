@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from rivet_dagster.compiler.group_query import Cte, GroupQuery
@@ -75,6 +76,7 @@ class CompiledAssembly:
 
     If ``success`` is false, ``errors`` are the reasons and there are no groups. ``default_engine`` is the profile's,
     None where it has none. ``fail_fast`` is whether a run starts no further group after one has failed.
+    ``variables`` are the texts with ``${VAR}``, unexpanded, of the templates' variables that a run binds, by name.
     """
 
     profile: str
@@ -90,6 +92,7 @@ class CompiledAssembly:
     workspace: str = ""
     dagster: DagsterSettings = DagsterSettings()
     fail_fast: bool = True
+    variables: Mapping[str, str] = field(default_factory=dict)
     errors: tuple[Diagnostic, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
 

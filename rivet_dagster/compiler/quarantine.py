@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rivet_dagster.compiler.diagnostics import Diagnostics
+from rivet_dagster.compiler.diagnostics import Diagnostics, Lines
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.group_query import Cte
 from rivet_dagster.compiler.plan import FusedGroup
@@ -59,16 +59,23 @@ def check_quarantine(groups: Iterable[FusedGroup], graph: Graph, diagnostics: Di
     for group in groups:
         if group.target is not None and group.target.errors is not None:
             for cte in group.ctes:
-                for found in dict.fromkeys(_not_separable(cte)):
+                for found, lines in _not_separable(cte, graph).items():
                     declared = graph.joints[cte.joint].on_error is not None
                     because = "" if declared else f"; '{group.exit}' declares it for this joint, too"
                     message = (
                         f"{found.construct}: rows that fail here cannot be separated from the others, "
                         f"which `on_error: quarantine` needs{because}"
                     )
-                    diagnostics.in_sql(graph.joints[cte.joint], "RVT-330", message, found.line)
+                    diagnostics.in_sql(graph.joints[cte.joint], "RVT-330", message, found.line, lines=lines)
 
 
-def _not_separable(cte: Cte) -> Iterable[NotSeparable]:
-    texts = (cte, cte.incremental) if cte.incremental is not None else (cte,)
-    return [text.errors for text in texts if isinstance(text.errors, NotSeparable)]
+def _not_separable(cte: Cte, graph: Graph) -> dict[NotSeparable, Lines]:
+    """Return what cannot be separated in each text of a joint, with the lines of the first text that has it."""
+    later = graph.incremental.get(cte.joint)
+    texts = [(cte.errors, graph.queries.get(cte.joint))]
+    texts += [(cte.incremental.errors, later)] if cte.incremental is not None else []
+    found: dict[NotSeparable, Lines] = {}
+    for errors, query in texts:
+        if isinstance(errors, NotSeparable):
+            found.setdefault(errors, query.lines if query is not None else ())
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from rivet_dagster.cache import CompileCache
@@ -13,6 +14,7 @@ from rivet_dagster.compiler.templates import Know, Rendered, render_templates
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.joint import PYTHON, SINK, SQL, Joint
 from rivet_dagster.model.project import Project
+from rivet_dagster.model.text_lines import Stretch
 from rivet_dagster.near_names import NearNames
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.known_query import KnownQuery, know_query
@@ -35,12 +37,12 @@ def build_graph(project: Project, diagnostics: Diagnostics, cache: CompileCache)
     upstream: dict[str, tuple[str, ...]] = {}
     broken, near = broken_names(project), NearNames(joints)
     know = functools.cache(functools.partial(know_query, cache=cache))
-    templates = render_templates(joints, project, know, broken, diagnostics)
+    templates = render_templates(joints, project, know, broken, diagnostics, cache)
     for joint in joints.values():
         if joint.type == SQL:
             rendered = templates.get(joint.name) or Rendered(joint.sql)
-            query = _query(joint, rendered.full, know, diagnostics)
-            later = _query(joint, rendered.incremental, know, diagnostics)
+            query = _query(joint, rendered.full, rendered.lines, know, diagnostics)
+            later = _query(joint, rendered.incremental, rendered.incremental_lines, know, diagnostics)
             if query is None or (later is None and rendered.incremental is not None):
                 upstream[joint.name] = rendered.possible
                 continue
@@ -58,19 +60,21 @@ def build_graph(project: Project, diagnostics: Diagnostics, cache: CompileCache)
     return Graph(joints, upstream, queries, counted, incremental, needs)
 
 
-def _query(joint: Joint, sql: str | None, know: Know, diagnostics: Diagnostics) -> KnownQuery | None:
+def _query(
+    joint: Joint, sql: str | None, lines: tuple[Stretch, ...], know: Know, diagnostics: Diagnostics
+) -> KnownQuery | None:
     if sql is None:
         return None
     try:
-        query = know(sql)
+        query = replace(know(sql), lines=lines) if lines else know(sql)
     except SqlError as error:
-        diagnostics.sql_error(joint, "RVT-207", error)
+        diagnostics.sql_error(joint, "RVT-207", error, lines)
         return None
     if query.unreadable is not None:
         if joint.upstream is None:
-            diagnostics.sql_error(joint, "RVT-315", query.unreadable)
+            diagnostics.sql_error(joint, "RVT-315", query.unreadable, lines)
             return None
-        diagnostics.sql_warning(joint, "RVT-315", "its schema and lineage are unknown", query.unreadable)
+        diagnostics.sql_warning(joint, "RVT-315", "its schema and lineage are unknown", query.unreadable, lines)
     return query
 
 

@@ -90,6 +90,8 @@ def _computed(
         sql=graph.queries[joint.name].text,
         sql_incremental=later.text if later is not None else None,
         sql_line=joint.origin.lines.get("sql"),
+        lines=graph.queries[joint.name].lines,
+        lines_incremental=later.lines if later is not None else (),
     )
 
 

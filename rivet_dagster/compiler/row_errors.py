@@ -15,6 +15,8 @@ from rivet_dagster.sql.evaluation.keys import keys_of_input
 from rivet_dagster.sql.evaluation.separation import separate
 
 Separated = RowErrors | NotSeparable | None
+Places = Mapping[str, tuple[Place, Place]]
+"""Where the texts of each joint stand: that of a first run, and the incremental one."""
 
 
 def with_errors(query: GroupQuery, graph: Graph, keys: Sequence[str], cache: CompileCache) -> GroupQuery:
@@ -22,12 +24,12 @@ def with_errors(query: GroupQuery, graph: Graph, keys: Sequence[str], cache: Com
 
     ``keys`` are the key columns of the target; errors of joints whose rows keep these columns have their row's key.
     """
-    places = {cte.joint: _place(cte.joint, graph) for cte in query.ctes}
+    places = {cte.joint: _places(cte.joint, graph) for cte in query.ctes}
     return separated(query, places, keys, cache)
 
 
 def separated(
-    query: GroupQuery, places: Mapping[str, Place], keys: Sequence[str] = (), cache: CompileCache | None = None
+    query: GroupQuery, places: Places, keys: Sequence[str] = (), cache: CompileCache | None = None
 ) -> GroupQuery:
     """Return the query with the errors of each of its joints, which stand at ``places``."""
     cache = CompileCache() if cache is None else cache
@@ -35,10 +37,11 @@ def separated(
     ctes: list[Cte] = []
     for cte in reversed(query.ctes):
         own = keys_of.get(cte.joint, ())
-        errors = _separated(cte.text, places[cte.joint], own, cache)
+        place, later_place = places[cte.joint]
+        errors = _separated(cte.text, place, own, cache)
         later = cte.incremental
         if later is not None:
-            later = replace(later, errors=_separated(later.text, places[cte.joint], own, cache))
+            later = replace(later, errors=_separated(later.text, later_place, own, cache))
         ctes.append(replace(cte, errors=errors, incremental=later))
         passed = keys_of_input(cte.text, own)
         if passed is not None and passed[0] not in keys_of:
@@ -46,9 +49,11 @@ def separated(
     return replace(query, ctes=tuple(reversed(ctes)))
 
 
-def _place(name: str, graph: Graph) -> Place:
+def _places(name: str, graph: Graph) -> tuple[Place, Place]:
     origin = graph.joints[name].origin
-    return Place(name, origin.file, origin.lines.get("sql"))
+    renderings = graph.renderings(name)
+    first, later = (Place(name, origin.file, origin.lines.get("sql"), renderings[at].lines) for at in (0, -1))
+    return first, later
 
 
 def _separated(sql: str, place: Place, keys: tuple[str, ...], cache: CompileCache) -> Separated:

@@ -17,6 +17,7 @@ from rivet_dagster.compiler.unknown_columns import check_checks, check_query, ch
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
 from rivet_dagster.model.schema import CONFIDENCES, INFERRED, INTROSPECTED, NONE, PARTIAL, Field, Schema
+from rivet_dagster.model.text_lines import Stretch
 from rivet_dagster.sql.columns import output_columns, passes_on
 from rivet_dagster.sql.dialect import SqlError, read_query
 from rivet_dagster.sql.error import Unreadable
@@ -52,7 +53,9 @@ def infer_schemas(
             known[name] = _known(graph.joints[name], graph, known, diagnostics, columns, tables)
         except Unreadable as error:
             known[name] = Known()
-            diagnostics.sql_warning(graph.joints[name], "RVT-315", "its schema and lineage are unknown", error)
+            diagnostics.sql_warning(
+                graph.joints[name], "RVT-315", "its schema and lineage are unknown", error, _lines(name, graph)
+            )
     _check_names(graph, fusion, known, diagnostics)
     lineage = trace(graph.joints, graph.order, {name: entry.columns for name, entry in known.items()})
     introspected = {
@@ -61,6 +64,10 @@ def infer_schemas(
     check_checks(graph, {name: entry.schema for name, entry in known.items()}, diagnostics)
     confidence = _confidences(graph, known, introspected)
     return {name: JointSchema(entry.schema, confidence[name], lineage[name]) for name, entry in known.items()}
+
+
+def _lines(name: str, graph: Graph) -> tuple[Stretch, ...]:
+    return graph.queries[name].lines if name in graph.queries else ()
 
 
 def _known(

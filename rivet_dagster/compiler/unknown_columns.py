@@ -28,7 +28,7 @@ def check_query(
     assert query.tree is not None
     columns, unknown = judged_columns(query.text, query.tree, tables)
     for column in unknown:
-        diagnostics.in_sql(joint, _CODE, _message(column), column.line)
+        diagnostics.in_sql(joint, _CODE, _message(column), column.line, lines=query.lines)
     return columns, bool(unknown)
 
 

@@ -153,10 +153,17 @@ class _Judge:
     def _of_query(self, joint: QueryJoint, text: str, parameters: Mapping[str, Any]) -> Columns:
         given = {**_of_partitions(joint), RUN_STARTED_AT: Typed(datetime.now(UTC), "timestamp"), **parameters}
         used = {name: value for name, value in given.items() if f":{name}" in text}
+        used |= self._runtime.values_of(self._variables(joint, text))
         try:
             return self._session.columns(self._session.query(text, used))
         except RivetError as error:
-            raise _at_text(error, joint, joint.sql_line) from error.__cause__
+            raise _at_text(error, joint, text) from error.__cause__
+
+    def _variables(self, joint: QueryJoint, text: str) -> tuple[str, ...]:
+        """Return the parameters of one of the joint's texts."""
+        query = self._assembly.group(joint.group).query
+        (cte,) = (cte for cte in query.ctes if cte.joint == joint.name) if query is not None else (None,)
+        return () if cte is None else cte.parameters_for(text != cte.text)
 
     def _judge_incremental(self, joint: CompiledJoint) -> None:
         """Judge the text of later runs, for which its sink's rows are there, and their watermark."""
@@ -247,11 +254,11 @@ def _at(joint: CompiledJoint) -> Iterator[None]:
         raise at_joint(error, joint) from error.__cause__
 
 
-def _at_text(error: RivetError, joint: CompiledJoint, first_line: int | None) -> RivetError:
+def _at_text(error: RivetError, joint: QueryJoint, text: str) -> RivetError:
     """Return an error at the line of the joint's file that the engine's line of its text is."""
     first = error.diagnostics[0]
-    line = first_line + first.line - 1 if first_line is not None and first.line is not None else joint.line
-    return RivetError(first.code, first.message, joint=joint.name, file=joint.file, line=line)
+    at = joint.place(first.line, text)
+    return RivetError(first.code, f"{first.message}{at.note}", joint=joint.name, file=at.file, line=at.line)
 
 
 def _of_schema(schema: Schema | None) -> Columns | None:

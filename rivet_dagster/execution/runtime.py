@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
@@ -24,6 +24,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.code_versions import CodeVersions
 from rivet_dagster.execution.progress import ProgressListener
 from rivet_dagster.execution.staged_tables import StagedBy, version_of
+from rivet_dagster.execution.variables import values_of_variables
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.storage import Published
 
@@ -64,6 +65,10 @@ class Runtime:
         self._catalogs: dict[str, Catalog] = {}
         self._engines: dict[str, Engine] = {}
         self._opening = RLock()
+
+    def values_of(self, parameters: Collection[str]) -> dict[str, Any]:
+        """Return the values of those parameters that are variables from the environment. Raises RVT-107."""
+        return values_of_variables(self.assembly, parameters, self._environ)
 
     def catalog(self, name: str) -> Catalog:
         """Return the catalog of that name, as the environment sees it.

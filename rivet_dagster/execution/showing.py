@@ -126,6 +126,7 @@ class _Computing:
         values = dict(bound(self._assembly, {joint: names for joint, names in of_partitions.items() if names}, None))
         if RUN_STARTED_AT in used:
             values[RUN_STARTED_AT] = self._started
+        values |= self._runtime.values_of(used)
         try:
             return session.query(query.sql, values)
         except RivetError as error:

@@ -41,6 +41,7 @@ class Profile:
     """One environment of profiles.yaml; ``workspace`` is the catalog that stores intermediate joints.
 
     ``row_values`` is the default for joints that do not say whether Dagster may store values of their rows.
+    ``variables`` are those of templates, with unexpanded texts.
     ``catalog_origins`` and ``engine_origins`` are the declarations' locations by name, which are not part of the plan.
     """
 
@@ -51,6 +52,7 @@ class Profile:
     workspace: str = WORKSPACE
     row_values: bool = True
     origin: Origin = Origin()
+    variables: Mapping[str, Any] = field(default_factory=dict)
     catalog_origins: Mapping[str, Origin] = field(default_factory=dict)
     engine_origins: Mapping[str, Origin] = field(default_factory=dict)
 

@@ -17,6 +17,7 @@ from rivet_dagster.model.automation import (
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.sensors import Sensors
+from rivet_dagster.model.variables import Variables
 
 MANIFEST = "rivet.yaml"
 """The manifest: the file of a project that names all others."""
@@ -35,6 +36,14 @@ class PythonFunction:
     line: int
     parameters: tuple[str, ...]
     tree: str
+
+
+@dataclass(frozen=True)
+class MacroFile:
+    """A file of macros, relative to the project, and its text."""
+
+    file: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,7 @@ class Project:
     ``functions`` are the functions of Python joints by joint name. ``asset_groups`` is each joint's top-level folder
     below the manifest's path, by joint name; joints outside of folders are left out. ``fail_fast`` is whether a run
     starts no further group after one has failed. ``defaults`` are the places in rivet.yaml where values of keys of a
-    joint were given, by joint and key.
+    joint were given, by joint and key. ``macros`` and ``variables`` are those of its templates.
     """
 
     profile: Profile
@@ -70,6 +79,8 @@ class Project:
     errors: tuple[Diagnostic, ...] = ()
     fail_fast: bool = True
     defaults: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    macros: tuple[MacroFile, ...] = ()
+    variables: Variables = Variables()
 
 
 def is_of_block(error: Diagnostic) -> bool:

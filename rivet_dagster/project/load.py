@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.model.check import Check
 from rivet_dagster.model.joint import PYTHON, Joint
 from rivet_dagster.model.profile import Profile
-from rivet_dagster.model.project import Project, PythonFunction, is_of_block
+from rivet_dagster.model.project import MANIFEST, MacroFile, Project, PythonFunction, is_of_block
 from rivet_dagster.near_names import NearNames
 from rivet_dagster.project.draft import Draft, broken_draft
 from rivet_dagster.project.files import files
@@ -26,7 +27,8 @@ from rivet_dagster.project.python_function import FunctionError, PythonSources
 from rivet_dagster.project.python_joint import module_of, python_joint
 from rivet_dagster.project.quality import QualityFile, beside_joint, quality_folder, read_quality, wrong_joint
 from rivet_dagster.project.sql_joint import sql_joint
-from rivet_dagster.project.text_file import UnreadableError
+from rivet_dagster.project.text_file import UnreadableError, read_text
+from rivet_dagster.project.variables import unset_variables, variables_of
 from rivet_dagster.project.yaml_joint import yaml_joint
 
 _READERS = {".yaml": yaml_joint, ".yml": yaml_joint, ".sql": sql_joint, ".py": python_joint}
@@ -39,14 +41,15 @@ def load_project(
     environ: Mapping[str, str] | None = None,
     joints: Sequence[Joint] = (),
     cache: CompileCache | None = None,
+    variables: Mapping[str, Any] | None = None,
 ) -> Project:
     """Return everything declared in the folder ``root`` under one profile, with ``joints`` declared in Python.
 
     Errors in single joints are in ``Project.errors``; errors in rivet.yaml or the profiles are raised, all of them in
     one RivetError. Nothing is executed: no module of the user is imported. ``cache`` holds the parsed files of earlier
-    calls.
+    calls; ``variables`` win over those that rivet.yaml and the profile declare.
     """
-    project = read_project(root, profile, environ, joints, cache)
+    project = read_project(root, profile, environ, joints, cache, variables)
     if in_block := [error for error in project.errors if is_of_block(error)]:
         raise RivetError.of(in_block)
     return project
@@ -58,11 +61,17 @@ def read_project(
     environ: Mapping[str, str] | None = None,
     joints: Sequence[Joint] = (),
     cache: CompileCache | None = None,
+    variables: Mapping[str, Any] | None = None,
 ) -> Project:
     """Read a project as ``load_project`` does, but with the errors of the ``dagster:`` block in ``Project.errors``."""
     root = Path(root)
     cache = CompileCache() if cache is None else cache
-    manifest, chosen = _settings(root, profile, os.environ if environ is None else environ)
+    environ = os.environ if environ is None else environ
+    manifest, chosen = _settings(root, profile, environ)
+    values = variables_of(manifest.variables, chosen.variables, variables or {})
+    unset = unset_variables(manifest.variables, values, environ, MANIFEST, manifest.variable_lines)
+    if unset:
+        raise RivetError.of(unset)
     paths = _joint_files(root, manifest)
     beside = {path: quality for path in paths if (quality := beside_joint(path)) is not None}
     known = KnownDrafts(root, cache)
@@ -83,6 +92,7 @@ def read_project(
             group = group_of(posixpath.dirname(str(draft.origin.file)))
             asset_groups |= {joint.name: group} if group else {}
     declared += [replace(j, quality=(*j.quality, *checks[j.name])) if j.name in checks else j for j in joints]
+    macros, wrong_macros = _macros(root, manifest.macros)
     functions, wrong_functions = _functions(PythonSources(root, cache), declared)
     return Project(
         chosen,
@@ -90,9 +100,11 @@ def read_project(
         functions,
         asset_groups,
         manifest.dagster,
-        _in_order((*errors, *wrong_functions, *manifest.dagster_errors)),
+        _in_order((*errors, *wrong_macros, *wrong_functions, *manifest.dagster_errors)),
         manifest.fail_fast,
         defaults,
+        macros,
+        values,
     )
 
 
@@ -112,9 +124,21 @@ def _settings(root: Path, profile: str | None, environ: Mapping[str, str]) -> tu
 
 
 def _joint_files(root: Path, manifest: Manifest) -> list[str]:
-    own = {*manifest.joint_folders, manifest.profiles, manifest.quality, manifest.tests} - {None}
+    own = {*manifest.joint_folders, manifest.profiles, manifest.quality, manifest.tests, manifest.macros} - {None}
     without = frozenset(str(path) for path in own)
     return [path for folder in manifest.joint_folders for path in files(root, folder, tuple(_READERS), without)]
+
+
+def _macros(root: Path, folder: str | None) -> tuple[tuple[MacroFile, ...], list[Diagnostic]]:
+    """Return the files of macros, and the errors of those that cannot be read."""
+    read: list[MacroFile] = []
+    errors: list[Diagnostic] = []
+    for file in files(root, folder, (".sql",)) if folder is not None else ():
+        try:
+            read.append(MacroFile(file, read_text(root / file)))
+        except UnreadableError as error:
+            errors.append(Diagnostic("RVT-211", error.message, None, file, error.line, error.remediation))
+    return tuple(read), errors
 
 
 def _draft(path: str, known: KnownDrafts) -> Draft:

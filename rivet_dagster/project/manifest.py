@@ -5,7 +5,8 @@ from __future__ import annotations
 import os.path
 import posixpath
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from rivet_dagster.project.defaults import Defaults, read_defaults
 from rivet_dagster.project.schedules import read_observations, read_schedules
 from rivet_dagster.project.sensors import read_sensors
 from rivet_dagster.project.settings_file import Section, boolean, read_settings, text
+from rivet_dagster.project.variables import VARS, read_variables
+from rivet_dagster.project.yaml_text import Located
 
 _REQUIRED = ("profiles", "sources", "joints", "sinks")
-_OPTIONAL = ("quality", "tests")
+_OPTIONAL = ("quality", "tests", "macros")
 _FAIL_FAST = "fail_fast"
 _DAGSTER = ("key_prefix", "io_manager_key", "schedules", "sensors", "observe", "automation", "freshness")
 _KEY_PART = re.compile(r"[A-Za-z0-9_.-]+")
@@ -34,9 +37,12 @@ class Manifest:
     sinks: str | None
     quality: str | None
     tests: str | None
+    macros: str | None
     dagster: DagsterSettings
     fail_fast: bool = True
     defaults: Defaults = Defaults()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    variable_lines: Mapping[str, int] = field(default_factory=dict)
     dagster_errors: tuple[Diagnostic, ...] = ()
     """Errors in the ``dagster:`` block; everything else can be read without it."""
 
@@ -49,13 +55,13 @@ class Manifest:
 def read_manifest(root: Path) -> tuple[Manifest, list[Diagnostic]]:
     """Return the manifest of the project in ``root``, and the errors in it. Raise RVT-101 or RVT-102.
 
-    The folders ``quality`` and ``tests`` are used if they exist, even if the manifest does not name them.
+    The folders ``quality``, ``tests`` and ``macros`` are used if they exist, even if the manifest does not name them.
     """
     if not (root / MANIFEST).is_file():
         raise RivetError("RVT-101", f"there is no {MANIFEST} in {root}{_neighbour(root / MANIFEST)}")
     errors: list[Diagnostic] = []
     section = Section(read_settings(root / MANIFEST, MANIFEST), "", MANIFEST, errors)
-    section.only((*_REQUIRED, *_OPTIONAL, _FAIL_FAST, "defaults", "dagster"))
+    section.only((*_REQUIRED, *_OPTIONAL, _FAIL_FAST, "defaults", VARS, "dagster"))
     paths = {key: section.need(key, _path) for key in _REQUIRED} | {key: section.get(key, _path) for key in _OPTIONAL}
     for key, path in paths.items():
         if path is None and key in _OPTIONAL and key not in section.value and (root / key).is_dir():
@@ -65,9 +71,15 @@ def read_manifest(root: Path) -> tuple[Manifest, list[Diagnostic]]:
     in_block: list[Diagnostic] = []
     fail_fast = section.get(_FAIL_FAST, boolean) is not False
     dagster = _dagster(section, in_block)
-    defaults = read_defaults(section, root)
+    declared = section.value.get(VARS)
     manifest = Manifest(
-        dagster=dagster, fail_fast=fail_fast, defaults=defaults, dagster_errors=tuple(in_block), **paths
+        dagster=dagster,
+        fail_fast=fail_fast,
+        defaults=read_defaults(section, root),
+        variables=read_variables(section),
+        variable_lines=declared.lines if isinstance(declared, Located) else {},
+        dagster_errors=tuple(in_block),
+        **paths,
     )
     return manifest, errors
 

@@ -15,12 +15,13 @@ from rivet_dagster.model.profile import WORKSPACE, CatalogSpec, EngineSpec, Prof
 from rivet_dagster.model.secret_options import remember_literals
 from rivet_dagster.project.environment import MalformedReferenceError, references
 from rivet_dagster.project.settings_file import Section, boolean, located, read_settings, text, texts, what
+from rivet_dagster.project.variables import VARS, read_variables
 from rivet_dagster.project.yaml_text import Located, plain
 
 VARIABLE = "RIVET_PROFILE"
 DEFAULT = "default"
 
-_KEYS = ("catalogs", "engines", "default_engine", "workspace", "row_values")
+_KEYS = ("catalogs", "engines", "default_engine", "workspace", "row_values", VARS)
 _BUILT_IN_WORKSPACE = CatalogSpec(WORKSPACE, "filesystem", {"path": ".rivet/workspace"})
 
 
@@ -87,6 +88,7 @@ def _profile(name: str, section: Section) -> Profile:
         workspace,
         section.get("row_values", boolean) is not False,
         section.origin,
+        variables=read_variables(section),
         catalog_origins={catalog: entry.origin for catalog, entry in catalog_sections.items()},
         engine_origins={engine: _engine_origin(entry) for engine, entry in engine_sections if engine},
     )

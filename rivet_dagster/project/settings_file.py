@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.project.text_file import UnreadableError, read_text, split_lines
+from rivet_dagster.project.yaml_scalar import written_scalar
 from rivet_dagster.project.yaml_text import Located, YamlError, read_yaml
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ def read_settings(path: Path, file: str) -> Located:
     text = ""
     try:
         text = read_text(path)
-        value = read_yaml(text)
+        value = read_yaml(text, scalar=written_scalar)
     except UnreadableError as error:
         raise RivetError("RVT-102", error.message, file=file, line=error.line, remediation=error.remediation) from None
     except YamlError as error:

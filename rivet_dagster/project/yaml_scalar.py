@@ -6,6 +6,21 @@ import re
 
 Scalar = str | int | float | bool | None
 
+
+class WrittenFloat(float):
+    """A number that remembers how it is ``written``: as a variable of templates it is SQL, where ``1.10`` is exact."""
+
+    written: str
+
+    def __new__(cls, text: str) -> WrittenFloat:
+        number = super().__new__(cls, text)
+        number.written = text
+        return number
+
+    def __reduce__(self) -> tuple[type[WrittenFloat], tuple[str]]:
+        return WrittenFloat, (self.written,)
+
+
 _WORDS: dict[str, Scalar] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -35,6 +50,16 @@ def yaml_scalar(text: str) -> Scalar:
     if _BASED.fullmatch(text):
         return int(_bounded(text), 0)
     return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def written_scalar(text: str) -> Scalar:
+    """Return the value of an unquoted scalar as ``yaml_scalar`` does; a fraction remembers how it is written.
+
+    >>> written_scalar("0.10"), written_scalar("0.10").written, written_scalar("10")
+    (0.1, '0.10', 10)
+    """
+    value = yaml_scalar(text)
+    return WrittenFloat(text) if isinstance(value, float) and _FLOAT.fullmatch(text) else value
 
 
 def _bounded(text: str) -> str:

@@ -6,13 +6,16 @@ PyYAML provides the syntax events, whose meaning is decided here. No message quo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import yaml
 
 from rivet_dagster.project.text_file import TextError, split_lines
-from rivet_dagster.project.yaml_scalar import yaml_scalar
+from rivet_dagster.project.yaml_scalar import Scalar, yaml_scalar
+
+ReadScalar = Callable[[str], Scalar]
+"""Returns the value of an unquoted scalar."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _REFUSED = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -49,10 +52,10 @@ class Located(dict[str, Any]):
         return Located, (self.line,), (None, {"lines": self.lines, "starts": self.starts}), None, iter(self.items())
 
 
-def read_yaml(text: str, first_line: int = 1) -> Any:
+def read_yaml(text: str, first_line: int = 1, scalar: ReadScalar = yaml_scalar) -> Any:
     """Return the value of the one document in ``text``, None where there is none. Raise YamlError.
 
-    ``first_line`` is the line of a larger file on which ``text`` begins.
+    ``first_line`` is the line of a larger file on which ``text`` begins; ``scalar`` reads the unquoted scalars.
 
     >>> value = read_yaml("answer: NO\\nlimit: 012")
     >>> value, value.lines
@@ -63,7 +66,7 @@ def read_yaml(text: str, first_line: int = 1) -> Any:
         line = first_line + len(split_lines(text[: refused.start()] + "x")) - 1
         raise YamlError(f"the character U+{ord(refused[0]):04X} must be written as an escape in double quotes", line)
     try:
-        return _Document(yaml.parse(text, Loader=_Loader), first_line).read()
+        return _Document(yaml.parse(text, Loader=_Loader), first_line, scalar).read()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         lines = split_lines(text) or [""]
@@ -98,8 +101,9 @@ def plain(value: Any) -> Any:
 
 
 class _Document:
-    def __init__(self, events: Iterator[Any], first_line: int) -> None:
+    def __init__(self, events: Iterator[Any], first_line: int, scalar: ReadScalar) -> None:
         self._events = events
+        self._read_scalar = scalar
         self._first_line = first_line
         self._anchors: dict[str, tuple[Any, int] | None] = {}  # None while the anchored value is being read
         self._nodes = 0  # an alias counts as many nodes as its value
@@ -149,7 +153,7 @@ class _Document:
     def _scalar(self, event: Any) -> Any:
         if event.implicit[0]:
             try:
-                return yaml_scalar(event.value)
+                return self._read_scalar(event.value)
             except ValueError as error:
                 raise self._error(str(error), event) from None
         if not event.value.isascii() and any("\ud800" <= c <= "\udfff" for c in event.value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from rivet_dagster.compiler.joints import FunctionJoint, SinkJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Typed
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
+from rivet_dagster.execution.variables import values_of_variables
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.spark_type import SparkType
 from rivet_dagster.project_tests.arrow_rows import Table
@@ -213,6 +215,8 @@ class _Preparation:
     def _parameters(self, texts: list[Cte], later: Later) -> dict[str, Any]:
         used = {cte.joint: cte.parameters_for(cte.joint in later.joints) for cte in texts}
         values = dict(later.parameters)
+        everything = {name for names in used.values() for name in names}
+        values |= values_of_variables(self._assembly, everything, os.environ)
         for name, names in used.items():
             try:
                 values |= parameters_of_partitions(names, self._known[name].partitions)

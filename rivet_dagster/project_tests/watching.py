@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import RivetError
@@ -35,9 +36,16 @@ class Watched:
     prepared: Mapping[tuple[str, str], Prepared]
 
     @classmethod
-    def read(cls, root: Path, profile: str | None, paths: Sequence[str], text: str | None) -> Watched:
+    def read(
+        cls,
+        root: Path,
+        profile: str | None,
+        paths: Sequence[str],
+        text: str | None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> Watched:
         """Read the files of a project. Raises the errors of a project that does not compile."""
-        assembly = compile_directory(root, profile).raise_errors()
+        assembly = compile_directory(root, profile, variables=variables).raise_errors()
         tests = selected(read_tests(root), paths, text)
         prepared = {}
         for test in tests:
@@ -128,12 +136,12 @@ def file_stamps(root: Path, others: Iterable[str] = ()) -> dict[str, Stamp]:
 
 
 def _folders(root: Path) -> list[str]:
-    """Return the folders of joints, checks and tests."""
+    """Return the folders of joints, checks, tests and macros."""
     try:
         manifest, _ = read_manifest(root)
     except RivetError:
         return []
-    return [*{*manifest.joint_folders, manifest.quality, manifest.tests} - {None}]  # type: ignore[list-item]
+    return [*{*manifest.joint_folders, manifest.quality, manifest.tests, manifest.macros} - {None}]  # type: ignore[list-item]
 
 
 def _names(root: Path, folder: str, files: bool) -> list[str]:

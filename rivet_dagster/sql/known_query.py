@@ -9,6 +9,7 @@ from functools import cached_property
 from sqlglot import exp
 
 from rivet_dagster.cache import CompileCache
+from rivet_dagster.model.text_lines import Stretch
 from rivet_dagster.sql.determinism import is_deterministic
 from rivet_dagster.sql.dialect import Query, guarded, read_query
 from rivet_dagster.sql.error import Unreadable
@@ -22,6 +23,7 @@ class KnownQuery:
 
     ``reads`` is how often it evaluates each table that is not one of its CTEs, ``ctes`` is the number of its CTEs. If
     sqlglot cannot read it, it is ``unreadable``: it has no known reads, counts as one CTE and as not deterministic.
+    ``lines`` say where the text came from, if it was rendered from a template.
     """
 
     text: str
@@ -30,6 +32,7 @@ class KnownQuery:
     ctes: int
     deterministic: bool
     unreadable: Unreadable | None = None
+    lines: tuple[Stretch, ...] = ()
     _fresh: Query | None = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -61,7 +64,7 @@ def know_query(sql: str, cache: CompileCache) -> KnownQuery:
 
 
 def _unreadable(query: Query, why: Unreadable | None) -> KnownQuery:
-    return KnownQuery(query.text, fingerprint(query), {}, 1, False, why, query)
+    return KnownQuery(query.text, fingerprint(query), {}, 1, False, why, _fresh=query)
 
 
 def _known(

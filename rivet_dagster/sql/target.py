@@ -10,6 +10,9 @@ RUN_STARTED_AT = "run_started_at"
 """The parameter bound to the start time of the run."""
 
 
+_VARIABLE = "var_"
+
+
 def watermark_of(sink: str) -> str:
     """Return the name of the parameter that is bound to the watermark of a sink.
 
@@ -17,6 +20,20 @@ def watermark_of(sink: str) -> str:
     ':watermark_of_orders'
     """
     return f"watermark_of_{sink}"
+
+
+def variable_of(name: str) -> str:
+    """Return the name of the parameter that is bound to a variable of templates.
+
+    >>> parameter(variable_of("region"))
+    ':var_region'
+    """
+    return f"{_VARIABLE}{name}"
+
+
+def is_variable(parameter_name: str) -> bool:
+    """Return whether a parameter is bound to a variable of templates."""
+    return parameter_name.startswith(_VARIABLE)
 
 
 def target_view(sink: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -75,6 +75,10 @@ class RecordingRuntime:
     def target_catalog(self, name: str) -> Tables:
         """Return the only catalog."""
         return self._tables
+
+    def values_of(self, parameters: Collection[str]) -> dict[str, Any]:
+        """Return nothing: no variable comes from the environment."""
+        return {}
 
     def passes_arrow(self, joint: str, group: str) -> bool:
         """Return False: all rows are read in place."""

@@ -114,6 +114,22 @@ CONFIGURATION = {
         RVT-103 rivet.yaml:5: unknown key 'qualty'; did you mean 'quality'?
             Remove the key or correct its name.
     """),
+    "manifest: vars": manifest("sinks: sinks", "sinks: sinks\nvars: {a-b: 1, c: ['${SET}'], d: '${x'}", """
+        RVT-104 rivet.yaml:5: `vars`: `a-b` must be a name of letters, digits and '_' that does not begin with a digit
+            ...
+        RVT-104 rivet.yaml:5: `vars`: `c` holds a ${NAME} within a list or mapping; make a variable of its own of it
+            ...
+        RVT-104 rivet.yaml:5: `vars`: `d` holds a '${' that is no ${NAME}; write a literal one as '$${'
+            ...
+    """),
+    "manifest: a variable that is not set": manifest("sinks: sinks", "sinks: sinks\nvars:\n  a: 1\n  e: '${GONE}'", """
+        RVT-107 rivet.yaml:7: `vars.e` needs the environment variable GONE, which is not set
+            ...
+    """),
+    "manifest: macros": manifest("sinks: sinks", "sinks: sinks\nmacros: makros", """
+        RVT-108 rivet.yaml:5: `macros`: the folder 'makros' does not exist
+            ...
+    """),
     "manifest: fail_fast": manifest("sinks: sinks", "sinks: sinks\nfail_fast: no", """
         RVT-104 rivet.yaml:5: `fail_fast` must be true or false, not a text
             Correct the value.
@@ -655,9 +671,27 @@ JOINT_FILES = {
         RVT-207 joints/orders.sql:1: joint orders: the SQL is not a query (SELECT, FROM, VALUES or TABLE)
             Correct the SQL; a joint is exactly one query.
     """),
-    "SQL: template: a loop": sql("SELECT id, net\n{% for x in range(9) %}\n, {{ x }}{% endfor %}\nFROM raw\n", """
-        RVT-212 joints/orders.sql:2: joint orders: the template holds a loop; it can hold {% if %} and {{ }} with
-        is_incremental, is_scd2, watermark_value, this, run_started_at, ref, landing_zone
+    "SQL: template: a loop": sql("SELECT id\n{% for x in range(10 ** 9) %}\n, {{ x }}{% endfor %}\nFROM raw\n", """
+        RVT-212 joints/orders.sql:2: joint orders: the template takes more than 300,000 operations
+            Correct the template; braces between {% raw %} and {% endraw %} stay as they are.
+    """),
+    "SQL: template: macros": Case({"macros/money.sql": "\n{% macro cents(x) %}\n{{ x.y }}{% endmacro %}\n",
+                                   "macros/wrong.sql": "{% macro cents(x) %}{% endmacro %}\nSELECT 1\n",
+                                   "joints/orders.sql": "SELECT\n{{ cents('net') }} FROM raw\n"}, """
+        RVT-212 macros/money.sql:3: joint orders: the template fails: 'str object' has no attribute 'y' (in the macro
+        'cents', called at joints/orders.sql:2)
+            Correct the template; braces between {% raw %} and {% endraw %} stay as they are.
+        RVT-212 macros/wrong.sql:1: the file of macros holds something besides {% macro %} blocks and comments
+            Correct the template; braces between {% raw %} and {% endraw %} stay as they are.
+    """),
+    "SQL: template: SQL of a macro": Case({"macros/m.sql": "{% macro m(x) %}\n{{ x }},\n nte{% endmacro %}\n",
+                                           "joints/orders.sql": "SELECT\n{{ m('id') }}\nFROM raw\n"}, """
+        RVT-327 macros/m.sql:3: joint orders: there is no column 'nte'; did you mean 'net'? (in the macro 'm', called at
+        joints/orders.sql:2)
+            Correct the name; the `schema` of a source names all its columns, those of folders like `day=1`, too.
+    """),
+    "SQL: template: variable": sql("SELECT id, net\nFROM raw\nWHERE net > {{ var('least') }}\n", """
+        RVT-212 joints/orders.sql:3: joint orders: the template does not know the variable 'least'
             Correct the template; braces between {% raw %} and {% endraw %} stay as they are.
     """),
     "SQL: template: open condition": sql("-- rivet:tags: [new]\nSELECT *\nFROM raw\n{% if is_incremental() %}\n", """

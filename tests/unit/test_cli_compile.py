@@ -57,6 +57,25 @@ def test_json_contains_the_lineage(project, capsys):
     assert joints["graph"]["schema_confidence"] == "inferred"
 
 
+def test_variables_of_the_command_win(project, capsys):
+    text = "SELECT id{% for c in var('columns') %}, {{ c }}{% endfor %} FROM raw WHERE id > {{ var('least') }}"
+    manifest = FILES["rivet.yaml"] + "vars: {least: 1, columns: [net]}\n"
+    root = project(**{"rivet.yaml": manifest, "joints/a.sql": text})
+
+    def sql(*options):
+        code, out, _ = run(capsys, "-p", root, "compile", "a", "--format", "json", *options)
+        assert code == 0
+        return next(joint["sql"] for joint in json.loads(out)["joints"] if joint["name"] == "a")
+
+    assert sql() == "SELECT id, net FROM raw WHERE id > 1"
+    assert sql("--var", "least=7") == "SELECT id, net FROM raw WHERE id > 7"
+    assert (
+        sql("--var", "least=0.10", "--var=columns=[net, id AS b]") == "SELECT id, net, id AS b FROM raw WHERE id > 0.10"
+    )
+    code, out, _ = run(capsys, "-p", root, "compile", "--format", "json", "--var", "least")
+    assert (code, json.loads(out)["errors"][0]["code"]) == (10, "RVT-110")
+
+
 def test_mermaid(project, capsys):
     code, out, _ = run(capsys, "-p", project(), "compile", "--format", "mermaid")
     lines = [line.strip() for line in out.splitlines()]

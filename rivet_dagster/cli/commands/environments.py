@@ -13,6 +13,7 @@ from rivet_dagster.cli.commands.parameters import (
     with_environment,
     with_format,
     with_project,
+    with_variables,
 )
 
 DIFF_EXAMPLE = """
@@ -31,6 +32,7 @@ def environment() -> None:
 
 @environment.command("list", example="rivet-dagster environment list")
 @with_format("text", "json")
+@with_variables
 @with_project
 def list_environments(root: Path, profile: str | None, format: str) -> int:
     """List the environments, and the tables that were built there."""
@@ -41,6 +43,7 @@ def list_environments(root: Path, profile: str | None, format: str) -> int:
 
 @environment.command("create", example="rivet-dagster environment create pr-7")
 @click.argument("name")
+@with_variables
 @with_project
 def create(root: Path, profile: str | None, name: str) -> int:
     """Make an environment, as `run --environment NAME` does by itself."""
@@ -51,6 +54,7 @@ def create(root: Path, profile: str | None, name: str) -> int:
 
 @environment.command("merge", example="rivet-dagster environment merge pr-7")
 @click.argument("name")
+@with_variables
 @with_project
 def merge(root: Path, profile: str | None, name: str) -> int:
     """Publish the tables of an environment in the base, which ends it."""
@@ -61,6 +65,7 @@ def merge(root: Path, profile: str | None, name: str) -> int:
 
 @environment.command("drop", example="rivet-dagster environment drop pr-7")
 @click.argument("name")
+@with_variables
 @with_project
 def drop(root: Path, profile: str | None, name: str) -> int:
     """Remove an environment and what was built there."""
@@ -73,6 +78,7 @@ def drop(root: Path, profile: str | None, name: str) -> int:
 @joints
 @with_format("text", "json", "markdown")
 @with_environment
+@with_variables
 @with_project
 def diff(root: Path, profile: str | None, joints: tuple[str, ...], format: str, environment: str | None) -> int:
     """Show what an environment would change.

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from rivet_dagster.cli.variables import VARIABLES
 from rivet_dagster.errors import RivetError, nearest
 
 Command = Callable[..., Any]
@@ -88,6 +89,21 @@ def with_environment(command: Command) -> Command:
     """Add ``--environment``."""
     shown = "Default: RIVET_ENVIRONMENT, else Dagster's branch deployment, else the base."
     return click.option("--environment", metavar="NAME", help=shown)(command)
+
+
+def with_variables(command: Command) -> Command:
+    """Add ``--var``, of commands that compile; its values are in the context's ``meta``, under VARIABLES."""
+    shown = "A variable of templates, before those of `vars:`; may be repeated."
+    return click.option(
+        "--var", multiple=True, metavar="NAME=VALUE", help=shown, expose_value=False, callback=_remember_variables
+    )(command)
+
+
+def _remember_variables(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> None:
+    if texts:
+        from rivet_dagster.project.variables import given_variables
+
+        ctx.meta[VARIABLES] = given_variables(texts)
 
 
 def with_format(*formats: str) -> Callable[[Command], Command]:

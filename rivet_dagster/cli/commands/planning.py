@@ -6,7 +6,14 @@ from pathlib import Path
 
 import click
 
-from rivet_dagster.cli.commands.parameters import ExampleCommand, joint_names, joints, with_format, with_project
+from rivet_dagster.cli.commands.parameters import (
+    ExampleCommand,
+    joint_names,
+    joints,
+    with_format,
+    with_project,
+    with_variables,
+)
 
 COMPILE_EXAMPLE = """
 rivet-dagster compile
@@ -22,6 +29,7 @@ rivet-dagster compile --format json > plan.json; rivet-dagster compile --diff pl
 @click.option("--introspect", is_flag=True, help="Ask the catalogs for the columns of the sources.")
 @click.option("--analyze", is_flag=True, help="Let the engine's analyzer judge every query; no data is read.")
 @click.option("--diff", metavar="OLD.json", help="Show what differs from a plan of `--format json`.")
+@with_variables
 @with_project
 def compile_(
     root: Path,
@@ -52,6 +60,7 @@ rivet-dagster lineage orders.amount --downstream
 @click.command("lineage", cls=ExampleCommand, example=LINEAGE_EXAMPLE)
 @click.argument("name", metavar="JOINT[.COLUMN]", shell_complete=joint_names)
 @click.option("--downstream", is_flag=True, help="What is computed from it, in place of what it is computed from.")
+@with_variables
 @with_project
 def lineage(root: Path, profile: str | None, name: str, downstream: bool) -> int:
     """Show what a joint or a column is computed from.

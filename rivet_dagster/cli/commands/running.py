@@ -13,6 +13,7 @@ from rivet_dagster.cli.commands.parameters import (
     with_environment,
     with_format,
     with_project,
+    with_variables,
 )
 from rivet_dagster.errors import RivetError
 
@@ -37,6 +38,7 @@ rivet-dagster run --dry-run
 @click.option("--no-fail-fast", is_flag=True, help="Go on with what does not need a failed group.")
 @with_format("text", "json")
 @with_environment
+@with_variables
 @with_project
 def run(
     root: Path,
@@ -84,6 +86,7 @@ rivet-dagster show orders --where 'amount > 100' --limit 5 --format csv
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="The most rows to show.")
 @click.option("--where", metavar="SQL", help="A condition of the rows; it comes before the limit.")
 @with_format("table", "json", "csv")
+@with_variables
 @with_project
 def show(root: Path, profile: str | None, joint: str, limit: int, where: str | None, format: str) -> int:
     """Show rows of a joint.

@@ -13,6 +13,7 @@ from rivet_dagster.cli.commands.parameters import (
     with_environment,
     with_format,
     with_project,
+    with_variables,
 )
 
 
@@ -28,6 +29,7 @@ def versions() -> None:
 @click.argument("joint", shell_complete=joint_names)
 @with_format("text", "json")
 @with_environment
+@with_variables
 @with_project
 def list_versions(root: Path, profile: str | None, joint: str, format: str, environment: str | None) -> int:
     """List the versions of a joint's table, and what they were made from."""
@@ -40,6 +42,7 @@ def list_versions(root: Path, profile: str | None, joint: str, format: str, envi
 @click.argument("joint", shell_complete=joint_names)
 @click.argument("version", required=False)
 @with_environment
+@with_variables
 @with_project
 def rollback(root: Path, profile: str | None, joint: str, version: str | None, environment: str | None) -> int:
     """Publish an older version again, the one before the current without VERSION."""
@@ -52,6 +55,7 @@ def rollback(root: Path, profile: str | None, joint: str, version: str | None, e
 @click.argument("joint", shell_complete=joint_names)
 @click.argument("version")
 @with_environment
+@with_variables
 @with_project
 def publish(root: Path, profile: str | None, joint: str, version: str, environment: str | None) -> int:
     """Publish a version that a run has withheld."""
@@ -64,6 +68,7 @@ def publish(root: Path, profile: str | None, joint: str, version: str, environme
 @click.argument("joint", shell_complete=joint_names)
 @click.argument("version")
 @with_environment
+@with_variables
 @with_project
 def drop(root: Path, profile: str | None, joint: str, version: str, environment: str | None) -> int:
     """Remove a version that a run has withheld."""
@@ -84,6 +89,7 @@ def watermark() -> None:
 @click.argument("sink", required=False, shell_complete=joint_names)
 @with_format("text", "json")
 @with_environment
+@with_variables
 @with_project
 def list_watermarks(root: Path, profile: str | None, sink: str | None, format: str, environment: str | None) -> int:
     """List the watermark of a sink, or of all sinks that have one."""
@@ -99,6 +105,7 @@ def list_watermarks(root: Path, profile: str | None, sink: str | None, format: s
 @click.argument("sink", shell_complete=joint_names)
 @click.argument("value")
 @with_environment
+@with_variables
 @with_project
 def set_watermark(root: Path, profile: str | None, sink: str, value: str, environment: str | None) -> int:
     """Have the next run read on from VALUE."""
@@ -110,6 +117,7 @@ def set_watermark(root: Path, profile: str | None, sink: str, value: str, enviro
 @watermark.command("reset", example="rivet-dagster watermark reset orders")
 @click.argument("sink", shell_complete=joint_names)
 @with_environment
+@with_variables
 @with_project
 def reset_watermark(root: Path, profile: str | None, sink: str, environment: str | None) -> int:
     """Have the next run read everything."""
@@ -120,6 +128,7 @@ def reset_watermark(root: Path, profile: str | None, sink: str, environment: str
 
 @click.command("sweep", cls=ExampleCommand, example="rivet-dagster sweep --upkeep")
 @click.option("--upkeep", is_flag=True, help="Then do the upkeep of the project's tables.")
+@with_variables
 @with_project
 def sweep(root: Path, profile: str | None, upkeep: bool) -> int:
     """Remove the leftovers of dead runs."""
@@ -133,6 +142,7 @@ def sweep(root: Path, profile: str | None, upkeep: bool) -> int:
 @click.command("upkeep", cls=ExampleCommand, example="rivet-dagster upkeep --catalog lake")
 @click.option("--catalog", "catalogs", multiple=True, metavar="NAME", help="Only its tables; may be repeated.")
 @with_format("text", "json")
+@with_variables
 @with_project
 def upkeep(root: Path, profile: str | None, catalogs: tuple[str, ...], format: str) -> int:
     """Keep the files of tables in order.

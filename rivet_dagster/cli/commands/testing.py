@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from rivet_dagster.cli.commands.parameters import ExampleCommand, with_format, with_project
+from rivet_dagster.cli.commands.parameters import ExampleCommand, with_format, with_project, with_variables
 from rivet_dagster.errors import RivetError
 
 TEST_EXAMPLE = """
@@ -21,6 +21,7 @@ rivet-dagster test --watch
 @click.option("--watch", is_flag=True, help="Run what each saved file touches, until Ctrl-C.")
 @click.option("-k", "text", metavar="TEXT", help="Only tests whose name contains TEXT.")
 @with_format("text", "json")
+@with_variables
 @with_project
 def test(root: Path, profile: str | None, paths: tuple[str, ...], watch: bool, text: str | None, format: str) -> int:
     """Run the tests of the project.

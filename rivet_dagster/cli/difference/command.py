@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.cli.console import show_changes
 from rivet_dagster.cli.difference.as_json import difference_json
 from rivet_dagster.cli.difference.as_markdown import difference_markdown
@@ -18,7 +19,6 @@ from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.difference.tables import environment_difference
 from rivet_dagster.execution.environments import require_environment
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.loading import compile_directory
 from rivet_dagster.project.environment_name import environment_name
 
 
@@ -30,7 +30,7 @@ def show_difference(
     if name is None:
         raise RivetError("RVT-110", "diff needs an environment: --environment NAME, or RIVET_ENVIRONMENT")
     root = root.resolve()
-    assembly = compile_directory(root, profile).raise_errors()
+    assembly = compiled(root, profile).raise_errors()
     _check_names(joints, assembly)
     base = Runtime(assembly, root)
     require_environment(base, name)

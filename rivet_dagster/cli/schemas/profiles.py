@@ -36,6 +36,7 @@ def profiles_schema() -> JsonSchema:
             ),
             "default_engine": described(TEXT, "The engine of joints that name none."),
             "workspace": described(TEXT, "The catalog of joints that are stored between groups."),
+            "vars": described(MAPPING, "Variables of templates; they win over those of rivet.yaml."),
             "row_values": described(BOOLEAN, "Whether Dagster may store values of rows; default: true."),
         },
         required=["engines"],

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import click
 
+from rivet_dagster.cli.compiled import compiled
 from rivet_dagster.cli.stdout import stdout_kept_for_the_report
 from rivet_dagster.cli.testing.text import results_text, summary
+from rivet_dagster.cli.variables import command_variables
 from rivet_dagster.errors import RivetError, nearest
-from rivet_dagster.loading import compile_directory
 from rivet_dagster.project_tests.declared import PASSED
 from rivet_dagster.project_tests.reading import read_tests, selected
 from rivet_dagster.project_tests.results import TestResult
@@ -27,7 +28,7 @@ def run_project_tests(root: Path, profile: str | None, paths: Sequence[str], tex
     """Run tests and print their results. Return 3 where one has not passed, else 0. Raises RVT-110, RVT-1xx."""
     started = time.perf_counter()
     root = root.resolve()
-    assembly = compile_directory(root, profile).raise_errors()
+    assembly = compiled(root, profile).raise_errors()
     tests = selected(read_tests(root), _below(root, paths), text)
     with stdout_kept_for_the_report(), closing(Runner(offline_engine(assembly, root), root)) as runner:
         results = run_tests(tests, assembly, root, runner)
@@ -53,7 +54,7 @@ def watch_project_tests(root: Path, profile: str | None, paths: Sequence[str], t
             started = time.perf_counter()
             before, stamps = watched, file_stamps(root, watched.files if watched is not None else ())
             try:
-                watched = Watched.read(root, profile, below, text)
+                watched = Watched.read(root, profile, below, text, command_variables())
                 if runner is None or engines != watched.engines:
                     if runner is not None:
                         runner.close()

@@ -218,7 +218,8 @@ def query_frame(
     """Return the lazy frame of one query, whose views ``frames`` has registered. Raises RVT-503."""
     values = bound(runtime.assembly, rendered.of_partitions, window)
     try:
-        return session.query(query.sql, {**values, **rendered.parameters})
+        variables = runtime.values_of(rendered.variables)
+        return session.query(query.sql, {**values, **variables, **rendered.parameters})
     except RivetError as error:
         raise at_line(error, query, runtime.assembly) from error.__cause__
 
@@ -231,11 +232,11 @@ def at_line(error: RivetError, query: FusedQuery, assembly: CompiledAssembly) ->
         return at_joint(error, assembly.joint(query.result))
     name, line_of_text = location
     joint = assembly.joint(name)
-    first_line = joint.sql_line if isinstance(joint, QueryJoint) else None
-    line = first_line + line_of_text - 1 if first_line is not None else joint.line
-    return RivetError(
-        first.code, first.message, joint=joint.name, file=joint.file, line=line, remediation=first.remediation
-    )
+    if not isinstance(joint, QueryJoint):
+        return at_joint(error, joint)
+    at = joint.place(line_of_text, dict(query.ctes)[name])
+    message = f"{first.message}{at.note}"
+    return RivetError(first.code, message, joint=name, file=at.file, line=at.line, remediation=first.remediation)
 
 
 def at_joint(error: RivetError, joint: CompiledJoint) -> RivetError:

@@ -14,7 +14,7 @@ from rivet_dagster.execution.reading.watermark import watermark
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.partitions import PARTITION_PARAMETERS
 from rivet_dagster.model.storage import Published
-from rivet_dagster.sql.target import RUN_STARTED_AT, target_view, watermark_of
+from rivet_dagster.sql.target import RUN_STARTED_AT, is_variable, target_view, watermark_of
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Rendered:
     """The queries whose union by name is one joint of a ``group``, and what they need from a run.
 
     ``parameters`` are values by name; ``of_partitions`` names the parameters, by joint, whose values depend on the
-    run's partitions. ``targets`` are the published versions that the queries read besides the joints, by view.
-    ``group_query`` is what the queries are of, and ``incremental`` names the joints that contribute their incremental
-    text. If the group quarantines rows, the queries give the good rows, and ``errors`` gives the errors of the
-    others, None if there can be none.
+    run's partitions. ``targets`` are the published versions that the queries read besides the joints, by view;
+    ``variables`` names the parameters whose values come from the environment. ``group_query`` is what the queries are
+    of, and ``incremental`` names the joints that contribute their incremental text. If the group quarantines rows, the
+    queries give the good rows, and ``errors`` gives the errors of the others, None if there can be none.
     """
 
     group: str
@@ -33,6 +33,7 @@ class Rendered:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     of_partitions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     targets: Mapping[str, Published] = field(default_factory=dict)
+    variables: frozenset[str] = frozenset()
     group_query: GroupQuery = GroupQuery((), ())
     incremental: frozenset[str] = frozenset()
     errors: FusedQuery | None = None
@@ -109,6 +110,7 @@ def _rendered(
         {**start, **(parameters or {})},
         {joint: names for joint, names in windows.items() if names},
         targets or {},
+        frozenset(name for names in used.values() for name in names if is_variable(name)),
         query,
         frozenset(incremental),
         query.errors(incremental) if quarantines else None,

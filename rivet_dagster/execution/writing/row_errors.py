@@ -139,7 +139,7 @@ def explained(run: ThisRun, rendered: Rendered) -> Iterator[None]:
 def _with_all_rows(run: ThisRun, rendered: Rendered, error: RivetError) -> RivetError:
     assembly = run.runtime.assembly
     query = separated(
-        rendered.group_query, {cte.joint: _place(assembly, cte.joint) for cte in rendered.group_query.ctes}
+        rendered.group_query, {cte.joint: _places(assembly, cte.joint) for cte in rendered.group_query.ctes}
     )
     alone = query.not_separable(rendered.incremental)
     errors = query.errors(rendered.incremental)
@@ -166,9 +166,12 @@ def _of_run(session: EngineSession, errors: Frame, run_id: str, version: str) ->
         return session.query(_OF_RUN, {"run_id": run_id.partition("/")[0], "version": version})
 
 
-def _place(assembly: CompiledAssembly, name: str) -> Place:
+def _places(assembly: CompiledAssembly, name: str) -> tuple[Place, Place]:
     joint = assembly.joint(name)
-    return Place(name, joint.file, joint.sql_line if isinstance(joint, QueryJoint) else None)
+    if not isinstance(joint, QueryJoint):
+        return (Place(name, joint.file),) * 2
+    first, later = (Place(name, joint.file, joint.sql_line, lines) for lines in (joint.lines, joint.lines_incremental))
+    return first, later
 
 
 def _saying(error: RivetError, more: str) -> RivetError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rivet_dagster.model.text_lines import Stretch, place_of
 from rivet_dagster.sql.evaluation.raising import any_of, literal
 from rivet_dagster.sql.evaluation.sites import Fallible
 
@@ -16,15 +17,19 @@ _OPTIONS = "map('ignoreNullFields', 'false')"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a query stands: its joint, and the file and the line in it with which the query begins."""
+    """Where a query stands: its joint, and the file and the line in it with which the query begins.
+
+    ``lines`` are those of a query that was rendered from a template.
+    """
 
     joint: str
     file: str | None = None
     first_line: int | None = None
+    lines: tuple[Stretch, ...] = ()
 
     def line(self, line: int) -> int | None:
-        """Return the line of the file of a line of the query, both counted from 1."""
-        return None if self.first_line is None else self.first_line + line - 1
+        """Return the line of the file of a line of the query, both counted from 1; for text of a macro, of its call."""
+        return None if self.first_line is None else self.first_line + place_of(self.lines, line).own_line - 1
 
 
 def json_of(value: str) -> str:

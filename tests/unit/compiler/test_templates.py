@@ -192,7 +192,8 @@ OUT = sink("out", "rows", write_strategy=MERGE)
     ("text", "sinks", "expected"),
     [
         ("SELECT 1\n{% for x in y %}", [OUT], ("RVT-212", 12, "cannot be read: Unexpected end")),
-        ("SELECT 1\n{% for x in 'ab' %}{% endfor %}", [OUT], ("RVT-212", 12, "holds a loop")),
+        ("SELECT 1\n{% for x in range(10 ** 9) %}{% endfor %}", [OUT], ("RVT-212", 12, "takes more than")),
+        ("{% for x in 'ab' %}\n{% endfor %}\nSELECT 1; SELECT 2", [OUT], ("RVT-207", 13, "more than one statement")),
         ("SELECT\n\n'{{ run_started_at }}'", [OUT], ("RVT-212", 13, "within quotes")),
         (
             "SELECT {% if is_incremental() %}\n'{{ watermark_value }}',{% endif %} 1",

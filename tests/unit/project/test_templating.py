@@ -1,19 +1,56 @@
-"""Templates are parsed and rendered, and nothing in them is executed."""
+"""Templates are rendered as plain Jinja does, within limits, and lines of the text are those of the template."""
 
+import jinja2
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from rivet_dagster.project.templating import is_template, read_template
+from rivet_dagster.model.project import MacroFile
+from rivet_dagster.model.text_lines import TextPlace, in_file, place_of
+from rivet_dagster.project.templating import is_template
+from rivet_dagster.project.templating.templates import RenderedText, Templates
+from rivet_dagster.project.templating.words import TemplateError, Word
 
 
-def both(sql: str) -> tuple[str, str]:
-    """Return the text in which no condition holds, and the one in which each does."""
-    template = read_template(sql)
-    assert not template.wrong
-    return tuple(template.render(lambda _, holds=holds: holds, lambda word: f"<{word}>") for holds in (False, True))
+class Meaning:
+    """Conditions that all hold or all don't, and words that are written as they are asked for."""
+
+    def __init__(self, holds: bool = False) -> None:
+        self._holds = holds
+
+    def holds(self, word: Word) -> bool:
+        return self._holds
+
+    def text(self, word: Word) -> str:
+        return f"<{word}>"
 
 
-def wrong(sql: str) -> list[tuple[str, int | None]]:
-    return [(str(error), error.line) for error in read_template(sql).wrong]
+def render(text, macros=(), variables=None, bound=(), holds=False) -> RenderedText:
+    files = [MacroFile(f"macros/m{number}.sql", macro) for number, macro in enumerate(macros)]
+    templates = Templates(files, variables or {}, bound)
+    assert not templates.errors
+    return templates.read(text).render(Meaning(holds))
+
+
+def plain(text, variables=None, holds=False) -> str:
+    """Render by Jinja alone."""
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined, keep_trailing_newline=True, extensions=["jinja2.ext.do"]
+    )
+    environment.globals |= {
+        "ref": lambda name: f"<ref('{name}')>",
+        "var": (variables or {}).__getitem__,
+        "is_incremental": lambda: holds,
+        "this": "<this>",
+        "watermark_value": "<watermark_value>",
+    }
+    return environment.from_string(text).render()
+
+
+def wrong(text, macros=(), **others) -> TemplateError:
+    with pytest.raises(TemplateError) as error:
+        render(text, macros, **others)
+    return error.value
 
 
 @pytest.mark.parametrize("sql", ["SELECT 1", "SELECT '{' || '%}' || '}}'", "SELECT struct(1) AS `{ {`", "{ { % }"])
@@ -21,32 +58,110 @@ def test_sql_without_template_marks_is_no_template(sql):
     assert not is_template(sql)
 
 
-@pytest.mark.parametrize(
-    ("sql", "first", "later"),
-    [
-        ("a {% if is_incremental() %}b{% endif %} c", "a  c", "a b c"),
-        ("{% if not is_incremental() %}a{% else %}b{% endif %}", "a", "b"),
-        ("{% if is_scd2('x') and is_incremental('x') %}a{% elif not is_scd2() %}b{% else %}c{% endif %}", "b", "a"),
-        ("{% if is_scd2() or not is_incremental() %}a{% endif %}", "a", "a"),
-        ("{% if false %}a{% elif true %}b{% else %}c{% endif %}", "b", "b"),
-        ("{{ 'a' if is_scd2() else 'b' }}{{ 'c' if is_scd2() }}", "b", "ac"),
-        (
-            "{{ ref('a') }} {{ this }} {{ this('b') }} {{ watermark_value() }}",
-            *["<ref('a')> <this> <this('b')> <watermark_value>"] * 2,
+VARIABLES = {"states": ["new", "paid"], "limit": 3, "rates": {"eu": 0.5, "us": 1}, "name": "o'x", "on": True}
+CONSTRUCTS = [
+    "{% set a = 1 %}{{ a + 2 }}{% set b, c = 'x', 'y' %}{{ b ~ c }}",
+    "{% set block %}a{{ 1 }}\n{% endset %}[{{ block }}]{{ block | length }}",
+    "{% for s in var('states') %}{{ loop.index }}/{{ loop.length }} {{ s }}{{ ',' if not loop.last }}{% endfor %}",
+    "{% for s in var('states') if s != 'new' %}{{ s }}{% endfor %}{% for x in [] %}{% else %}-{% endfor %}",
+    "{% for k, v in var('rates').items() %}{{ k }}={{ v }};{% endfor %}{{ var('rates') }}",
+    "{% for n in range(3) %}{{ loop.cycle('a', 'b') }}{{ loop.previtem if loop.index0 }}{% endfor %}",
+    "{% for x in [1, [2, [3]]] recursive %}{{ loop(x) if x is iterable else x }}{% endfor %}",
+    "{% if var('limit') > 2 and 'new' in var('states') %}a{% elif var('on') %}b{% else %}c{% endif %}",
+    "{% if not is_incremental() %}a{% else %}b{{ this }} > {{ watermark_value }}{% endif %}",
+    "a  {%- if true -%}  b  {%- endif %}  c\n{%- for x in [1] -%}\n {{- x -}} \n{% endfor -%} d",
+    "{% raw %}{{ x }} {% y %}{% endraw %}{# {{ never }} #}{{ '{{' }}",
+    "{{ 'aB c' | upper }}{{ 'aB' | lower }}{{ ' a ' | trim }}{{ 'a-b' | replace('-', '_') }}{{ 'abc' | title }}",
+    "{{ [3, 1, 2] | sort | join(', ') }}{{ [1, 2] | sum }}{{ [1, 2] | first }}{{ 'abc' | last }}",
+    "{{ var('states') | map('upper') | join('|') }}{{ [1, 2, 3] | select('odd') | list }}{{ 1.55 | round(1) }}",
+    "{{ [{'a': 1}, {'a': 1}] | groupby('a') }}{{ [{'a': 1}] | map(attribute='a') | list }}",
+    "{{ {'b': 1, 'a': 2} | dictsort }}{{ [1, 2, 3] | batch(2) | list }}{{ 'x' | default('y') }}{{ q | default('y') }}",
+    "{{ 'a\nb' | indent(2) }}{{ 'abc' | center(7) }}{{ 'a b' | wordcount }}{{ '3' | int + 1 }}{{ 'x' | int(7) }}",
+    "{{ '%s-%03d' % ('a', 7) }}{{ '%s' | format('x') }}{{ '{0} {b:>4}'.format(1, b='y') }}{{ '{}'.format(2.5) }}",
+    "{{ 7 // 2 }}{{ 7 % 4 }}{{ 2 ** 10 }}{{ 1 / 4 }}{{ -3 }}{{ 'ab' * 2 }}{{ [1] + [2] }}{{ 1 < 2 <= 2 }}{{ none }}",
+    "{{ 'abc'[1:] }}{{ [1, 2, 3][::-1] }}{{ {'a': {'b': 1}}.a.b }}{{ (1, 'x') }}{{ var('rates')['eu'] }}",
+    "{{ 'a,b'.split(',') }}{{ 'abc'.startswith('a') }}{{ ', '.join(['a', 'b']) }}{{ 'x'.zfill(3) }}",
+    "{% set seen = [] %}{% for x in 'ab' %}{% do seen.append(x) %}{% endfor %}{{ seen }}",
+    "{% set d = {} %}{% do d.update({'a': 1}) %}{{ d }}{{ d.get('b', 2) }}{% set ns = namespace(n=0) %}{{ ns.n }}",
+    "{% set ns = namespace(n=0) %}{% for x in range(4) %}{% set ns.n = ns.n + x %}{% endfor %}{{ ns.n }}",
+    "{% macro m(a, b=2) %}[{{ a }}{{ b }}{{ varargs }}]{% endmacro %}{{ m(1) }}{{ m('x', b=3) }}{{ m(1, 2, 3) }}",
+    "{% macro m(x) %}{{ x }}{% if x > 0 %}{{ m(x - 1) }}{% endif %}{% endmacro %}{{ m(5) }}",
+    "{% macro outer() %}<{{ caller(1) }}>{% endmacro %}{% call(x) outer() %}in {{ x }}{% endcall %}",
+    "{% filter upper %}a{{ 'b' }}{% endfilter %}{% with x = 1 %}{{ x }}{% endwith %}{{ ref('a') }}",
+    "{{ q is defined }}{{ 1 is odd }}{{ 'a' is string }}{{ none is none }}{{ 2 is in [1, 2] }}{{ 6 is divisibleby 3 }}",
+    "{{ 'yes' if var('on') else 'no' }}{{ 'x' if false }}{{ var('name') }}",
+    "{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}{{ c.current }}",
+    "line\r\n{{ 1 }}\r\nend",
+]
+
+
+@pytest.mark.parametrize("text", CONSTRUCTS)
+@pytest.mark.parametrize("holds", [False, True])
+def test_constructs_are_rendered_as_by_jinja(text, holds):
+    expected = plain(text, VARIABLES, holds)
+    if "\r\n" in text:
+        expected = expected.replace("\n", "\r\n")
+    assert render(text, variables=VARIABLES, holds=holds).text == expected
+
+
+_NAMES = st.sampled_from(["a", "b", "c"])
+_EXPRESSIONS = st.recursive(
+    st.one_of(
+        st.integers(-3, 9).map(str), st.sampled_from(["'x'", "''", "'L'", "[1, 'z']", "true", "{'k': 1}"]), _NAMES
+    ),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from("+ - * ~ == < and or in".split()), inner).map(lambda t: f"({' '.join(t)})"),
+        st.tuples(inner, st.sampled_from("upper length list string first sort join int".split())).map(
+            "{0[0]}|{0[1]}".format
         ),
-        ("{# {{ nothing }} #}{% raw %}{{ x }} {% y %}{% endraw %}{{ '{{' }}", *["{{ x }} {% y %}{{"] * 2),
-    ],
+        st.tuples(inner, inner, inner).map(lambda t: f"({t[0]} if {t[1]} else {t[2]})"),
+    ),
+    max_leaves=5,
 )
-def test_conditions_and_values(sql, first, later):
-    assert both(sql) == (first, later)
+_BODIES = st.recursive(
+    st.one_of(
+        st.sampled_from(["text ", "\n", "  \n x\n", "{#\n#}", "{{ ref('t') }}"]),
+        _EXPRESSIONS.map(lambda e: "{{ " + e + " }}"),
+        st.tuples(_NAMES, _EXPRESSIONS).map(lambda t: f"{{% set {t[0]} = {t[1]} %}}"),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4).map("".join),
+        st.tuples(_EXPRESSIONS, inner, inner).map(lambda t: f"{{% if {t[0]} -%}}{t[1]}{{% else %}}{t[2]}{{% endif %}}"),
+        st.tuples(_NAMES, inner).map(lambda t: f"{{% for {t[0]} in [1, 'q', []] %}}{t[1]}{{%- endfor %}}"),
+        st.tuples(_NAMES, inner).map(lambda t: f"{{% set {t[0]} %}}{t[1]}{{% endset %}}"),
+        inner.map(lambda t: f"{{% macro m(a) %}}{t}{{% endmacro %}}{{{{ m(3) }}}}"),
+    ),
+    max_leaves=12,
+)
 
 
-def test_two_conditions():
-    choice = "{{% if is_scd2() {} is_incremental() %}}yes{{% endif %}}"
-    for word, expected in (("and", ["", "", "", "yes"]), ("or", ["", "yes", "yes", "yes"])):
-        template = read_template(choice.format(word))
-        cases = [{"is_scd2": scd2, "is_incremental": later} for scd2 in (False, True) for later in (False, True)]
-        assert [template.render(lambda word, case=case: case[word.name], str) for case in cases] == expected
+@given(_BODIES)
+@settings(max_examples=300, deadline=None)
+def test_random_templates_are_rendered_as_by_jinja_and_always_the_same(text):
+    text = "{% set a = 1 %}{% set b = 'y' %}" + text
+    try:
+        expected = plain(text)
+    except Exception:
+        first, second = wrong(text), wrong(text)
+        assert (first.message, first.place) == (second.message, second.place)
+        return
+    templates = Templates()
+    first, second, other = (each.render(Meaning()) for each in [templates.read(text)] * 2 + [Templates().read(text)])
+    assert first.text == expected
+    assert first == second == other
+
+
+def test_a_template_changes_no_variable():
+    templates = Templates(variables={"states": ["new"]})
+    template = templates.read("{% set s = var('states') %}{% do s.append('x') %}{{ s }}{{ var('states') }}")
+    assert [template.render(Meaning()).text for _ in range(2)] == ["['new', 'x']['new']"] * 2
+
+
+# Lines
+
+
+def lines(rendered: RenderedText) -> list[TextPlace]:
+    return [place_of(rendered.lines, number) for number, _ in enumerate(rendered.text.split("\n"), 1)]
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
@@ -55,74 +170,291 @@ def test_two_conditions():
     [
         "L1\n{% if is_incremental() %}\nL3\n{% else %}\nL5\nL6\n{% endif %}\nL8",
         "{% if is_incremental() -%}\n\n\nL4\n{%- endif %}\n\nL7 {{ this }} L7",
-        "{#\n\n#}L3\n{{\nref(\n'x') }} L6\n{% raw %}\nL8{% endraw %}",
+        "{#\n\n#}L3\n{{\nref(\n'x') }} L5\n{% raw %}\nL8{% endraw %}",
         "{% if is_scd2() %}{% if is_incremental() %}\nL2{% endif %}\n{% endif %}L3",
-        "L1{% if\nis_incremental()\n%}L3\n{% elif\n\nis_scd2() %}L6\n{% endif %}L7",
+        "{% if\nis_incremental()\n%}L3\n{% elif\n\nnot is_scd2() %}L6\n{% endif %}",
+        "{% for x in range(3) %}\nL2 {{ x }}\n\nL4\n{% endfor %}\nL6",
+        "L1\n{% set x %}\nL3\nL4{% endset %}\n\n{{ x }}\nL7",
+        "{% macro m() %}\nL2\nL3\n{% endmacro %}\nL5\n{{ m() }}\nL7",
+        "{%- for x in range(2) -%}\n  {%- for y in range(2) %}\n L3\n  {%- endfor -%}\n{%- endfor %}\nL6",
     ],
 )
-def test_rendered_text_stays_on_its_lines(sql, newline):
-    for text in both(sql.replace("\n", newline)):
-        for number, line in enumerate(text.split("\n"), 1):
-            assert {word for word in line.split() if word.startswith("L")} <= {f"L{number}"}
-        assert "L" in text
-        assert newline == "\n" or text.count("\r\n") <= text.count("\n")
+def test_lines_are_those_of_the_template(sql, newline):
+    for holds in (False, True):
+        rendered = render(sql.replace("\n", newline), holds=holds)
+        assert newline == "\n" or rendered.text.count("\r\n") == rendered.text.count("\n")
+        for line, place in zip(rendered.text.split("\n"), lines(rendered), strict=True):
+            marks = [word for word in line.split() if word.startswith("L")]
+            assert not marks or f"L{place.line}" == marks[0], rendered
+        assert "L" in rendered.text
+
+
+MACROS = (
+    "-- first\n{% macro cents(column) %}\n  {{ column }} * 100\n  + {{ plus(column) }}\n{% endmacro %}\n",
+    "{% macro plus(column) -%}\n{{ column }}_more\n{%- endmacro %}\n\n{% macro _private() %}p{% endmacro %}",
+)
+
+
+def test_a_line_of_a_macro_is_told_with_its_calls():
+    rendered = render("SELECT 1,\n  {{ cents('net') }}\nFROM t", MACROS)
+    assert rendered.text == "SELECT 1,\n  \n  net * 100\n  + net_more\n\nFROM t"
+    places = lines(rendered)
+    assert [(place.file, place.line, place.own_line) for place in places] == [
+        (None, 1, 1),
+        (None, 2, 2),
+        ("macros/m0.sql", 3, 2),
+        ("macros/m0.sql", 4, 2),
+        ("macros/m0.sql", 5, 2),
+        (None, 3, 3),
+    ]
+    found = in_file(places[2], "joints/a.sql", 11)
+    assert (found.file, found.line) == ("macros/m0.sql", 3)
+    assert found.note == " (in the macro 'cents', called at joints/a.sql:12)"
+
+
+def test_macros_know_each_other_whatever_the_order_of_files():
+    for files in (MACROS, MACROS[::-1]):
+        assert render("{{ cents('a') | trim }} {{ _private() }}", files).text == "a * 100\n  + a_more p"
+
+
+def test_return_gives_a_value_and_ends_the_macro():
+    second = "{% if x == 2 %}{{ return([x, 'b']) }}{% endif %}"
+    macro = f"{{% macro pairs(n) %}}{{% for x in range(n) %}}{second}{{% endfor %}}{{% endmacro %}}"
+    done = "{% macro last(items) %}{% do return(items[-1]) %}never{% endmacro %}"
+    text = "{% set found = pairs(9) %}{{ found[0] + 1 }}{{ found[1] }}{{ last(found) }}{{ pairs(1) }}"
+    assert render(text, [macro, done]).text == "3bb"
+    assert "returns outside of a macro" in wrong("{{ return(1) }}").message
+
+
+# Values that only a run knows
+
+
+def test_bound_values_can_be_written_and_not_looked_at():
+    text = "{{ var('day') }} {{ 'date(' ~ var('day') ~ ')' }} {{ [this, var('day')] | join(', ') }}"
+    assert render(text, bound=["day"]).text == "<var('day')> date(<var('day')>) <this>, <var('day')>"
+    for text in (
+        "{% if var('day') %}{% endif %}",
+        "{{ var('day') == 'x' }}",
+        "{{ var('day') | upper }}",
+        "{{ var('day') + 1 }}",
+        "{{ var('day') in ['x'] }}",
+        "{{ 'x' in [var('day')] }}",
+        "{{ var('day') * 2 }}",
+        "{{ ['x', var('day')] | sort }}",
+        "{{ var('day') is none }}",
+        "{% for letter in var('day') %}{% endfor %}",
+    ):
+        assert "only a run knows" in wrong(text, bound=["day"]).message
+    assert "writes var('day') within a list" in wrong("{{ [var('day')] }}", bound=["day"]).message
+    assert "asks for 'shown' of var('day'), which has none" in wrong("{{ var('day').shown }}", bound=["day"]).message
+
+
+# Limits
+
+HOSTILE = [
+    "{% for i in range(1000000000) %}{% endfor %}",
+    "{% for i in range(1000) %}{% for j in range(1000) %}{% endfor %}{% endfor %}",
+    "{% for i in range(10000) if i in range(10000) %}{% endfor %}",
+    "{% set l = [1] %}{% for x in l %}{% do l.append(x) %}{% endfor %}",
+    "{{ 'x' * 10**9 }}",
+    "{{ 10**9 * 'x' }}",
+    "{{ [1] * 10**9 }}",
+    "{{ 10 ** (10 ** 10) }}",
+    "{% set ns = namespace(x=2) %}{% for i in range(99) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
+    "{% set ns = namespace(x='x') %}{% for i in range(99) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+    "{% set ns = namespace(x='x') %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+    "{% set ns = namespace(x='x') %}{% for i in range(99) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}",
+    "{% set ns = namespace(x=['x']) %}{% for i in range(99) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+    "{% set ns = namespace(x=['x']) %}{% for i in range(99) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+    "{% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+    "{% set ns = namespace(x=['x']) %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x == 1 }}",
+    "{% set l = [] %}{% do l.append(l) %}{{ l }}",
+    "{% set d = {} %}{% do d.update(d=d) %}{{ d | string }}",
+    "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+    "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(40) }}",
+    "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
+    "{{ 'x' | center(10**9) }}",
+    "{{ 'x'.center(10**9) }}",
+    "{{ 'x'.ljust(10**9) }}",
+    "{{ 'x'.zfill(10**9) }}",
+    "{{ 'x' | indent(10**9) }}",
+    "{{ 'x' | indent(width=10**9) }}",
+    "{{ [1] | batch(10**9, 0) | list }}",
+    "{{ [1] | slice(10**9) | list }}",
+    "{{ 5 | round(-10**9) }}",
+    "{{ ['x'] | map('center', 10**9) | list }}",
+    "{{ ('x' * 9999) | replace('x', 'y' * 9999) }}",
+    "{{ ('x' * 9999).replace('x', 'y' * 9999) }}",
+    "{{ ('x' * 9999).join(range(9999)) }}",
+    "{{ range(9999) | join('x' * 9999) }}",
+    "{{ [[1], [2]] | sum(start=[]) }}",
+    "{{ '%1000000000d' % 1 }}",
+    "{{ '%*d' % (1000000000, 1) }}",
+    "{{ '%.1000000000f' | format(1.5) }}",
+    "{{ '{:1000000000d}'.format(1) }}",
+    "{{ '{:{}}'.format(1, 1000000000) }}",
+    "{% set a = 'x' * 1000000 %}{% for i in range(99999) %}{% set b = a[1:] %}{% endfor %}",
+    "{% set a = 'x' * 1000000 %}{% for i in range(99999) %}{% set b = a | upper %}{% endfor %}",
+    "{% set a = 'x' * 1000000 %}{% for i in range(99999) %}{% set b = a ~ i %}{% endfor %}",
+    "{% set a = range(99999) %}{% for i in range(99999) %}{% if i in a %}{% endif %}{% endfor %}",
+    "{% set a = range(99999) %}{% for i in range(99999) %}{% if a == i %}{% endif %}{% endfor %}",
+    "{% set a = range(99999) %}{% for i in range(99999) %}{% set b = a | reverse | list %}{% endfor %}",
+    "{{ " + "(" * 100_000,
+    "{{ 1" + " + 1" * 5000 + " }}",
+    "{% if " + "not " * 5000 + "is_scd2() %}{% endif %}",
+    "{% for i in [1] %}" * 30 + "{% endfor %}" * 30,
+    "{{ " + "9" * 5000 + " }}",
+    "{{ '1' * 4000000 }}",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_what_would_take_too_long_or_too_much_is_an_error(text):
+    message = wrong(text).message
+    limits = (
+        "more than",
+        "fills up to",
+        "too wide",
+        "nested too deeply",
+        "sums up",
+        "not supported",
+        "Exceeds the limit",
+    )
+    assert any(limit in message for limit in limits), message
+
+
+IMPURE = [
+    "{{ [1, 2] | random }}",
+    "{{ lipsum() }}",
+    "{{ ''.__class__.__mro__ }}",
+    "{{ ''['__class__'] }}",
+    "{{ '' | attr('__class__') }}",
+    "{{ [''] | map(attribute='__class__') | list }}",
+    "{{ '{0.__class__}'.format(1) }}",
+    "{{ '{0[a]}'.format({'a': 1}) }}",
+    "{{ '%r' % (range,) }}",
+    "{{ cycler.__init__.__globals__ }}",
+    "{{ namespace.__init__ }}",
+    "{{ self._TemplateReference__context }}",
+    "{{ self }}",
+    "{{ range }}",
+    "{{ cycler }}",
+    "{{ 'a'.upper }}",
+    "{{ ['a'.upper] }}",
+    "{{ 'a'.upper ~ '' }}",
+    "{{ 'a'.upper | string }}",
+    "{{ 'a'.encode() }}",
+    "{{ 'a'.format_map({}) }}",
+    "{{ [2, 1].sort(key=range) }}",
+    "{% macro m() %}{% endmacro %}{{ m }}{{ m.__init__ }}",
+    "{{ var.run }}",
+    "{{ is_incremental }}",
+    "{% if is_incremental %}{% endif %}",
+    "{{ loop }}",
+    "{{ caller() }}",
+    "{{ 1() }}",
+    "{{ env_var('HOME') }}",
+    "{{ modules.datetime }}",
+    "{% include '/etc/passwd' %}",
+    "{% import 'os' as os %}",
+    "{% extends 'a' %}",
+    "{% block a %}{% endblock %}",
+    "{% autoescape true %}{{ '<' }}{% endautoescape %}",
+]
+
+
+@pytest.mark.parametrize("text", IMPURE)
+def test_nothing_outside_of_the_template_can_be_reached(text):
+    assert wrong(text).message
+
+
+# Errors and their places
 
 
 @pytest.mark.parametrize(
-    ("sql", "words", "line"),
+    ("text", "words", "line"),
     [
-        ("a\n{% for x in range(10 ** 10) %}{% for y in x %}{% endfor %}{% endfor %}", "holds a loop", 2),
-        ("{{ ''.__class__.__mro__ }}", "holds an attribute", 1),
-        ("{{ this['x'] }}", "holds an attribute", 1),
-        ("{{ ref('x').y() }}", "holds a call of something else", 1),
-        ("{{ 9 ** 9 ** 9 }}", "holds something else", 1),
-        ("{{ 'x' * 10 ** 10 }}", "holds something else", 1),
-        ("{{ run_started_at | upper }}", "holds a filter", 1),
-        ("{% set x = 1 %}", "holds an assignment", 1),
-        ("\n\n{% include '/etc/passwd' %}", "holds something else", 3),
-        ("{% import 'os' as os %}", "holds something else", 1),
-        ("{% macro f() %}{{ f() }}{% endmacro %}", "holds a macro", 1),
-        ("{{ range(3) }}", "does not know 'range'", 1),
-        ("{{ watermark_valeu }}", "does not know 'watermark_valeu'; did you mean 'watermark_value'?", 1),
+        ("a\n{{ watermark_valeu }}", "does not know 'watermark_valeu'; did you mean 'watermark_value'?", 2),
+        ("{% if true %}\n\n{{ q.x }}{% endif %}", "does not know 'q'", 3),
+        ("{% for x in [1] %}\n{{ x.y }}{% endfor %}", "has no attribute 'y'", 2),
+        ("{{ 1 }}\n{{ 1 / 0 }}", "division by zero", 2),
+        ("{{\n'a' + 1 }}", "", 2),
         ("{{ ref() }}", "gives ref something else than one name in quotes", 1),
-        ("{{ ref(orders) }}", "gives ref something else than one name in quotes", 1),
+        ("{{ ref(orders) }}", "does not know 'orders'", 1),
         ("{{ ref('a', 'b') }}", "gives ref something else than one name in quotes", 1),
-        ("{{ ref(*'a') }}", "gives ref something else than one name in quotes", 1),
+        ("{{ ref(*'ab') }}", "gives ref something else than one name in quotes", 1),
         ("{{ this(sink='a') }}", "gives this something else than one name in quotes", 1),
         ("{{ run_started_at('a') }}", "gives run_started_at something else than nothing in parentheses", 1),
-        ("{{ is_incremental() }}", "writes is_incremental(), which is a condition: {% if is_incremental() %}", 1),
-        ("{% if is_incremental %}{% endif %}", "asks for is_incremental without its parentheses", 1),
-        ("{% if watermark_value %}{% endif %}", "asks for watermark_value in a condition", 1),
-        ("{% if is_scd2() == true %}{% endif %}", "holds a comparison", 1),
+        ("\n{{ var('dya') }}", "does not know the variable 'dya'; did you mean 'day'?", 2),
         ("a\n{% if is_scd2() %}", "cannot be read: Unexpected end of template", 2),
         ("a\n\n{{ this", "cannot be read: unexpected end of template", 3),
         ("{# never", "cannot be read: Missing end of comment tag", 1),
-        ("{{ " + "9" * 5000 + " }}", "cannot be read: Exceeds the limit", None),
-        ("{{ " + "(" * 100_000, "cannot be read: it is nested too deeply", None),
-        ("{% if " + "not " * 5000 + "is_scd2() %}{% endif %}", "cannot be read: it is nested too deeply", None),
-        (
-            "{% if is_scd2()" + " or is_scd2()" * 5000 + " %}{% endif %}",
-            "cannot be read: it is nested too deeply",
-            None,
-        ),
+        ("a\n{{ 'x' | uper }}", "No filter named 'uper'", 2),
+        ("\n\n{% include 'x' %}", "holds an include", 3),
+        ("{% macro a() %}{% endmacro %}\n{% macro a() %}{% endmacro %}", "defines the macro 'a' twice", 2),
+        ("\n{% macro ref() %}{% endmacro %}", "a word of all templates", 2),
     ],
 )
-def test_everything_else_of_jinja_is_rejected(sql, words, line):
-    expected, where = wrong(sql)[0]
-    assert words in expected
-    assert where == line
+def test_errors_have_their_lines(text, words, line):
+    error = wrong(text, variables={"day": 1})
+    assert words in error.message
+    assert error.place == TextPlace(line)
 
 
-def test_all_errors_at_once():
-    assert [line for _, line in wrong("{{ a }}\n{{ ref() }}{% if true %}{{ b }}{% else %}\n{{ c }}{% endif %}")] == [
-        1,
-        2,
-        2,
-        3,
+def test_an_error_in_a_macro_has_the_places_of_macro_and_calls():
+    error = wrong("SELECT\n\n{{ cents(none) }}", [MACROS[0], MACROS[1].replace("column }}", "column + 1 }}")])
+    assert (error.place.file, error.place.line) == ("macros/m1.sql", 2)
+    assert [(call.macro, call.file, call.line) for call in error.place.calls] == [
+        ("plus", "macros/m0.sql", 4),
+        ("cents", None, 3),
+    ]
+    assert in_file(error.place, "joints/a.sql", 2).note == (
+        " (in the macro 'plus', called at macros/m0.sql:4 by 'cents', called at joints/a.sql:4)"
+    )
+
+
+def test_a_word_in_a_macro_has_its_place():
+    asked = []
+
+    class Asking(Meaning):
+        def text(self, word):
+            asked.append(word)
+            return "x"
+
+    macro = MacroFile("macros/m.sql", "{% macro m(x) %}\n\n{{ ref(x) }}{% endmacro %}")
+    Templates([macro]).read("{{ ref('a') }}\n{{ m('b') }}\n{{ ref('c') }}{{ this }}").render(Asking())
+    assert [(str(word), word.place.file, word.place.line, word.place.own_line) for word in asked] == [
+        ("ref('a')", None, 1, 1),
+        ("ref('b')", "macros/m.sql", 3, 2),
+        ("ref('c')", None, 3, 3),
+        ("this", None, 3, 3),
     ]
 
 
-def test_thousands_of_cases():
-    cases = "".join(f"{{% elif is_scd2('s{n}') %}}{n}" for n in range(3000))
-    template = read_template("{% if false %}" + cases + "{% endif %}")
-    assert template.render(lambda word: word.argument == "s2999", str) == "2999"
+@pytest.mark.parametrize(
+    ("macro", "expected"),
+    [
+        (
+            "\n{% macro plus() %}{% endmacro %}",
+            [(2, "defines the macro 'plus', which is defined already in macros/a.sql:1")],
+        ),
+        ("{% macro a() %}{% endmacro %}\nSELECT 1", [(1, "holds something besides {% macro %} blocks and comments")]),
+        ("{# a #}\n\n{% set x = 1 %}", [(3, "holds something besides")]),
+        ("\n{% macro var() %}{% endmacro %}", [(2, "defines a macro 'var', which is a word of all templates")]),
+        ("\n{% macro range() %}{% endmacro %}", [(2, "defines a macro 'range', which is a word of all templates")]),
+        ("{% macro a() %}\n{{ x", [(2, "cannot be read: unexpected end of template")]),
+        ("{% macro a() %}{% endmacro %}\n{% macro a() %}{% endmacro %}", [(2, "defined already in macros/b.sql:1")]),
+    ],
+)
+def test_errors_in_files_of_macros(macro, expected):
+    first = MacroFile("macros/a.sql", "{% macro plus(x) %}{{ x }}{% endmacro %}")
+    templates = Templates([first, MacroFile("macros/b.sql", macro)])
+    found = [(error.code, error.file, error.line) for error in templates.errors]
+    assert found == [("RVT-212", "macros/b.sql", line) for line, _ in expected]
+    assert all(words in error.message for error, (_, words) in zip(templates.errors, expected, strict=True))
+    assert templates.read("{{ plus(1) }}").render(Meaning()).text == "1"
+
+
+def test_a_macro_of_the_query_cannot_hide_one_of_a_file():
+    error = wrong("{% macro cents() %}{% endmacro %}", MACROS)
+    assert error.message == "defines the macro 'cents', which is defined already in macros/m0.sql:2"

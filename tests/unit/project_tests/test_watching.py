@@ -6,13 +6,16 @@ import pytest
 
 from rivet_dagster.project_tests.watching import Watched, changes, file_stamps
 
+MANIFEST = "profiles: profiles.yaml\nsources: sources\njoints: joints\nsinks: sinks\nvars: {least: 1}\n"
+MACROS = "{% macro unpaid() %}{% endmacro %}"
 FILES = {
-    "rivet.yaml": "profiles: profiles.yaml\nsources: sources\njoints: joints\nsinks: sinks\n",
+    "rivet.yaml": MANIFEST,
     "profiles.yaml": "default:\n  catalogs:\n    lake: {type: filesystem, path: lake}\n"
     "  engines:\n    - {name: spark, type: pyspark, catalogs: [lake]}\n",
     "sources/orders.yaml": "type: source\ncatalog: lake\ntable: o\noptions: {schema: 'id BIGINT, net DOUBLE'}\n",
-    "joints/paid.sql": "SELECT id, net FROM orders",
-    "joints/total.sql": "SELECT sum(net) AS net FROM paid",
+    "macros/m.sql": MACROS,
+    "joints/paid.sql": "SELECT id, net FROM orders WHERE true {{ unpaid() }}",
+    "joints/total.sql": "SELECT sum(net) AS net FROM paid HAVING sum(net) > {{ var('least') }}",
     "joints/other.py": "import helper\n\ndef transform(orders):\n    return orders\n",
     "sinks/end.yaml": "type: sink\ncatalog: lake\ntable: e\nupstream: total\n",
     "tests/paid.test.yaml": "target: paid\ninputs: {orders: {file: rows.csv}}\nexpected: {rows: []}\n",
@@ -45,6 +48,9 @@ def project(tmp_path):
         ("joints/paid.sql", "SELECT id, net FROM orders -- now", "graph paid total"),
         ("joints/paid.sql", "SELECT id, net FROM orders WHERE net > 0", "graph paid total"),
         ("joints/total.sql", "SELECT max(net) AS net FROM paid", "graph total"),
+        ("macros/m.sql", "{% macro unpaid() %}AND net > 0{% endmacro %}", "graph paid"),
+        ("macros/m.sql", "-- now\n" + MACROS, ""),
+        ("rivet.yaml", MANIFEST.replace("least: 1", "least: 2"), "graph total"),
         ("joints/other.py", "def transform(orders):\n    return orders\n", "python"),
         ("sources/orders.yaml", FILES["sources/orders.yaml"], "graph paid python"),
         ("sinks/end.yaml", FILES["sinks/end.yaml"] + "tags: [x]\n", "graph"),
@@ -75,7 +81,7 @@ def test_the_joint_of_a_test_that_could_not_run_may_come(project):
 def test_changes_are_waited_for_and_those_before_the_wait_count(project, tmp_path):
     project({})
     stamps = file_stamps(tmp_path)
-    assert {"rivet.yaml", "joints/paid.sql", "tests/rows.csv", "tests/paid.test.yaml"} <= stamps.keys()
+    assert {"rivet.yaml", "macros/m.sql", "joints/paid.sql", "tests/rows.csv", "tests/paid.test.yaml"} <= stamps.keys()
     assert not any(name.startswith((".rivet", "lake")) for name in stamps)
     waits = iter(
         [

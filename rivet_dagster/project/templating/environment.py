@@ -1,0 +1,228 @@
+"""Jinja's sandbox, in which a rendering is pure, deterministic and bounded in time and size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from jinja2 import StrictUndefined, nodes
+from jinja2.runtime import Context, LoopContext, Macro
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Cycler, Namespace
+
+from rivet_dagster.model.text_lines import MacroCall, TextPlace
+from rivet_dagster.project.templating.budget import DEEPEST, LARGEST
+from rivet_dagster.project.templating.filters import limited_filters, limited_tests
+from rivet_dagster.project.templating.functions import Functions, Rendering, WordValue
+from rivet_dagster.project.templating.methods import ATTRIBUTES, call_method, percent
+from rivet_dagster.project.templating.traced import Traced, joined
+from rivet_dagster.project.templating.values import Bound, Function, Hook, MacroOfFile, Returned, described, text_of
+from rivet_dagster.project.templating.words import Meaning, TemplateError
+
+_OF_A_LOOP = ("_loop_vars", "_block_vars")
+"""What Jinja passes with a call for functions that take its context, of which there are none here."""
+
+
+class TemplateEnvironment(ImmutableSandboxedEnvironment):
+    """The sandbox of a project's templates.
+
+    ``variables`` are the values of ``var`` by name: plain data, copied for each use so that no template changes them;
+    ``bound`` names those that a run binds as parameters.
+    """
+
+    intercepted_binops = frozenset(ImmutableSandboxedEnvironment.default_binop_table)
+    concat = staticmethod(joined)
+
+    def __init__(self, variables: Mapping[str, Any], bound: frozenset[str]) -> None:
+        super().__init__(
+            undefined=StrictUndefined,
+            keep_trailing_newline=True,
+            optimized=False,
+            cache_size=0,
+            extensions=["jinja2.ext.do"],
+        )
+        self._state: list[Rendering] = []  # a list, which overlays share
+        self._macros: dict[str, Macro] = {}
+        self.filters = limited_filters(self.filters, lambda: self.rendering.budget)
+        self.tests = limited_tests(self.tests, lambda: self.rendering.budget)
+        self.globals = {
+            **Functions(lambda: self.rendering, variables, bound).by_name(),
+            "cycler": Cycler,
+            "namespace": Namespace,
+        }
+        for name, run in self._hooks().items():
+            setattr(self, name, Hook(run))
+
+    @property
+    def rendering(self) -> Rendering:
+        """The rendering at hand."""
+        return self._state[-1]
+
+    def announce(self, macros: Iterable[str]) -> None:
+        """Make the macros of files known to all templates, before the files themselves are run."""
+        self.globals |= {name: MacroOfFile(name) for name in macros}
+
+    def begin(self, meaning: Meaning) -> Rendering:
+        """Return the state of a new rendering."""
+        self._state[:] = [Rendering(meaning)]
+        return self.rendering
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The names that every template knows."""
+        return tuple(self.globals)
+
+    # What compiled templates call, by the names that `instrument` gives
+
+    def _hooks(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "rivet_text": self._text,
+            "rivet_write": self._write,
+            "rivet_called": self._called,
+            "rivet_join": self._join,
+            "rivet_operand": self._operand,
+            "rivet_items": self._items,
+            "rivet_step": lambda: self.rendering.budget.spend(1),
+            "rivet_macro": self._macro_defined,
+        }
+
+    def _text(self, text: str, line: int, file: str | None) -> Traced:
+        self.rendering.budget.make(len(text))
+        return Traced(text, TextPlace(line, file), advances=True)
+
+    def _write(self, value: Any, line: int, file: str | None) -> Traced:
+        place = self.rendering.place = TextPlace(line, file)
+        self.rendering.budget.weigh(value)
+        return value if isinstance(value, Traced) else Traced(text_of(value), place)
+
+    def _called(self, function: Any, line: int, file: str | None) -> Any:
+        self.rendering.place = TextPlace(line, file)
+        return function
+
+    def _join(self, values: list[Any], line: int, file: str | None) -> str:
+        self.rendering.place = TextPlace(line, file)
+        self.rendering.budget.weigh(values)
+        texts = [text_of(value) for value in values]
+        self.rendering.budget.make(sum(map(len, texts)))
+        return "".join(texts)
+
+    def _operand(self, value: Any) -> Any:
+        if isinstance(value, Bound):
+            raise value.unknown()
+        self.rendering.budget.weigh(value)
+        return value
+
+    def _items(self, value: Any) -> Any:
+        if isinstance(value, Bound):
+            raise value.unknown()
+        items = value if isinstance(value, str | list | tuple | dict) else list(value)
+        self.rendering.budget.spend(1 + len(items))
+        return items
+
+    def _macro_defined(self, name: str, macro: Macro) -> None:
+        self._macros.setdefault(name, macro)  # of two with one name, which is an error, the first
+
+    # What Jinja's sandbox asks
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call what templates may call; everything else is an error."""
+        if type(__obj) is Hook:
+            return __obj.run(*args)
+        for name in _OF_A_LOOP:
+            kwargs.pop(name, None)
+        rendering = __self.rendering
+        if isinstance(__obj, MacroOfFile):
+            __obj = __self._macros[__obj.name]
+        rendering.budget.weigh(args)
+        rendering.budget.weigh(kwargs)
+        if isinstance(__obj, Macro | LoopContext):
+            return __self._nested(__context, __obj, args, kwargs)
+        if isinstance(__obj, Function):
+            for given in (*args, *kwargs.values()):
+                if isinstance(given, StrictUndefined):
+                    str(given)  # raises its own error
+            return __obj.run(*args, **kwargs)
+        if isinstance(__obj, WordValue):
+            return __obj.called(args, kwargs)
+        if __obj is Namespace or __obj is Cycler:
+            return __obj(*args, **kwargs)
+        owner, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
+        if isinstance(owner, str | list | tuple | dict) and __self.is_safe_attribute(owner, name, __obj):
+            return call_method(owner, name, args, kwargs, rendering.budget)
+        if isinstance(owner, LoopContext | Cycler):
+            return __obj(*args, **kwargs)
+        if isinstance(__obj, StrictUndefined):
+            str(__obj)  # raises its own error
+        raise TemplateError(f"calls {described(__obj)}, which is no function")
+
+    def _nested(self, context: Context, called: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a macro, or the loop at hand for its children."""
+        rendering = self.rendering
+        if rendering.depth >= DEEPEST:
+            raise TemplateError(f"nests calls more than {DEEPEST} deep")
+        place, before = rendering.place, rendering.calls
+        call = MacroCall(str(called.name or "caller"), place.line, place.file) if isinstance(called, Macro) else None
+        rendering.depth += 1
+        rendering.calls = before if call is None else (call, *before)
+        try:
+            result = super().call(context, called, *args, **kwargs)
+        except Returned as returned:
+            if call is None:
+                raise
+            return returned.value
+        except Exception:
+            if rendering.calls_at_error is None:
+                rendering.calls_at_error = rendering.calls
+            raise
+        finally:
+            rendering.depth -= 1
+            rendering.calls, rendering.place = before, place
+        return Traced(result, parts=(result,), call=call) if isinstance(result, Traced) else result
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """Return the result of an operator, where it is small enough."""
+        budget = self.rendering.budget
+        for value in (left, right):
+            if isinstance(value, Bound):
+                raise value.unknown()
+            budget.weigh(value)
+        if operator == "%" and isinstance(left, str):
+            return percent(left, right, budget)
+        if operator == "*":
+            for sequence, times in ((left, right), (right, left)):
+                if isinstance(sequence, str | list | tuple) and isinstance(times, int):
+                    (budget.make if isinstance(sequence, str) else budget.spend)(len(sequence) * max(times, 0))
+        whole = isinstance(left, int) and isinstance(right, int)
+        if operator == "**" and whole and abs(left) > 1 and left.bit_length() * right > 2 * LARGEST:
+            raise TemplateError(f"makes a number of more than {LARGEST:,} bits")
+        result = super().call_binop(context, operator, left, right)
+        budget.weigh(result)
+        return result
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        """Return an attribute or an item. Raises TemplateError for those of a value that only a run knows."""
+        if isinstance(obj, Bound | Function | MacroOfFile):
+            raise TemplateError(f"asks for '{attribute}' of {described(obj)}, which has none")
+        return super().getattr(obj, attribute)
+
+    def getitem(self, obj: Any, argument: Any) -> Any:
+        """Return an item or an attribute, as ``getattr`` does."""
+        if isinstance(obj, Bound | Function | MacroOfFile):
+            raise TemplateError(f"asks for '{text_of(argument)}' of {described(obj)}, which has none")
+        return super().getitem(obj, argument)
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Return whether templates know an attribute; lists and mappings of their own they may change."""
+        if isinstance(obj, Namespace):
+            return not attr.startswith("_")
+        kind = "str" if isinstance(obj, str) else type(obj).__name__
+        return attr in ATTRIBUTES.get(kind, ())
+
+    def wrap_str_format(self, value: Any) -> None:
+        """Leave ``format`` to ``call``, which limits it."""
+        return None
+
+
+def macros_in(tree: nodes.Template) -> list[nodes.Macro]:
+    """Return the macros at the top of a template's tree."""
+    return [node for node in tree.body if isinstance(node, nodes.Macro)]

@@ -1,0 +1,107 @@
+"""The methods and attributes of Jinja's and Python's objects that templates can use, and what calls of them cost."""
+
+from __future__ import annotations
+
+import re
+from string import Formatter
+from typing import Any
+
+from rivet_dagster.project.templating.budget import Budget
+from rivet_dagster.project.templating.values import text_of
+from rivet_dagster.project.templating.words import TemplateError
+
+ATTRIBUTES: dict[str, frozenset[str]] = {
+    "str": frozenset(
+        "capitalize casefold center count endswith find format index isalnum isalpha isdecimal isdigit isidentifier "
+        "islower isnumeric isspace istitle isupper join ljust lower lstrip partition removeprefix removesuffix replace "
+        "rfind rindex rjust rpartition rsplit rstrip split splitlines startswith strip swapcase title upper "
+        "zfill".split()
+    ),
+    "list": frozenset("append clear copy count extend index insert pop remove reverse".split()),
+    "tuple": frozenset(("count", "index")),
+    "dict": frozenset("clear copy get items keys pop popitem setdefault update values".split()),
+    "LoopContext": frozenset(
+        "changed cycle depth depth0 first index index0 last length nextitem previtem revindex revindex0".split()
+    ),
+    "Cycler": frozenset(("current", "next", "reset")),
+    "_GroupTuple": frozenset(("count", "grouper", "index", "list")),
+    "Macro": frozenset(("name",)),
+}
+"""By the name of the type. Those of str are Python's; lists and mappings of one rendering are known in no other."""
+
+WIDEST = 1000
+"""The largest number of characters, or of items, to which a method or filter may fill up."""
+
+_FILLS = frozenset(("center", "ljust", "rjust", "zfill"))
+_FORMAT = re.compile(r"%(?:%|(?:\(\w+\))?[-+ #0]*\d{0,3}(?:\.\d{0,2})?[sdifeEgGxXoc])")
+_SPEC = re.compile(r"(?:[^{}%]?[<>=^])?[-+ ]?#?0?\d{0,3}[,_]?(?:\.\d{0,2})?[sdeEfFgGnxXobc%]?")
+
+
+def call_method(owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], budget: Budget) -> Any:
+    """Return the result of a method of a text, list or mapping; the arguments have been weighed."""
+    budget.weigh(owner)
+    if name in _FILLS:
+        within(args[:1])
+    elif name == "replace":
+        budget.make(size_of_replaced(owner, *args[:2]))
+    elif name == "join":
+        return join(owner, args[0], budget)
+    elif name == "format":
+        return formatted(owner, args, kwargs, budget)
+    result = getattr(owner, name)(*args, **kwargs)
+    if isinstance(owner, dict) and name in ("items", "keys", "values"):
+        result = list(result)
+    budget.weigh(result)
+    return result
+
+
+def within(numbers: Any) -> None:
+    """Raise TemplateError for a number that would fill up a text or list beyond WIDEST."""
+    for number in numbers:
+        if isinstance(number, int | float) and abs(number) > WIDEST:
+            raise TemplateError(f"fills up to {number:,}; the most is {WIDEST:,}")
+
+
+def size_of_replaced(text: Any, old: Any = "", new: Any = "") -> int:
+    """Return an upper bound of the length of a text in which ``old`` has been replaced by ``new``."""
+    return len(text_of(text)) + text_of(text).count(text_of(old)) * len(text_of(new))
+
+
+def join(separator: str, items: Any, budget: Budget) -> str:
+    """Return the items as one text, as the method and the filter do."""
+    texts = [text_of(item) for item in items]
+    budget.make(sum(map(len, texts)) + len(separator) * len(texts))
+    return separator.join(texts)
+
+
+def percent(text: str, values: Any, budget: Budget) -> str:
+    """Return ``text % values`` with conversions of data alone, up to a width of three digits."""
+    if "%" in _FORMAT.sub("", text):
+        raise TemplateError("holds a format that is none of %s, %d, %f, %e, %g, %x, %o, %c and %%, or too wide a one")
+    given = values if isinstance(values, dict) else tuple(values) if isinstance(values, tuple) else (values,)
+    longest = max([len(text_of(value)) for value in (given.values() if isinstance(given, dict) else given)], default=0)
+    budget.make(len(text) + text.count("%") * (longest + WIDEST))
+    if isinstance(given, dict):
+        return text % {key: _shown(value) for key, value in given.items()}
+    return text % tuple(map(_shown, given))
+
+
+def formatted(text: str, args: tuple[Any, ...], kwargs: dict[str, Any], budget: Budget) -> str:
+    """Return ``text.format(...)`` of data alone, without attributes and items, up to a width of three digits."""
+    longest = max([len(text_of(value)) for value in (*args, *kwargs.values())], default=0)
+    size = len(text)
+    for _, field, spec, conversion in Formatter().parse(text):
+        if field is None:
+            continue
+        if not (field == "" or field.isidentifier() or field.isdecimal()):
+            raise TemplateError(f"formats '{{{field}}}'; a field has the name or the number of an argument alone")
+        if conversion not in (None, "s") or not _SPEC.fullmatch(spec or ""):
+            raise TemplateError(f"holds a format that is not supported or too wide: '{spec or conversion}'")
+        size += longest + WIDEST
+    budget.make(size)
+    return str.format(text, *map(_shown, args), **{name: _shown(value) for name, value in kwargs.items()})
+
+
+def _shown(value: Any) -> Any:
+    """Return a number as it is, so that it can be formatted as one, and the text of anything else."""
+    return value if isinstance(value, int | float) else text_of(value)

@@ -1,0 +1,106 @@
+"""The objects that only our templates have: functions, and values that are known when a run starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jinja2 import Undefined
+
+from rivet_dagster.project.templating.words import TemplateError
+from rivet_dagster.project.yaml_scalar import WrittenFloat
+
+
+class Function:
+    """A function that templates can call, but look into as little as into any other object."""
+
+    def __init__(self, name: str, run: Callable[..., Any]) -> None:
+        self.name = name
+        self.run = run
+
+    def __bool__(self) -> bool:
+        raise TemplateError(f"asks for {self.name} without its parentheses: {self.name}()")
+
+
+class MacroOfFile:
+    """A macro of a file of macros, named before that file has been run: macros may call those of later files."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Hook:
+    """A function that the compiled template calls, and that its author cannot name."""
+
+    def __init__(self, run: Callable[..., Any]) -> None:
+        self.run = run
+
+
+class Bound:
+    """A value that a run binds: its name in the query can be written, and nothing can be asked about it."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, shown: str, write: Callable[[], str]) -> None:
+        self.shown = shown
+        self._write = write
+
+    def __str__(self) -> str:
+        return self._write()
+
+    def __bool__(self) -> bool:
+        raise self.unknown()
+
+    def __eq__(self, other: object) -> bool:
+        raise self.unknown()
+
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__
+
+    def unknown(self) -> TemplateError:
+        """Return the error of a template that needs the value to be rendered."""
+        return TemplateError(f"asks for the value of {self.shown}, which only a run knows; it can only be written")
+
+
+class Returned(Exception):
+    """The value with which a macro returns."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+_DATA = (str, int, float, bool, type(None))
+
+
+def text_of(value: Any) -> str:
+    """Return the text of a value as Jinja writes it. Raises TemplateError for what is no data."""
+    if isinstance(value, str | Bound | Undefined):  # an undefined value raises its own error, but one of an `if`
+        return str(value)
+    if isinstance(value, WrittenFloat):
+        return value.written
+    _refuse_objects(value)
+    return str(value)
+
+
+def _refuse_objects(value: Any) -> None:
+    if isinstance(value, list | tuple):
+        for item in value:
+            _refuse_objects(item)
+    elif isinstance(value, dict):
+        _refuse_objects([*value, *value.values()])
+    elif isinstance(value, Undefined) and str(value) == "":
+        raise TemplateError("writes a value that is not defined within a list")
+    elif not isinstance(value, _DATA):
+        hint = ": a call has parentheses" if isinstance(value, Function | MacroOfFile) else ""
+        raise TemplateError(f"writes {described(value)}{' within a list' if isinstance(value, Bound) else hint}")
+
+
+def described(value: Any) -> str:
+    """Return what a value is, for a message."""
+    if isinstance(value, Bound):
+        return value.shown
+    kinds = {"builtin_function_or_method": "a method", "type": "a type"}
+    name = type(value).__name__
+    if name in ("Function", "Macro", "MacroOfFile"):
+        return f"{'the function' if name == 'Function' else 'the macro'} '{value.name}'"
+    return kinds.get(name, f"an object of type {name}")

@@ -1,0 +1,55 @@
+"""The words of templates that speak of joints, of a run and of variables, besides Jinja's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from rivet_dagster.model.text_lines import TextPlace
+
+IS_INCREMENTAL, IS_SCD2 = "is_incremental", "is_scd2"
+WATERMARK, THIS, RUN_STARTED_AT = "watermark_value", "this", "run_started_at"
+REF, LANDING_ZONE = "ref", "landing_zone"
+VAR, RETURN = "var", "return"
+
+CONDITIONS = (IS_INCREMENTAL, IS_SCD2)
+OF_A_JOINT = (REF, LANDING_ZONE)
+OF_A_SINK = (*CONDITIONS, WATERMARK, THIS)
+"""The words that refer to a sink, which their argument may name."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of a template, the name in its parentheses, and its place."""
+
+    name: str
+    argument: str | None
+    place: TextPlace
+
+    def __str__(self) -> str:
+        return self.name if self.argument is None else f"{self.name}('{self.argument}')"
+
+
+class Meaning(Protocol):
+    """What the words mean in one rendering."""
+
+    def holds(self, word: Word) -> bool:
+        """Return whether a condition holds."""
+
+    def text(self, word: Word) -> str:
+        """Return the SQL of any other word."""
+
+
+class TemplateError(ValueError):
+    """An error in a template; the message is the end of a sentence that begins with "the template".
+
+    ``unknown`` says that a name is not known, as that of a macro whose file has errors. ``words`` were asked for before
+    it was raised.
+    """
+
+    def __init__(self, message: str, place: TextPlace | None = None, unknown: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.place = place
+        self.unknown = unknown
+        self.words: tuple[Word, ...] = ()
