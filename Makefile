@@ -54,8 +54,8 @@ dev: $(READY) .dagster/dagster.yaml
 	@$(BIN)/dagster dev -w workspace.yaml
 
 check: lint
-	@echo '==> pytest $(QUICK_TESTS)'
-	@$(BIN)/pytest $(QUICK_TESTS)
+	@echo '==> pytest $(QUICK_TESTS), $(WORKERS) at once'
+	@$(BIN)/pytest $(PARALLEL) $(QUICK_TESTS)
 
 test: lint
 	@echo '==> pytest, $(WORKERS) at once'

@@ -44,7 +44,7 @@ def commands(group=program, path=()):
             yield (*path, name)
 
 
-@pytest.mark.parametrize("path", commands(), ids=" ".join)
+@pytest.mark.parametrize("path", list(commands()), ids=" ".join)
 def test_each_help_has_an_example_that_calls_the_command(path, capsys):
     assert main([*path, "--help"]) == 0
     help_, _, example = capsys.readouterr().out.partition("\nExample:\n")

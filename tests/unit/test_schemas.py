@@ -57,7 +57,7 @@ def test_the_files_of_the_example_are_right(file):
     assert errors(kind_of(file), plain(read_yaml(file.read_text()))) == []
 
 
-@pytest.mark.parametrize(("name", "text"), documented())
+@pytest.mark.parametrize(("name", "text"), list(documented()))
 def test_the_files_of_the_docs_are_right(name, text):
     document = plain(read_yaml(text))
     if name == "rivet":  # some blocks show what a page is about, and no more
