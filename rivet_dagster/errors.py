@@ -80,7 +80,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-307": "Read the joint before the sink instead; a sink is the end of its line.",
     "RVT-308": "Name an engine of the profile, or set `default_engine`.",
     "RVT-309": "Name a catalog of the profile, and list it under the engine's `catalogs`.",
-    "RVT-310": "Give each sink a table of its own; to read what a sink writes, read the joint before it.",
+    "RVT-310": "Give each joint its own table; to read a published table, read its joint, or the one before a sink.",
     "RVT-311": "Make the function's parameters the names of its upstream joints.",
     "RVT-312": "Use a strategy that the catalog can do, or another catalog.",
     "RVT-313": "Add the joint to `upstream`, or leave `upstream` out.",
@@ -90,7 +90,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-317": "Give the joints that one sink writes the same columns, of the same types.",
     "RVT-318": "Correct the source's `table` or its catalog, or give its `schema`; the plan holds without it.",
     "RVT-319": "Name a source with `options: {landing: true}`; every other joint is read as ref('joint').",
-    "RVT-320": "Say which sink it is about, and ask only under {% if is_incremental() %} for what a first run lacks.",
+    "RVT-320": "Say which table it is about, and ask only under {% if is_incremental() %} for what a first run lacks.",
     "RVT-321": "Correct the source's `options`: `landing` and `archive` are for a source on a directory or a glob that "
     "the catalog can list.",
     "RVT-322": "Name a column of the joint's own rows: a DATE, TIMESTAMP, TIMESTAMP_NTZ or a STRING like 2024-01-31; "
@@ -108,7 +108,7 @@ REMEDIATIONS: dict[str, str] = {
     "in a run alone.",
     # 4xx: storage
     "RVT-401": "Materialize the joint first.",
-    "RVT-402": "Give the sink's catalog a `path` on a POSIX file system that engine and Dagster both see, or a catalog "
+    "RVT-402": "Give its catalog a `path` on a POSIX file system that engine and Dagster both see, or a catalog "
     "of the type `iceberg`, which publishes to object stores, too.",
     "RVT-403": "Create the file or correct `table` and the catalog's path.",
     "RVT-404": "Move the existing files away, or choose another table name.",
@@ -139,7 +139,7 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-508": "Find out why the query gives no rows, or set `on_empty` to write or skip.",
     "RVT-509": "Annotate the input as MaterializedRef, pyarrow.Table, or a pandas, polars or Spark DataFrame.",
     "RVT-510": "Run it again; `options: {retries: 3, retry_delay: 30s}` on the joint does so by itself.",
-    "RVT-511": "Correct `watermark_column` or `lookback` of the sink's `write_strategy`.",
+    "RVT-511": "Correct `watermark_column` or `lookback` of the joint's `write_strategy`.",
     "RVT-512": "Have the query give rows of the run's partitions alone, or run the partitions that it gives rows of.",
     "RVT-513": "Give the batch these columns, or correct the options of `write_strategy`.",
     "RVT-514": "Have the query give the table's columns and types, or set `on_schema_change` to add or ignore.",

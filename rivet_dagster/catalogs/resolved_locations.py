@@ -9,7 +9,7 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities.locations import TellsLocations
 from rivet_dagster.catalogs.registry import catalog_class
 from rivet_dagster.errors import RivetError
-from rivet_dagster.model.joint import SINK, SOURCE
+from rivet_dagster.model.joint import SOURCE
 from rivet_dagster.model.location import Location, Resolved
 from rivet_dagster.model.project import Project
 from rivet_dagster.project.environment import expand
@@ -25,9 +25,8 @@ def resolved_locations(project: Project, root: Path, environ: Mapping[str, str])
     catalogs = dict(_resolved(project, root, environ))
     locations: dict[tuple[str, str], tuple[Location, ...]] = {}
     for joint in project.joints:
-        is_declared = joint.type in (SOURCE, SINK)
-        catalog = str(joint.catalog) if is_declared else project.profile.workspace
-        own = str(joint.table) if is_declared else joint.name
+        catalog = joint.catalog if joint.catalog is not None else project.profile.workspace
+        own = str(joint.table) if joint.catalog is not None else joint.name
         errors = joint.on_error.error_table(own) if joint.on_error is not None else None
         for table in (own, *([errors.table] if errors is not None else [])):
             if catalog in catalogs and "\0" not in table:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from rivet_dagster.cli.plan_reasons import REASONS
 from rivet_dagster.compiler.joints import QueryJoint
-from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
-from rivet_dagster.model.joint import PYTHON, SINK, SOURCE
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.model.joint import PYTHON, SOURCE
 
-_SHAPES = {SOURCE: ("[(", ")]"), SINK: ("[[", "]]"), PYTHON: ("{{", "}}")}
+_SHAPES = {SOURCE: ("[(", ")]"), PYTHON: ("{{", "}}")}
+_PUBLISHED = "[[", "]]"
 _STYLES = (
     "classDef source fill:#e8f1fb,stroke:#3b76b8,color:#123",
     "classDef sql fill:#ffffff,stroke:#888888,color:#123",
@@ -30,13 +31,13 @@ def plan_mermaid(assembly: CompiledAssembly, names: Sequence[str] = ()) -> str:
     ids = {joint.name: f"j{number}" for number, joint in enumerate(assembly.joints)}
     boundary = sorted({name for group in groups for name in group.before} - inside)
     lines = ["flowchart LR"]
-    lines += [f"  {_node(assembly.joint(name), ids)}" for name in boundary]
+    lines += [f"  {_node(assembly, name, ids)}" for name in boundary]
     for number, group in enumerate(groups):
         if len(group.joints) == 1:
-            lines.append(f"  {_node(assembly.joint(group.exit), ids)}")
+            lines.append(f"  {_node(assembly, group.exit, ids)}")
             continue
         lines.append(f'  subgraph g{number}["{_text(f"{group.name} on {group.engine}")}"]')
-        lines += [f"    {_node(assembly.joint(name), ids)}" for name in group.joints]
+        lines += [f"    {_node(assembly, name, ids)}" for name in group.joints]
         lines.append("  end")
     for group in groups:
         for name in group.joints:
@@ -45,9 +46,11 @@ def plan_mermaid(assembly: CompiledAssembly, names: Sequence[str] = ()) -> str:
     return "\n".join([*lines, *(f"  {style}" for style in _STYLES)])
 
 
-def _node(joint: CompiledJoint, ids: dict[str, str]) -> str:
-    left, right = _SHAPES.get(joint.type, ("[", "]"))
-    table = f"{joint.catalog}.{joint.table}" if joint.type in (SOURCE, SINK) else ""
+def _node(assembly: CompiledAssembly, name: str, ids: dict[str, str]) -> str:
+    joint, target = assembly.joint(name), assembly.target(name)
+    publishes = target is not None and target.declared
+    left, right = _SHAPES.get(joint.type, _PUBLISHED if publishes else ("[", "]"))
+    table = f"{joint.catalog}.{joint.table}" if joint.type == SOURCE or publishes else ""
     parts = f"{joint.partitions.type} by {joint.partitions.column}" if joint.partitions else ""
     gate = f"{len(joint.checks)} check{'s' if len(joint.checks) > 1 else ''}" if joint.checks else ""
     later = "incremental" if isinstance(joint, QueryJoint) and joint.sql_incremental is not None else ""

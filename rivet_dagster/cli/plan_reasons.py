@@ -46,6 +46,9 @@ class Boundaries:
             return self._of_stored(joint, self._stored[exit_])
         if joint.type == SINK:
             return "it is a sink"
+        target = self._assembly.target(exit_)
+        if target is not None and target.declared and exit_ not in self._judges:
+            return REASONS["table"]
         if exit_ in self._judges:
             return f"only {_checks_of(self._judges[exit_])}"
         return "no joint reads it"

@@ -26,7 +26,6 @@ from rivet_dagster.cli.run_report import (
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.convert import shortened
-from rivet_dagster.model.joint import SINK
 from rivet_dagster.model.row_errors import CHECK as EVALUATION_ERRORS
 from rivet_dagster.redaction import redacted
 
@@ -123,9 +122,9 @@ def _quarantined(report: RunReport) -> Text:
 def _tables(report: RunReport, runtime: Runtime) -> str:
     lines = []
     for group in report.groups:
-        joint = runtime.assembly.joint(group.name)
-        if joint.type == SINK and group.status == SUCCESS and joint.catalog and joint.table:
-            lines.append(f"  {joint.name}  {redacted(runtime.catalog(joint.catalog).uri(joint.table))}")
+        target = runtime.assembly.target(group.name)
+        if target is not None and target.declared and group.status == SUCCESS:
+            lines.append(f"  {group.name}  {redacted(runtime.catalog(target.catalog).uri(target.table))}")
     return "\n".join(["tables", *lines]) if lines else ""
 
 

@@ -1,4 +1,4 @@
-"""``rivet-dagster watermark``: list, set and reset the watermarks from which sinks read on."""
+"""``rivet-dagster watermark``: list, set and reset the watermarks from which published joints read on."""
 
 from __future__ import annotations
 
@@ -10,21 +10,20 @@ from typing import Any
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.watermarks import HasWatermarks
 from rivet_dagster.cli.environment_command import runtime_of
-from rivet_dagster.compiler.joints import SinkJoint
+from rivet_dagster.compiler.joints import ComputedJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.execution.reading.watermark import watermark_column
 from rivet_dagster.execution.runtime import Runtime
-from rivet_dagster.model.joint import SINK
 from rivet_dagster.model.target import WatermarkColumn
 from rivet_dagster.model.watermark import Override, as_text, parse
 
 
 @dataclass(frozen=True)
 class _Sink:
-    """A sink and the watermark that its write strategy declares."""
+    """A published joint and the watermark that its write strategy declares."""
 
-    joint: SinkJoint
+    joint: ComputedJoint
     declared: WatermarkColumn
 
 
@@ -73,11 +72,11 @@ def override_watermark(root: Path, profile: str | None, name: str, value: str | 
 
 
 def _catalog(sink: _Sink, runtime: Runtime) -> HasWatermarks:
-    return capable(runtime.catalog_within_reach(sink.joint.catalog), HasWatermarks)
+    return capable(runtime.catalog_within_reach(str(sink.joint.catalog)), HasWatermarks)
 
 
 def _sinks_with_watermarks(assembly: CompiledAssembly) -> dict[str, _Sink]:
-    joints = [joint for joint in assembly.joints if isinstance(joint, SinkJoint)]
+    joints = [assembly.computed(j.name) for j in assembly.joints if assembly.target(j.name) is not None]
     targets = [(joint, assembly.target(joint.name)) for joint in joints]
     return {j.name: _Sink(j, target.watermark) for j, target in targets if target is not None and target.watermark}
 
@@ -85,17 +84,18 @@ def _sinks_with_watermarks(assembly: CompiledAssembly) -> dict[str, _Sink]:
 def _sink(name: str, sinks: dict[str, _Sink], assembly: CompiledAssembly) -> _Sink:
     if name in sinks:
         return sinks[name]
-    types = {joint.name: joint.type for joint in assembly.joints}
-    why = "has no `watermark_column`" if types.get(name) == SINK else "is no sink"
-    why = f"'{name}' {why}" if name in types else f"no joint is named '{name}'"
-    raise RivetError("RVT-306", f"{why}{nearest(name, sinks)}", remediation="Name a sink with a `watermark_column`.")
+    target = assembly.target(name)
+    why = "has no `watermark_column`" if target is not None and target.declared else "is not published"
+    why = f"'{name}' {why}" if any(joint.name == name for joint in assembly.joints) else f"no joint is named '{name}'"
+    remedy = "Name a published joint with a `watermark_column`."
+    raise RivetError("RVT-306", f"{why}{nearest(name, sinks)}", remediation=remedy)
 
 
 def _list(sinks: dict[str, _Sink], runtime: Runtime) -> int:
     """Print a line for each sink, then raise the errors of those that have one."""
     wrong: list[Diagnostic] = []
     if not sinks:
-        print("no sink has a `watermark_column`")
+        print("no joint has a `watermark_column`")
     for sink in sinks.values():
         try:
             print(_watermark(sink, runtime).text)
@@ -124,7 +124,7 @@ def _list_json(sinks: dict[str, _Sink], runtime: Runtime) -> int:
 def _watermark(sink: _Sink, runtime: Runtime) -> _Watermark:
     """Return the watermark of a sink. Raises RVT-403, RVT-511."""
     catalog = _catalog(sink, runtime)
-    published = catalog.current(sink.joint.table)
+    published = catalog.current(str(sink.joint.table))
     if published is None:
         return _Watermark(sink.joint.name)
     column, type_ = watermark_column(sink.joint, sink.declared, published)
@@ -136,7 +136,7 @@ def _watermark(sink: _Sink, runtime: Runtime) -> _Watermark:
 def _override(sink: _Sink, catalog: HasWatermarks, text: str | None) -> None:
     """Set the value from which the next run reads on; None reads everything. Raise RVT-409."""
     joint = sink.joint
-    published = catalog.current(joint.table)
+    published = catalog.current(str(joint.table))
     if published is None:
         remedy = "Run it: a first run reads everything."
         raise _refused(joint, "nothing is published yet, so there is no watermark to replace", remedy)
@@ -150,7 +150,7 @@ def _override(sink: _Sink, catalog: HasWatermarks, text: str | None) -> None:
     print(f"{joint.name}: the next run {reads}; once it has published, the watermark is the target's own again")
 
 
-def _refused(sink: SinkJoint, message: str, remediation: str | None = None) -> RivetError:
+def _refused(sink: ComputedJoint, message: str, remediation: str | None = None) -> RivetError:
     return RivetError("RVT-409", message, joint=sink.name, file=sink.file, line=sink.line, remediation=remediation)
 
 

@@ -20,14 +20,15 @@ class Diagnostics:
 
     errors: list[Diagnostic] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
-    doubtful: set[str] = field(default_factory=set)
-    """Joints whose columns come from an earlier introspection: errors about their columns are only warnings."""
+    doubtful: dict[str, str] = field(default_factory=dict)
+    """Joints whose columns may be others in a run, and why: errors about their columns are only warnings."""
+    doubtful_tables: dict[str, str] = field(default_factory=dict)
+    """Those joints, and joints in whose published tables readers may find other columns, and why."""
 
-    def about_columns(self, diagnostic: Diagnostic, doubtful: bool) -> None:
-        """Add an error that depends on the columns of tables, as a warning if these are ``doubtful``."""
-        if doubtful:
-            message = f"{diagnostic.message} (as the sources were when their catalogs were last asked)"
-            self.warnings.append(replace(diagnostic, message=message))
+    def about_columns(self, diagnostic: Diagnostic, doubt: str | None) -> None:
+        """Add an error that depends on the columns of tables, as a warning if there is a ``doubt`` about these."""
+        if doubt is not None:
+            self.warnings.append(replace(diagnostic, message=f"{diagnostic.message} ({doubt})"))
         else:
             self.errors.append(diagnostic)
 
@@ -36,7 +37,7 @@ class Diagnostics:
     ) -> None:
         """Add an error at ``key`` of the joint's declaration."""
         diagnostic = joint.origin.diagnostic(code, message, joint=joint.name, key=key, remediation=remediation)
-        self.about_columns(diagnostic, code in _ABOUT_COLUMNS and joint.name in self.doubtful)
+        self.about_columns(diagnostic, self.doubtful.get(joint.name) if code in _ABOUT_COLUMNS else None)
 
     def warning(
         self, joint: Joint, code: str, message: str, key: str | None = None, remediation: str | None = None
@@ -71,7 +72,7 @@ class Diagnostics:
     ) -> None:
         """Add an error at a place of the joint's template."""
         diagnostic = _in_sql(joint, code, message, place, remediation)
-        self.about_columns(diagnostic, code in _ABOUT_COLUMNS and joint.name in self.doubtful)
+        self.about_columns(diagnostic, self.doubtful.get(joint.name) if code in _ABOUT_COLUMNS else None)
 
     def sorted_errors(self) -> tuple[Diagnostic, ...]:
         """Return the distinct errors, sorted by file and line."""

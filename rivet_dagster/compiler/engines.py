@@ -10,7 +10,7 @@ from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.reach import Reach
 from rivet_dagster.errors import nearest
 from rivet_dagster.model.external_assets import DAGSTER
-from rivet_dagster.model.joint import SINK, SOURCE, Joint
+from rivet_dagster.model.joint import SOURCE, Joint
 from rivet_dagster.model.plugins import SPARK, Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.step_options import step_options
@@ -30,7 +30,7 @@ def resolve_engines(graph: Graph, profile: Profile, plugins: Plugins, diagnostic
             engines[joint.name] = "" if "" in readers else _resolve(joint, agreed, profile, diagnostics)
     _check_dialects(engines, graph, profile, plugins, diagnostics)
     for joint in graph.joints.values():
-        if joint.type in (SOURCE, SINK) and joint.catalog != DAGSTER:
+        if joint.catalog is not None and joint.catalog != DAGSTER:
             _check_catalog(joint, engines[joint.name], profile, plugins, diagnostics)
     return engines
 
@@ -59,9 +59,9 @@ def check_storage(
             if (name != fusion.groups[name] or joint.quality) and not reach.reads(engines[name], joint.catalog):
                 diagnostics.error(joint, "RVT-328", f"the engine '{engines[name]}' cannot read its table", key="engine")
         elif name == fusion.groups[name]:
-            catalog = joint.catalog if joint.type == SINK else None
             again = bool(joint.quality) or not joint.write_strategy.replaces_all or joint.partitions is not None
-            if not reach.writes(engines[name], catalog) or (again and not reach.reads(engines[name], catalog)):
+            readable = reach.reads(engines[name], joint.catalog)
+            if not reach.writes(engines[name], joint.catalog) or (again and not readable):
                 message = f"the engine '{engines[name]}' cannot store, and read again, what it gives"
                 diagnostics.error(joint, "RVT-328", message, key="engine")
 
@@ -104,7 +104,7 @@ def _check_catalog(
         diagnostics.error(joint, "RVT-309", message, key="catalog")
     traits = plugins.catalogs.get(catalog.type)
     mode = joint.write_strategy.mode
-    if joint.type == SINK and traits is not None and mode not in traits.strategies:
+    if joint.publishes and traits is not None and mode not in traits.strategies:
         able = ", ".join(sorted(traits.strategies))
         cannot = f"cannot do {mode}; it can: {able}" if able else "publishes no tables"
         message = f"the catalog '{catalog.name}' ({catalog.type}) {cannot}"

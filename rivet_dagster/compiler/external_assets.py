@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.model.external_assets import DAGSTER, is_external, key_path
-from rivet_dagster.model.joint import SINK, Joint
+from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.row_errors import SUFFIX
 
 _RETURN = "Name a catalog of the profile; an asset of your own may read the joint and return its rows."
@@ -15,15 +15,15 @@ _OF_ERRORS = "An asset of your own may read it and return its rows."
 
 
 def check_external_assets(graph: Graph, key_prefix: Sequence[str], diagnostics: Diagnostics) -> None:
-    """Report RVT-204 (a wrong key), RVT-203 (options), RVT-310 (a key of this project), RVT-309 (a sink)."""
+    """Report RVT-204 (a wrong key), RVT-203 (options), RVT-310 (a key of this project), RVT-309 (a target)."""
     own = {(*key_prefix, name): f"is the joint '{name}' of this project: read that instead" for name in graph.joints}
     for name, joint in graph.joints.items():
         if joint.on_error is not None and joint.on_error.quarantines:
             message = f"holds the evaluation errors of '{name}', which joints cannot read"
             own[*key_prefix, name + SUFFIX] = message
     for joint in graph.joints.values():
-        if joint.type == SINK and joint.catalog == DAGSTER:
-            message = f"the catalog '{DAGSTER}' holds what other Dagster assets return: no sink can write to it"
+        if joint.publishes and joint.catalog == DAGSTER:
+            message = f"the catalog '{DAGSTER}' holds what other Dagster assets return: no joint can write to it"
             diagnostics.error(joint, "RVT-309", message, "catalog", _RETURN)
         elif is_external(joint):
             _check_source(joint, own, graph, diagnostics)

@@ -16,6 +16,7 @@ NON_DETERMINISTIC = "non_deterministic"
 ENGINE_CHANGE = "engine_change"
 PARTITION_BOUNDARY = "partition_boundary"
 ERROR_BOUNDARY = "error_boundary"
+TABLE = "table"
 DEPTH = "depth"
 
 DEFAULT_MAX_DEPTH = 40
@@ -54,7 +55,7 @@ def fuse_joints(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str
             joins = len(targets) == 1 and _source_fuses(name, graph, engines)
         else:
             # The mode of a group is that of its exit, which is known only here.
-            if len(readers) == 1 and reasons.get(name, DEPTH) == DEPTH:
+            if len(readers) == 1 and reasons.get(name, DEPTH) in (TABLE, DEPTH):
                 exit_joint = graph.joints[groups[readers[0]]]
                 if joint.on_error is not None and joint.on_error.quarantines != _quarantines(exit_joint):
                     reasons[name] = ERROR_BOUNDARY
@@ -110,7 +111,7 @@ def _reason(
         return ENGINE_CHANGE
     if any(not _same_partitions(joint, graph.joints[r]) for r in readers):
         return PARTITION_BOUNDARY
-    return None
+    return TABLE if joint.publishes else None
 
 
 def _source_fuses(name: str, graph: Graph, engines: Mapping[str, str]) -> bool:

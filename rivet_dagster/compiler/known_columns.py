@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.joints import ColumnReference
 from rivet_dagster.compiler.lineage import JointColumns
-from rivet_dagster.model.joint import Joint
+from rivet_dagster.compiler.table_columns import table_columns
+from rivet_dagster.compiler.targets import write_plan
+from rivet_dagster.model.joint import SINK, Joint
 from rivet_dagster.model.schema import Field, Schema
 
 Origins = Sequence[tuple[str, Sequence[tuple[str, str]] | None]]
@@ -59,6 +61,19 @@ class KnownColumns:
             entry = schema_text(schema), origins, passes_on
             self._cache.put("columns", text, entry)
         return self.made_of(*entry)
+
+    def in_table(self, joint: Joint, batch: Known) -> Known:
+        """Return the columns that readers of a joint find: those of its ``batch``, or of the history it publishes."""
+        names = joint.write_strategy.validity
+        if not names or not joint.publishes or joint.type == SINK:  # a sink has no readers
+            return batch
+        if batch.schema is None:
+            return Known(in_conflict=batch.in_conflict)
+        origins = {name.lower(): origin for name, origin in batch.columns.origins}
+        time = origins.get(str(joint.write_strategy.options.get("effective_at", "")).lower(), ())
+        made = tuple((name, () if option == "is_current" else time) for option, name in names)
+        schema = table_columns(write_plan(joint.write_strategy), batch.schema)
+        return Known(schema, JointColumns((*batch.columns.origins, *made)), schema_text(schema))
 
     def made_of(self, text: str, origins: Origins, passes_on: str | None = None) -> Known:
         """Return the columns with this schema and these origins."""

@@ -9,7 +9,6 @@ from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.plan import EngineBoundary, Materialization
 from rivet_dagster.compiler.reach import Reach
-from rivet_dagster.model.joint import SINK, SOURCE
 
 NATIVE_REFERENCE = "native_reference"
 ARROW_PASSTHROUGH = "arrow_passthrough"
@@ -43,10 +42,9 @@ def engine_boundaries(
     for name in graph.order:
         for consumer in sorted(_readers(name, graph, fusion) - {fusion.groups[name]}):
             joint, pair = graph.joints[name], (engines[name], engines[consumer])
-            catalog = joint.catalog if joint.type in (SOURCE, SINK) else None
-            if reach.reads(pair[1], catalog):
+            if reach.reads(pair[1], joint.catalog):
                 method = NATIVE_REFERENCE
-            elif reach.takes_arrow(pair[1]) and reach.reads(pair[0], catalog):
+            elif reach.takes_arrow(pair[1]) and reach.reads(pair[0], joint.catalog):
                 method = ARROW_PASSTHROUGH
             else:
                 message = (

@@ -43,7 +43,7 @@ def _check_source(joint: Joint, diagnostics: Diagnostics) -> None:
 def check_partition_columns(graph: Graph, schemas: Mapping[str, JointSchema], diagnostics: Diagnostics) -> None:
     """Report RVT-322 for a partition column that is known to be missing from a joint's rows, or of a wrong type."""
     for name, joint in graph.joints.items():
-        schema = schemas[name].schema
+        schema = schemas[name].batch
         if joint.partitions is not None and schema is not None:
             # A type that is known of one upstream only may be widened by Spark to fit another upstream's.
             upstream = [schemas[u].confidence for u in graph.upstream[name]] if joint.type == SINK else []

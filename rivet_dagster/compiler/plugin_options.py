@@ -8,7 +8,6 @@ from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.entry_points import is_unexpanded, unknown_options
 from rivet_dagster.errors import nearest
-from rivet_dagster.model.joint import SINK, SOURCE
 from rivet_dagster.model.landing import landing_options
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.plugins import CatalogTraits, EngineTraits, Plugins
@@ -41,13 +40,13 @@ def check_plugins(profile: Profile, plugins: Plugins, diagnostics: Diagnostics) 
 
 
 def check_declared_tables(graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics) -> None:
-    """Have the catalogs validate the tables of sources and sinks, and the workspace's ability to hold tables."""
+    """Have the catalogs validate the tables that joints read or publish, and the workspace's ability to hold tables."""
     for joint in graph.joints.values():
-        spec = profile.catalog(joint.catalog or "") if joint.type in (SOURCE, SINK) else None
+        spec = profile.catalog(joint.catalog) if joint.catalog is not None else None
         if spec is not None and spec.type in plugins.catalogs:
             own = landing_options(step_options(joint.options)[1])[1]
             table = str(joint.table)
-            for error in plugins.catalogs[spec.type].check_table(spec.options, table, own, joint.type == SINK):
+            for error in plugins.catalogs[spec.type].check_table(spec.options, table, own, joint.publishes):
                 diagnostics.error(joint, error.code, error.message, error.key, error.remediation)
     spec = profile.catalog(profile.workspace)
     if spec is not None and spec.type in plugins.catalogs:

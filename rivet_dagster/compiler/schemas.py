@@ -13,6 +13,8 @@ from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.compiler.joints import ColumnLineage
 from rivet_dagster.compiler.known_columns import Inferred, Known, KnownColumns, schema_text
 from rivet_dagster.compiler.lineage import JointColumns, trace
+from rivet_dagster.compiler.table_columns import may_differ
+from rivet_dagster.compiler.targets import write_plan
 from rivet_dagster.compiler.unknown_columns import check_checks, check_query, check_source
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
@@ -24,16 +26,21 @@ from rivet_dagster.sql.error import Unreadable
 from rivet_dagster.sql.known_query import KnownQuery
 from rivet_dagster.sql.type_names import parse_ddl
 
+_EARLIER = "as the sources were when their catalogs were last asked"
 _SAME_COLUMNS = "Give the template the same columns, of the same types, in each of its cases."
 
 
 @dataclass(frozen=True, slots=True)
 class JointSchema:
-    """The columns of a joint, their confidence (see ``model.schema``) and their lineage."""
+    """The columns of a joint, their confidence (see ``model.schema``) and their lineage.
+
+    ``batch`` are the columns of the rows that a run computes, to which a published history adds some.
+    """
 
     schema: Schema | None
     confidence: str
     lineage: tuple[ColumnLineage, ...]
+    batch: Schema | None
 
 
 def infer_schemas(
@@ -41,29 +48,45 @@ def infer_schemas(
 ) -> dict[str, JointSchema]:
     """Return each joint's columns as far as they are known; report RVT-316, RVT-327, and warn of RVT-315, RVT-317.
 
-    A joint whose columns depend on an earlier introspection is doubtful: errors about its columns are warnings.
+    Where a run may find other columns, because an earlier introspection gave them, or a published table keeps columns
+    of its own, errors about them are warnings.
     """
     columns = KnownColumns(cache)
     tables = introspection.tables
-    known: dict[str, Known] = {}
+    batches: dict[str, Known] = {}
+    known: dict[str, Known] = {}  # as readers find the columns
     for name in graph.order:
-        if name in introspection.earlier or not diagnostics.doubtful.isdisjoint(graph.upstream[name]):
-            diagnostics.doubtful.add(name)
+        _doubt(graph.joints[name], graph.upstream[name], introspection, diagnostics)
         try:
-            known[name] = _known(graph.joints[name], graph, known, diagnostics, columns, tables)
+            batches[name] = _known(graph.joints[name], graph, known, diagnostics, columns, tables)
         except Unreadable as error:
-            known[name] = Known()
+            batches[name] = Known()
             diagnostics.sql_warning(
                 graph.joints[name], "RVT-315", "its schema and lineage are unknown", error, _lines(name, graph)
             )
-    _check_names(graph, fusion, known, diagnostics)
+        known[name] = columns.in_table(graph.joints[name], batches[name])
+    _check_names(graph, fusion, batches, diagnostics)
     lineage = trace(graph.joints, graph.order, {name: entry.columns for name, entry in known.items()})
     introspected = {
         name for name in tables if name in known and not any(text for _, text in graph.joints[name].columns)
     }
-    check_checks(graph, {name: entry.schema for name, entry in known.items()}, diagnostics)
-    confidence = _confidences(graph, known, introspected)
-    return {name: JointSchema(entry.schema, confidence[name], lineage[name]) for name, entry in known.items()}
+    computed = {name: entry.schema for name, entry in batches.items()}
+    check_checks(graph, computed, {name: entry.schema for name, entry in known.items()}, diagnostics)
+    confidence = _confidences(graph, batches, introspected)
+    return {
+        name: JointSchema(entry.schema, confidence[name], lineage[name], computed[name])
+        for name, entry in known.items()
+    }
+
+
+def _doubt(joint: Joint, upstream: Collection[str], introspection: Introspection, diagnostics: Diagnostics) -> None:
+    """Record whether a run may find other columns in what the joint reads, or its readers in its table."""
+    reasons = [diagnostics.doubtful_tables[name] for name in upstream if name in diagnostics.doubtful_tables]
+    reasons = [_EARLIER] if joint.name in introspection.earlier else reasons
+    if reasons:
+        diagnostics.doubtful[joint.name] = diagnostics.doubtful_tables[joint.name] = reasons[0]
+    elif joint.publishes and may_differ(write_plan(joint.write_strategy)):
+        diagnostics.doubtful_tables[joint.name] = f"unless the table of '{joint.name}' has it from before"
 
 
 def _lines(name: str, graph: Graph) -> tuple[Stretch, ...]:

@@ -14,25 +14,26 @@ from rivet_dagster.model.write_strategy import SPELLINGS
 
 
 def check_strategies(graph: Graph, schemas: Mapping[str, JointSchema], diagnostics: Diagnostics) -> None:
-    """Report RVT-324 for columns missing in a sink's rows, or in them although its strategy adds them; RVT-325."""
+    """Report RVT-324 for columns missing in published rows, or in them although the strategy adds them; RVT-325."""
     for name, joint in graph.joints.items():
         if joint.write_strategy.mode == "scd2" and joint.partitions is not None:
             message = "scd2 keeps a history of each key over all time, so its table has no `partitions`"
             diagnostics.error(joint, "RVT-325", message, key="partitions")
-        schema = schemas[name].schema
-        if joint.type == SINK and schema is not None:
-            _check(joint, schema, diagnostics)
+        batch = schemas[name].batch
+        if joint.publishes and batch is not None:
+            _check(joint, batch, diagnostics)
 
 
 def _check(joint: Joint, schema: Schema, diagnostics: Diagnostics) -> None:
     present = {field.name.lower() for field in schema}
+    giver = "upstream" if joint.type == SINK else "query"
     for option, column in joint.write_strategy.columns:
         if column.lower() not in present:
-            message = f"`{option}` names {column}, which its upstream does not have{nearest(column, present)}"
+            message = f"`{option}` names {column}, which its {giver} does not have{nearest(column, present)}"
             diagnostics.error(joint, "RVT-324", message, key=_key(joint, option))
     for option, column in joint.write_strategy.validity:
         if column.lower() in present:
-            message = f"scd2 adds the column {column} (`{option}`), and its upstream has one of that name"
+            message = f"scd2 adds the column {column} (`{option}`), and its {giver} has one of that name"
             remedy = f"Leave it out, or give scd2's own another name: `{option}: ...`."
             diagnostics.error(joint, "RVT-324", message, _key(joint, option), remedy)
 

@@ -19,7 +19,7 @@ _NAMED = "a catalog's table"
 """The kind of location of which only the names of catalog and table are known."""
 
 _WILD = frozenset("*?[")
-_OTHER_TABLE = "Give the sink another table, or name another catalog as the profile's `workspace`."
+_OTHER_TABLE = "Give it another table, or name another catalog as the profile's `workspace`."
 _OTHER_ERRORS = "Give it another `errors_table`."
 _ERRORS_ASSET = "An asset of your own may take the joint's key, with __errors behind it, as an input."
 
@@ -49,13 +49,13 @@ class Tables:
     )
 
     def of(self, joint: Joint) -> tuple[Location, ...]:
-        """Return the locations that a source reads or another joint writes; all but sinks write to the workspace."""
+        """Return the locations that a source reads or another joint writes; without a `catalog` in the workspace."""
         return self._of(*self.named(joint), joint.type == SOURCE)
 
     def named(self, joint: Joint) -> tuple[str, str]:
         """Return the names of a joint's catalog and table."""
-        if joint.type in (SOURCE, SINK):
-            return str(joint.catalog), str(joint.table)
+        if joint.catalog is not None:
+            return joint.catalog, str(joint.table)
         return self.profile.workspace, joint.name
 
     def rows(self, joint: Joint) -> Written:
@@ -99,16 +99,17 @@ def _literal(name: str) -> str:
 
 
 def check_tables(graph: Graph, tables: Tables, diagnostics: Diagnostics) -> None:
-    """Report RVT-310 for sinks whose tables are equal or nested, and for a source that reads a table of a sink.
+    """Report RVT-310 for published tables that are equal or nested, and for a source that reads one of them.
 
-    The error table of a sink counts as a table of it.
+    The error table of a joint counts as a table of it.
     """
     writers = _Writers()
-    for written in _own_tables_first((joint for joint in graph.joints.values() if joint.type == SINK), tables):
+    for written in _own_tables_first((joint for joint in graph.joints.values() if joint.publishes), tables):
         other = writers.at(tables.at(written))
         if other is not None:
             content = "its errors to " if other.errors else ""
-            message = f"sink '{other.joint.name}' writes {content}the table {other} already"
+            writer = "sink" if other.joint.type == SINK else "joint"
+            message = f"{writer} '{other.joint.name}' writes {content}the table {other} already"
             _refuse(written, other, message, None, diagnostics)
         elif written.table.lower().startswith(KEPT):
             _check_external(written, tables, diagnostics)
@@ -117,18 +118,18 @@ def check_tables(graph: Graph, tables: Tables, diagnostics: Diagnostics) -> None
 
 
 def check_stored_tables(graph: Graph, tables: Tables, stored: Collection[str], diagnostics: Diagnostics) -> None:
-    """Report RVT-310 for a sink or source on a workspace table in which one of the joints ``stored`` is published.
+    """Report RVT-310 for a published joint or a source on a table of the workspace that holds a joint of ``stored``.
 
     Also for the error table of a stored joint that is the table of another one.
     """
     writers = _Writers()
-    joints = (joint for joint in graph.joints.values() if joint.name in stored and joint.type not in (SOURCE, SINK))
+    joints = (j for j in graph.joints.values() if j.name in stored and j.type != SOURCE and not j.publishes)
     for written in _own_tables_first(joints, tables):
         other = writers.at(tables.at(written)) if written.errors else None
         if other is not None:
             _refuse(written, other, _stored(other), None, diagnostics)
         writers.add(written, tables.at(written))
-    for written in _own_tables_first((joint for joint in graph.joints.values() if joint.type == SINK), tables):
+    for written in _own_tables_first((joint for joint in graph.joints.values() if joint.publishes), tables):
         other = writers.at(tables.at(written))
         if other is not None:
             _refuse(written, other, _stored(other), _OTHER_TABLE, diagnostics)
@@ -190,14 +191,16 @@ def _check_sources(graph: Graph, tables: Tables, writers: _Writers, diagnostics:
             content = f"what the sink '{writer.name}' writes"
             instead = " and ".join(graph.upstream[writer.name]) or writer.name
         else:
-            content, instead = f"what is stored of the joint '{writer.name}'", writer.name
+            does = f"what the joint '{writer.name}' publishes"
+            content = does if writer.publishes else f"what is stored of the joint '{writer.name}'"
+            instead = writer.name
         name, table = _shown(joint, tables), str(written)
         which = f"{name} is {content}" if name.lower() == table.lower() else f"{name} holds {content} as {table}"
         diagnostics.error(joint, "RVT-310", f"{which}: read {instead} instead", "table", remediation)
 
 
 def _check_external(written: Written, tables: Tables, diagnostics: Diagnostics) -> None:
-    """Report a sink whose table is among those that hold the rows of external assets."""
+    """Report a joint whose table is among those that hold the rows of external assets."""
     stored_at = _Writers()
     stored_at.add(written, tables.in_workspace(written.table))
     if stored_at.at(tables.at(written)) is not None:

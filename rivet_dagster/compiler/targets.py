@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from rivet_dagster.model.joint import SINK, Joint
+from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.plugins import Plugins
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.target import BY_GROUP, BY_RUN, PUBLISH, Target, WatermarkColumn
@@ -23,7 +23,7 @@ from rivet_dagster.model.write_strategy import WriteStrategy
 
 
 def target_of(joint: Joint, profile: Profile, plugins: Plugins, options: Mapping[str, Any]) -> Target:
-    """Return the target of a stored joint: a sink's own table, or a table of the workspace with the joint's name.
+    """Return the target of a stored joint: the table that it declares, or one of the workspace with the joint's name.
 
     ``options`` are the options of the joint that concern storage. Rows that a run removes itself are not for readers of
     the base, and are published by their group even where the catalog publishes by run.
@@ -31,13 +31,14 @@ def target_of(joint: Joint, profile: Profile, plugins: Plugins, options: Mapping
     strategy = joint.write_strategy
     lookback = strategy.options.get("lookback")
     watermark = strategy.watermark_column
-    table = str(joint.table) if joint.type == SINK else joint.name
-    catalog = str(joint.catalog) if joint.type == SINK else profile.workspace
+    table = str(joint.table) if joint.publishes else joint.name
+    catalog = str(joint.catalog) if joint.publishes else profile.workspace
     declared = profile.catalog(catalog)
     publish = declared.options.get(PUBLISH, BY_GROUP) if declared and joint.retention != "run" else BY_GROUP
     return Target(
         catalog=catalog,
         table=table,
+        declared=joint.publishes,
         write=write_plan(strategy),
         options=options,
         partitions=joint.partitions,

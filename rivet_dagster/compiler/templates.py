@@ -1,4 +1,4 @@
-"""SQL joints that are templates: the sink that each refers to, and its queries for first and incremental runs."""
+"""SQL joints that are templates: the published joint that each refers to, its queries for first and later runs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import TemplateNeeds, invert
 from rivet_dagster.compiler.renderings import Cases, Rendering, Renderings, every_case
+from rivet_dagster.compiler.template_tables import TemplateTables, template_tables
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
 from rivet_dagster.model.project import Project
 from rivet_dagster.model.text_lines import Stretch, TextPlace, place_of
@@ -36,6 +37,7 @@ from rivet_dagster.sql.target import parameter, target_view, variable_of, waterm
 Know = Callable[[str], KnownQuery]
 """Return the facts of a query. Raises SqlError."""
 
+_NO_TABLE = "Give this joint a `catalog`, or add a sink that reads it."
 _GUARD = "Put it under {% if is_incremental() %}."
 
 
@@ -80,8 +82,8 @@ def render_templates(
     near = NearNames(joints)
     rendered = {}
     for name, known in cases.items():
-        sinks = _sinks(name, consumers, joints)
-        renderer = _Renderer(joints[name], known, renderings, sinks, joints, diagnostics)
+        tables = template_tables(name, consumers, joints)
+        renderer = _Renderer(joints[name], known, renderings, tables, joints, diagnostics)
         renderer.check(near, broken, bool(wrong_macros), sure=not project.errors and not wrong_macros)
         rendered[name] = renderer.rendered(marked[name], upstream[name])
     return rendered
@@ -95,13 +97,13 @@ class _Renderer:
         joint: Joint,
         cases: Cases,
         renderings: Renderings,
-        sinks: list[str],
+        tables: TemplateTables,
         joints: Mapping[str, Joint],
         diagnostics: Diagnostics,
     ) -> None:
         self._joint, self._cases, self._joints = joint, cases, joints
         self._renderings = renderings
-        self._sinks = sinks
+        self._tables = tables
         self._diagnostics = diagnostics
         self._errors = 0
         self._used: set[Word] = set()
@@ -123,9 +125,9 @@ class _Renderer:
         sink_words = [word for word in self._cases.words if word.name in OF_A_SINK]
         named = {sink for word in sink_words if (sink := self._sink_of(word, sure)) is not None}
         if len(named) > 1:
-            message = f"the template speaks of several sinks, {', '.join(sorted(named))}; a joint can follow one"
+            message = f"the template speaks of several tables, {', '.join(sorted(named))}; a joint can follow one"
             self._error(
-                "RVT-320", message, sink_words[0].place, "Ask of one sink alone; make another joint for the other."
+                "RVT-320", message, sink_words[0].place, "Ask of one table alone; make another joint for the other."
             )
         elif named:
             self._sink = self._joints[named.pop()]
@@ -177,13 +179,13 @@ class _Renderer:
         strategy, name = self._sink.write_strategy, self._sink.name
         if strategy.mode in ALWAYS_WHOLE:
             message = f"the template uses {word}, but every run writes '{name}' anew ({strategy.mode})"
-            self._error("RVT-320", message, word.place, f"{_GUARD[:-1]}, or give the sink another `write_strategy`.")
+            self._error("RVT-320", message, word.place, f"{_GUARD[:-1]}, or give it another `write_strategy`.")
         elif not incremental:
             message = f"the template uses {word} also for the first run, when '{name}' holds nothing"
             self._error("RVT-320", message, word.place, _GUARD)
         elif word.name == WATERMARK and "watermark_column" not in strategy.options:
             message = f"the template uses {word}, but '{name}' has no watermark"
-            self._error("RVT-320", message, word.place, "Give the sink's `write_strategy` a `watermark_column`.")
+            self._error("RVT-320", message, word.place, "Give its `write_strategy` a `watermark_column`.")
 
     def _check_joint(self, word: Word, near: NearNames) -> None:
         joint = self._joints.get(word.argument or "")
@@ -191,26 +193,27 @@ class _Renderer:
             hint = near.hint(word.argument or "", but=self._joint.name)
             self._error("RVT-302", f"{word} names no joint{hint}", word.place)
         elif joint is self._joint:
-            remedy = "Read what the sink holds already as {{ this }}."
+            remedy = "Read what the table holds already as {{ this }}."
             self._error("RVT-302", f"{word} names the joint itself", word.place, remedy)
         elif word.name == LANDING_ZONE and (joint.type != SOURCE or joint.options.get("landing") is not True):
             kind = "a source without `landing: true`" if joint.type == SOURCE else f"of type {joint.type}"
             self._error("RVT-319", f"{word} needs a landing source, '{joint.name}' is {kind}", word.place)
 
     def _sink_of(self, word: Word, sure: bool) -> str | None:
-        """Return the sink that ``word`` refers to; report RVT-320 where that is not clear."""
-        if word.argument in self._sinks or (word.argument is None and len(self._sinks) == 1):
-            return word.argument or self._sinks[0]
-        several = f"this joint leads to {', '.join(self._sinks)}" if self._sinks else "this joint leads to no sink"
+        """Return the published joint that ``word`` refers to; report RVT-320 where that is not clear."""
+        nearest, all_ = self._tables.nearest, self._tables.all
+        if word.argument in all_ or (word.argument is None and len(nearest) == 1):
+            return word.argument or nearest[0]
+        several = f"this joint leads to {', '.join(all_)}" if all_ else "this joint leads to no published table"
         if word.argument is not None:
             message = f"the template asks for {word}, but {several}"
-            remedy = "Name one of them." if self._sinks else None
-        elif self._sinks:
-            shown = f"{word.name}('{self._sinks[0]}')"
+            remedy = "Name one of them." if all_ else None
+        elif nearest:
+            shown = f"{word.name}('{nearest[0]}')"
             message, remedy = f"the template asks for {word.name}, but {several}", f"Name one of them: {shown}."
         else:
-            message, remedy = f"the template asks for {word.name}, but {several}", "Add a sink that reads this joint."
-        if self._sinks or sure:
+            message, remedy = f"the template asks for {word.name}, but {several}", _NO_TABLE
+        if all_ or sure:
             self._error("RVT-320", message, word.place, remedy)
         self._errors += 1
         return None
@@ -256,14 +259,3 @@ def _text(word: Word, sink: str) -> str:
 
 def _is_value(word: Word) -> bool:
     return word.name in (WATERMARK, RUN_STARTED_AT, VAR)
-
-
-def _sinks(name: str, consumers: Mapping[str, tuple[str, ...]], joints: Mapping[str, Joint]) -> list[str]:
-    """Return the sinks downstream of a joint, sorted."""
-    reached, waiting = {name}, [name]
-    while waiting:
-        for reader in consumers[waiting.pop()]:
-            if reader not in reached:
-                reached.add(reader)
-                waiting.append(reader)
-    return sorted(joint for joint in reached if joints[joint].type == SINK)

@@ -10,7 +10,7 @@ from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.graph import Graph
 from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.check import AUDIT, Check
-from rivet_dagster.model.joint import SINK, Joint
+from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.schema import Field, Schema
 from rivet_dagster.sql.dialect import SqlError, read_query
 from rivet_dagster.sql.from_clause import Columns
@@ -44,24 +44,30 @@ def check_source(joint: Joint, table: Schema | None, diagnostics: Diagnostics) -
     return any(unknown.values())
 
 
-def check_checks(graph: Graph, schemas: Mapping[str, Schema | None], diagnostics: Diagnostics) -> None:
-    """Report columns that a check names and that the relation they belong to lacks: the checked rows, or a joint."""
+def check_checks(
+    graph: Graph, batches: Mapping[str, Schema | None], read: Mapping[str, Schema | None], diagnostics: Diagnostics
+) -> None:
+    """Report columns that a check names and that the relation they belong to lacks: the checked rows, or a joint.
+
+    ``batches`` are the columns that joints compute, ``read`` those that their readers find.
+    """
     for joint in graph.joints.values():
         for check in joint.quality:
-            tables = {name: schemas.get(name) for name in check.reads} | {joint.name: _judged(joint, check, schemas)}
-            doubtful = bool(diagnostics.doubtful.intersection((joint.name, *check.reads)))
+            tables = {name: read.get(name) for name in check.reads} | {joint.name: _judged(joint, check, batches)}
+            doubts = (diagnostics.doubtful_tables.get(name) for name in check.reads)
+            doubt = diagnostics.doubtful.get(joint.name) or next(filter(None, doubts), None)
             for column in kind_of(check).unknown_columns(joint.name, tables):
                 line = check.line
                 if column.line is not None and check.sql_line is not None:
                     line = check.sql_line + column.line - 1
                 message = f"check {check.name}: {_message(column)}"
-                diagnostics.about_columns(Diagnostic(_CODE, message, joint.name, check.file, line), doubtful)
+                diagnostics.about_columns(Diagnostic(_CODE, message, joint.name, check.file, line), doubt)
 
 
 def _judged(joint: Joint, check: Check, schemas: Mapping[str, Schema | None]) -> Schema | None:
     """Return the columns of the checked rows; None where the table may have other columns than the batch."""
     schema, strategy = schemas.get(joint.name), joint.write_strategy
-    if schema is None or check.phase != AUDIT or joint.type != SINK or strategy.mode == "replace":
+    if schema is None or check.phase != AUDIT or not joint.publishes or strategy.mode == "replace":
         return schema
     if strategy.on_schema_change != "fail":
         return None

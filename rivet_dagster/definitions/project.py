@@ -34,8 +34,8 @@ class RivetProject:
     builders raise. ``environment`` names the environment of the data in which its runs work; None is the base.
 
     >>> project = RivetProject.load("example_repo")
-    >>> project.key("fleet_age")
-    AssetKey(['fleet_age'])
+    >>> project.key("carrier_fleets")
+    AssetKey(['carrier_fleets'])
     """
 
     assembly: CompiledAssembly
@@ -103,7 +103,7 @@ class RivetProject:
         The other joints are still known: assets depend on them, and joints of the same group are computed in one query.
         Raises RVT-115, also if no joint is selected.
 
-        >>> sorted(RivetProject.load("example_repo").part("group:fleet", exclude='key:"fleet_age"').selected)
+        >>> sorted(RivetProject.load("example_repo").part("group:fleet", exclude='key:"carrier_fleets"').selected)
         ['aircraft_usage', 'fleet']
         """
         named = {text: set(self.select(text)) for text in (select, exclude) if text is not None}
@@ -204,8 +204,8 @@ class RivetProject:
 
         Raises RVT-115.
 
-        >>> RivetProject.load("example_repo").select('1+key:"fleet_age"')
-        ('airlines', 'aircraft_usage', 'fleet', 'fleet_age')
+        >>> RivetProject.load("example_repo").select('1+key:"carrier_fleets"')
+        ('airlines', 'aircraft_usage', 'fleet', 'carrier_fleets')
         """
         return tuple(name for name in self.selector.select(text) if name in self.selected)
 

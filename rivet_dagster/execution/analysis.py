@@ -15,6 +15,7 @@ from typing import Any
 
 from rivet_dagster.compiler.joints import CompiledJoint, FunctionJoint, QueryJoint, SinkJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.compiler.table_columns import may_differ, table_columns
 from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.execution.reading.inputs import at_joint
@@ -36,14 +37,17 @@ Columns = tuple[tuple[str, str], ...]
 class _Found:
     """The facts known so far: the columns of joints, which of them are the engine's, and what is wrong.
 
-    ``left_out`` are joints that cannot be judged because of an error that is told elsewhere. ``empty`` are empty
-    relations by engine and columns of a joint, each of which its readers share.
+    ``columns`` are those that readers find. ``left_out`` are joints that cannot be judged because of an error that is
+    told elsewhere. ``empty`` are empty relations by engine and columns of a joint, each of which its readers share.
+    ``doubtful`` are joints that read a table which may have other columns, and their readers: what the engine refuses
+    in them is a warning.
     """
 
     columns: dict[str, Columns] = field(default_factory=dict)
     judged: set[str] = field(default_factory=set)
     left_out: set[str] = field(default_factory=set)
     empty: dict[tuple[str, str, Columns], Frame] = field(default_factory=dict)
+    doubtful: set[str] = field(default_factory=set)
     errors: list[Diagnostic] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
 
@@ -108,18 +112,36 @@ class _Judge:
             declared = _of_schema(joint.schema)
             if declared is not None:
                 self._found.columns[joint.name] = declared
+            if any(self._is_doubtful(name) for name in joint.upstream):
+                self._found.doubtful.add(joint.name)
             try:
                 columns = self._columns(joint)
             except RivetError as error:
-                self._found.errors += error.diagnostics
+                self._refused(joint, error.diagnostics)
                 self._found.left_out |= {joint.name} if declared is None else set()
                 return
             if columns is None:
                 return
-            self._found.columns[joint.name] = columns
+            self._found.columns[joint.name] = self._in_table(joint, columns)
             self._found.judged.add(joint.name)
             self._judge_incremental(joint)
             self._judge_checks(joint, columns)
+
+    def _is_doubtful(self, name: str) -> bool:
+        """Return whether readers of a joint may find other columns than those that are known."""
+        target = self._assembly.target(name)
+        return name in self._found.doubtful or (target is not None and target.declared and may_differ(target.write))
+
+    def _refused(self, joint: CompiledJoint, diagnostics: Iterable[Diagnostic]) -> None:
+        (self._found.warnings if joint.name in self._found.doubtful else self._found.errors).extend(diagnostics)
+
+    def _in_table(self, joint: CompiledJoint, columns: Columns) -> Columns:
+        """Return the columns that readers of the joint find, if it computes ``columns``."""
+        target = self._assembly.target(joint.name)
+        if target is None or isinstance(joint, SinkJoint):
+            return columns
+        fields = table_columns(target.write, tuple(Field(name, type_) for name, type_ in columns))
+        return (*columns, *((field.name, str(field.type)) for field in fields[len(columns) :]))
 
     def _columns(self, joint: CompiledJoint) -> Columns | None:
         if isinstance(joint, FunctionJoint):  # only a call tells its columns
@@ -185,7 +207,7 @@ class _Judge:
         try:
             self._of_query(joint, joint.sql_incremental, watermark)
         except RivetError as error:
-            self._found.errors += error.diagnostics
+            self._refused(joint, error.diagnostics)
 
     def _judge_checks(self, joint: CompiledJoint, columns: Columns) -> None:
         if not joint.checks:
@@ -216,9 +238,8 @@ class _Judge:
         except RivetError as error:
             first = error.diagnostics[0]
             message = f"the check '{check.name}': {first.message}"
-            self._found.errors.append(
-                Diagnostic(first.code, message, joint.name, check.file or joint.file, check.line or joint.line)
-            )
+            diagnostic = Diagnostic(first.code, message, joint.name, check.file or joint.file, check.line or joint.line)
+            self._refused(joint, [diagnostic])
 
     def _registered(self, joint: CompiledJoint, names: Iterable[str]) -> bool:
         """Register the joints that are read, and return whether the columns of all of them are known."""

@@ -18,6 +18,7 @@ from rivet_dagster.compiler.joints import FunctionJoint, SinkJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame, Typed
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.reading.first_rows import differing, first_rows
 from rivet_dagster.execution.reading.inputs import at_joint, at_line, source_frame
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.reading.windows import bound
@@ -52,7 +53,7 @@ def shown_rows(runtime: Runtime, name: str, limit: int, where: str | None = None
         if settings:
             session.configure(settings)
         with session.separating_errors() if computing.quarantines(name) else nullcontext():
-            session.register(_SHOWN, computing.frame(name, engine))
+            session.register(_SHOWN, computing.batch(name))
             try:
                 rows = session.rows(query)
             except RivetError as error:
@@ -87,18 +88,25 @@ class _Computing:
         return target is not None and target.errors is not None
 
     def frame(self, name: str, engine: str) -> Frame:
-        """Return the rows of a joint in the session of an engine."""
+        """Return the rows of a joint as its readers find them, in the session of an engine."""
         joint = self._assembly.joint(name)
         if joint.engine != engine:
             rows = self.session(joint.engine).to_arrow(self.frame(name, joint.engine))
             return self.session(engine).from_value(rows)
-        session = self.session(engine)
+        plan = differing(self._assembly, name)
+        return self.batch(name) if plan is None else first_rows(plan, self.session(engine), self.batch(name))
+
+    def batch(self, name: str) -> Frame:
+        """Return the rows that a joint computes, in the session of its engine."""
+        joint = self._assembly.joint(name)
+        session = self.session(joint.engine)
         if isinstance(joint, SourceJoint):
             return source_frame(self._runtime, joint, session)
         if isinstance(joint, FunctionJoint):
             return self._called(joint, session)
-        results = joint.upstream if isinstance(joint, SinkJoint) else (name,)
-        frames = [self._queried(result, session, engine) for result in results]
+        if not isinstance(joint, SinkJoint):
+            return self._queried(name, session, joint.engine)
+        frames = [self.frame(upstream, joint.engine) for upstream in joint.upstream]
         return frames[0] if len(frames) == 1 else session.union_by_name(frames)
 
     def _called(self, joint: FunctionJoint, session: EngineSession) -> Frame:
@@ -116,8 +124,6 @@ class _Computing:
 
     def _queried(self, name: str, session: EngineSession, engine: str) -> Frame:
         ctes = self._ctes(name, engine)
-        if not ctes:
-            return self.frame(name, engine)
         (query,) = GroupQuery((name,), ctes).fused()
         for read in query.inputs:
             session.register(read, self.frame(read, engine))
@@ -133,7 +139,10 @@ class _Computing:
             raise at_line(error, query, self._assembly) from error.__cause__
 
     def _ctes(self, name: str, engine: str) -> tuple[Cte, ...]:
-        """Return the SQL joints of an engine that a joint is computed from, and itself, in topological order."""
+        """Return the SQL joints of an engine that a joint is computed from, and itself, in topological order.
+
+        Those before a joint whose table has other rows than it computes are left out, with that joint.
+        """
         found: dict[str, Cte] = {}
         visited: set[str] = set()
         waiting = [(name, False)]
@@ -145,7 +154,9 @@ class _Computing:
                 cte = next(cte for cte in group.ctes if cte.joint == each)
                 text = cte.good_for(False) if self.quarantines(each) else cte.text
                 found[each] = replace(cte, text=text, incremental=None, errors=None)
-            elif each not in visited and joint.type == "sql" and joint.engine == engine:
+            elif each in visited or joint.type != "sql" or joint.engine != engine:
+                continue
+            elif each == name or differing(self._assembly, each) is None:
                 visited.add(each)
                 waiting.append((each, True))
                 waiting += [(upstream, False) for upstream in joint.upstream]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,12 @@ from rivet_dagster.model.write_strategy import WriteStrategy, parse_write_strate
 SOURCE, SQL, PYTHON, SINK = "source", "sql", "python", "sink"
 
 _ANY = frozenset({"name", "type", "engine", "tags", "description", "owners", "group", "quality", "row_values"})
+_TABLE = frozenset({"catalog", "table", "write_strategy", "options", "partitions"})
 KEYS: dict[str, frozenset[str]] = {
     SOURCE: _ANY | {"upstream", "columns", "filter", "limit", "catalog", "table", "partitions", "options"},
-    SQL: _ANY | {"sql", "upstream", "eager", "retention", "on_error", "partitions", "options"},
-    PYTHON: _ANY | {"function", "upstream", "eager", "retention", "partitions", "options"},
-    SINK: _ANY | {"upstream", "catalog", "table", "write_strategy", "options", "on_error", "partitions"},
+    SQL: _ANY | _TABLE | {"sql", "upstream", "eager", "retention", "on_error"},
+    PYTHON: _ANY | _TABLE | {"function", "upstream", "eager", "retention"},
+    SINK: _ANY | _TABLE | {"upstream", "on_error"},
 }
 """The keys with a meaning on each type of joint (``upstream`` of a source is parsed, to be refused by name)."""
 
@@ -35,6 +36,9 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     PYTHON: ("function",),
     SINK: ("catalog", "table"),
 }
+
+OF_PUBLISHED = frozenset({"table", "write_strategy"})
+"""The keys that need a `catalog` on every type of joint."""
 
 _WRONG = {"name": "RVT-201", "partitions": "RVT-213"}
 """The specific codes of wrong values of some keys."""
@@ -49,12 +53,16 @@ _TAG_VALUE = re.compile(r"[A-Za-z0-9_.-]{0,63}")
 _OWNER = re.compile(r"team:.+|[A-Za-z0-9_][A-Za-z0-9._%+-]*@[A-Za-z0-9.-]+\.[A-Za-z|]{1,6}[A-Za-z]", re.DOTALL)
 """The rule of Dagster's ``is_valid_email``, in which a letter may be a ``|``."""
 _OWNERS = "An e-mail has ASCII letters, digits and . _ % + - before the @, and ends in 2 to 7 letters behind a dot."
+_PUBLISH = "Name the `catalog` in which the joint is published, in its file or in the `defaults` of its folder."
 _ASSET_GROUP = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Joint:
     """A declared joint, with the same fields, validation and errors as in a file.
+
+    A SQL or Python joint with a ``catalog`` is published there, as ``table``, by default its name; without one its rows
+    are fused into its reader's query, or stored in the workspace.
 
     ``row_values`` says whether Dagster may store values of its rows; None leaves that to the profile. ``on_error`` is
     None where the joint takes the mode of its group's exit; an exit without one fails.
@@ -137,9 +145,16 @@ class Joint:
             object.__setattr__(self, "quality", checks)
             found += wrong
         if not found:
-            found = [*self._wrong_name(), *self._wrong_keys(given), *self._refused_by_dagster()]
+            found = [*self._wrong_name(), *self._wrong_keys(given.keys()), *self._refused_by_dagster()]
         if found:
             raise RivetError.of(found)
+        if self.publishes and self.table is None:
+            object.__setattr__(self, "table", self.name)
+
+    @property
+    def publishes(self) -> bool:
+        """Whether its rows are published as a table that it declares: of a sink, or any joint with a `catalog`."""
+        return self.type != SOURCE and self.catalog is not None
 
     @property
     def converted(self) -> dict[str, Any] | None:
@@ -175,11 +190,15 @@ class Joint:
             return [self._wrong("RVT-201", f"'{self.name}' is a word that Dagster keeps for itself", "name")]
         return []
 
-    def _wrong_keys(self, given: Iterable[str]) -> list[Diagnostic]:
+    def _wrong_keys(self, given: Set[str]) -> list[Diagnostic]:
         found = []
         for key in _given({key: getattr(self, key) for key in given}):
             if key not in KEYS[self.type]:
                 found.append(self._wrong("RVT-206", f"`{key}` has no meaning on a {self.type} joint", key))
+        if self.type in (SQL, PYTHON) and self.catalog is None:
+            for key in sorted(given & OF_PUBLISHED):
+                message = f"`{key}` has no meaning on a {self.type} joint without a `catalog`"
+                found.append(self._wrong("RVT-206", message, key, _PUBLISH))
         for key in REQUIRED[self.type]:
             if getattr(self, key) is None:
                 found.append(self._wrong("RVT-205", f"a {self.type} joint needs `{key}`"))
@@ -197,7 +216,7 @@ class Joint:
         except ValueError as error:
             return [self._wrong("RVT-204", f"`options` {error}", _place("options", error))]
         found = [self._wrong("RVT-321", sentence, "options") for sentence in landing]
-        if self.type not in (SQL, PYTHON):
+        if self.type not in (SQL, PYTHON) or self.publishes:
             return found
         unknown = [key for key in others if key not in LANDING_OPTIONS]
         hints = {key: nearest(key, STEP_OPTIONS) for key in unknown}

@@ -29,6 +29,7 @@ class WatermarkColumn:
 class Target:
     """The table as which a group's exit is published.
 
+    ``declared`` is whether the exit declares the table; else it is one of the workspace, in which the exit is stored.
     ``options`` are the options of the table's storage. ``partitions`` are those of the exit, of which a run may replace
     some; ``on_empty`` is what to do with an empty batch: ``write``, ``skip`` or ``fail``. ``retention`` is ``latest``,
     or ``run`` to remove the rows as soon as the last reader has succeeded. ``columns`` are the columns that the write
@@ -40,6 +41,7 @@ class Target:
 
     catalog: str
     table: str
+    declared: bool = False
     write: WritePlan = ReplaceAll()
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     partitions: Partitions | None = None

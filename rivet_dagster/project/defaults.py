@@ -2,7 +2,8 @@
 
 A key of the block that is a joint's key holds for all joints in files; any other key is a folder, below which it holds
 for the joints there. The nearest wins, as a whole: values are not merged. A default that has no meaning on a joint's
-type does not concern it, nor do options of steps on a source, or of storage on a joint that has none.
+type does not concern it, nor do options of steps on a source, or the write strategy and options of storage on a joint
+that is published nowhere.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
-from rivet_dagster.model.joint import KEYS, REQUIRED, SINK, SOURCE, Joint
+from rivet_dagster.model.joint import KEYS, OF_PUBLISHED, REQUIRED, SINK, SOURCE, Joint
 from rivet_dagster.model.origin import Origin
 from rivet_dagster.model.project import MANIFEST
 from rivet_dagster.model.step_options import STEP_OPTIONS
@@ -55,9 +56,12 @@ class Defaults:
             return draft, {}
         values: dict[str, Any] = {}
         places: dict[str, str] = {}
-        for folder in _folders(posixpath.dirname(str(draft.origin.file))):
-            for key, default in self.by_folder.get(folder, {}).items():
-                value = _for_type(key, default.value, type_)
+        folders = [self.by_folder.get(folder, {}) for folder in _folders(posixpath.dirname(str(draft.origin.file)))]
+        has_table = type_ in (SOURCE, SINK) or draft.fields.get("catalog") is not None
+        has_table |= any("catalog" in defaults for defaults in folders)
+        for defaults in folders:
+            for key, default in defaults.items():
+                value = _for_type(key, default.value, type_, has_table)
                 if value is not None and draft.fields.get(key) is None:
                     values[key], places[key] = value, default.place
         return (replace(draft, fields={**draft.fields, **values}, converted=None), places) if values else (draft, {})
@@ -104,8 +108,8 @@ def _errors(section: Section, key: str, value: Any) -> list[Diagnostic]:
     lines = nested_lines(section.value) | section.value.lines
     origin = Origin(MANIFEST, section.origin.line_of(key), lines)
     for type_ in KEYS:
-        needed = dict.fromkeys(REQUIRED[type_], "x")
-        given = _for_type(key, plain(value), type_)
+        needed = dict.fromkeys((*REQUIRED[type_], "catalog"), "x")
+        given = _for_type(key, plain(value), type_, True)
         if given is None:
             continue
         try:
@@ -115,14 +119,18 @@ def _errors(section: Section, key: str, value: Any) -> list[Diagnostic]:
     return []
 
 
-def _for_type(key: str, value: Any, type_: str) -> Any:
-    """Return the part of a value that has a meaning on joints of a type, None if nothing has."""
-    if key not in KEYS[type_]:
+def _for_type(key: str, value: Any, type_: str, has_table: bool) -> Any:
+    """Return the part of a value that has a meaning on joints of a type, with or without a table; None if nothing has.
+
+    >>> _for_type("options", {"retries": 2, "compression": "zstd"}, "sql", False)
+    {'retries': 2}
+    """
+    if key not in KEYS[type_] or (key in OF_PUBLISHED and not has_table):
         return None
-    if key != "options" or not isinstance(value, Mapping) or type_ == SINK:
+    if key != "options" or not isinstance(value, Mapping):
         return value
     # Only storage has other options than those of a step, and only what runs has these.
-    return {name: each for name, each in value.items() if (name in STEP_OPTIONS) != (type_ == SOURCE)} or None
+    return {n: each for n, each in value.items() if (type_ != SOURCE if n in STEP_OPTIONS else has_table)} or None
 
 
 def _folders(folder: str) -> Iterator[str]:

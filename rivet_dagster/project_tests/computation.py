@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from rivet_dagster.compiler.group_query import FusedQuery
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.reading.first_rows import first_rows
 from rivet_dagster.execution.reading.inputs import at_joint, at_line
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.writing.python_joint import call, load_function
@@ -37,7 +38,7 @@ class Computation:
         try:
             return rows_of(self.session, self.frame(self.prepared.target))
         except RivetError as error:
-            one = not self.prepared.functions and not self.prepared.unions
+            one = not self.prepared.functions and not self.prepared.unions and not self.prepared.written
             query = query_of(self.prepared, self.prepared.target, {}) if one else None
             raise at_place(error, query, self.prepared, self.assembly) from error.__cause__
 
@@ -46,9 +47,9 @@ class Computation:
 
         Raises RVT-503 and what Python joints raise, at the joint and its line.
         """
-        for function in self._functions_before(name):
-            self._view(function)
-        if name in self.prepared.functions:
+        for before in self._apart_before(name):
+            self._view(before)
+        if name in self._apart:
             return self.session.query(f"SELECT * FROM {self._view(name)}")
         parts = self.prepared.reads[name] if name in self.prepared.unions else (name,)
         frames = [self._query(part) for part in parts]
@@ -74,33 +75,44 @@ class Computation:
         except RivetError as error:
             raise at_place(error, query, self.prepared, self.assembly) from error.__cause__
 
-    def _functions_before(self, name: str) -> list[str]:
-        """Return the Python joints that the joint reads, directly or through others, in the order of the run."""
+    @property
+    def _apart(self) -> Set[str]:
+        """The joints whose rows are no part of their readers' query."""
+        return self.prepared.functions.keys() | self.prepared.written.keys()
+
+    def _apart_before(self, name: str) -> list[str]:
+        """Return such joints that the joint reads, directly or through others, in the order of the run."""
         needed = {name}
         for joint in reversed(self.prepared.computed):
             if joint in needed:
                 needed.update(self.prepared.reads[joint])
-        return [joint for joint in self.prepared.functions if joint in needed and joint != name]
+        return [joint for joint in self.prepared.computed if joint in self._apart & needed and joint != name]
 
     def _view(self, name: str) -> str:
-        """Run a Python joint, unless it has run, and return the view of its rows."""
+        """Compute a joint apart, unless that is done, and return the view of the rows that its readers find."""
         if name not in self._views:
-            joint = self.prepared.functions[name]
-            handles = {
-                upstream: MaterializedRef(
-                    upstream, lambda: self.session, partial(lambda wanted, _: self.frame(wanted), upstream)
-                ).bound_to(self.session)
-                for upstream in joint.upstream
-            }
-            try:
-                frame = call(joint, load_function(joint, self.root), handles, self.session)
-            finally:
-                for handle in handles.values():
-                    handle.end()
+            frame = self._called(name) if name in self.prepared.functions else self._query(name)
+            if name in self.prepared.written:
+                frame = first_rows(self.prepared.written[name], self.session, frame)
             view = f"rivet_test_{name}"
             self.session.register(view, frame)
             self._views[name] = view
         return self._views[name]
+
+    def _called(self, name: str) -> Frame:
+        """Return the rows of a Python joint, which runs now."""
+        joint = self.prepared.functions[name]
+        handles = {
+            upstream: MaterializedRef(
+                upstream, lambda: self.session, partial(lambda wanted, _: self.frame(wanted), upstream)
+            ).bound_to(self.session)
+            for upstream in joint.upstream
+        }
+        try:
+            return call(joint, load_function(joint, self.root), handles, self.session)
+        finally:
+            for handle in handles.values():
+                handle.end()
 
 
 def query_of(prepared: Prepared, name: str, views: Mapping[str, str]) -> FusedQuery:

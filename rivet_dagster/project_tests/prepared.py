@@ -13,9 +13,11 @@ from rivet_dagster.compiler.joints import FunctionJoint, SinkJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.contract import Typed
 from rivet_dagster.errors import Diagnostic, RivetError, nearest
+from rivet_dagster.execution.reading.first_rows import differing
 from rivet_dagster.execution.variables import values_of_variables
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.spark_type import SparkType
+from rivet_dagster.model.write_plan import History, Upsert
 from rivet_dagster.project_tests.arrow_rows import Table
 from rivet_dagster.project_tests.declared import GRAPH, GivenRows, ProjectTest
 from rivet_dagster.project_tests.fixtures import fixture, with_file_rows
@@ -31,6 +33,7 @@ class Prepared:
     ``computed`` are these joints in topological order, the target last; ``texts`` are the queries of the SQL joints
     among them, and ``reads`` the relations that each of them reads. ``parameters`` are values that the texts bind.
     ``expected`` are the expected rows, with those of their file; ``checks`` the checks that the test names.
+    ``written`` are those before the target whose tables have other rows than they compute, with how they are written.
     ``errors`` is the query of the rows that cannot be evaluated, None where there can be none, or where they fail the
     test. ``separates`` is whether rows that cannot be evaluated are left out; ``settings`` are those of the session.
     """
@@ -43,6 +46,7 @@ class Prepared:
     reads: Mapping[str, tuple[str, ...]]
     functions: Mapping[str, FunctionJoint] = field(default_factory=dict)
     unions: frozenset[str] = frozenset()
+    written: Mapping[str, Upsert | History] = field(default_factory=dict)
     parameters: Mapping[str, Typed | Any] = field(default_factory=dict)
     expected: GivenRows | None = None
     checks: tuple[CompiledCheck, ...] = ()
@@ -54,7 +58,7 @@ class Prepared:
     def is_one_query(self) -> bool:
         """Whether its rows are those of one query that binds no values."""
         union = self.target in self.unions and len(self.reads[self.target]) > 1
-        return not self.functions and not self.parameters and not union
+        return not self.functions and not self.written and not self.parameters and not union
 
     @property
     def types(self) -> Mapping[str, tuple[tuple[str, SparkType], ...]]:
@@ -105,6 +109,7 @@ class _Preparation:
             reads={name: self._reads(name, later) for name in computed},
             functions={name: j for name in computed if isinstance(j := self._known[name], FunctionJoint)},
             unions=frozenset(name for name in computed if isinstance(self._known[name], SinkJoint)),
+            written={n: plan for n in computed[:-1] if (plan := differing(self._assembly, n)) is not None},
             parameters=self._parameters(texts, later),
             expected=expected,
             checks=checks,

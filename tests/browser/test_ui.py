@@ -60,9 +60,9 @@ def test_an_asset_shows_its_columns_and_their_lineage(materialized, visit, pictu
     expect(page.get_by_text("224", exact=True).first).to_be_visible()
     for column in ("origin", "dest_lat", "great_circle_miles"):
         expect(page.get_by_text(column, exact=True).first).to_be_visible()
-    lineage = page.get_by_role("row").filter(has_text="route_geography.usual_mph").last
+    lineage = page.get_by_role("row").filter(has_text="routes.usual_air_minutes").last
     expect(lineage).to_contain_text("flights.air_time, flights.distance")
-    expect(page.get_by_text("WITH route_geography AS (")).to_be_visible()
+    expect(page.get_by_text("WITH route_map AS (")).to_be_visible()
     picture(page, "asset_page")
     lineage.scroll_into_view_if_needed()
     picture(page, "column_lineage")
@@ -87,14 +87,14 @@ def test_a_schedule_and_a_sensor_that_are_switched_on_tick(materialized, visit, 
 
 def test_a_project_that_does_not_compile_shows_all_its_errors(tmp_path, visit):
     broken = copy_of_the_example(tmp_path)
-    (broken / "sinks" / "out.yaml").write_text("type: sink\nupstream: fleet_agee\ncatalog: warehouse\ntable: out\n")
+    (broken / "sinks" / "out.yaml").write_text("type: sink\nupstream: carrier_fleet\ncatalog: warehouse\ntable: out\n")
     (broken / "joints" / "wrong.sql").write_text("SELECT * FROM flights WHERE\n")
     (tmp_path / "home").mkdir()
     with served(["dagster_webserver"], broken, tmp_path / "home") as address:
         page = visit("/deployment/locations", at=address)
         page.get_by_text("View error").click()
         for error in (
-            "RVT-302 sinks/out.yaml:2: joint out: upstream 'fleet_agee' is no joint; did you mean 'fleet_age'",
+            "RVT-302 sinks/out.yaml:2: joint out: upstream 'carrier_fleet' is no joint; did you mean 'carrier_fleets'",
             "RVT-315 joints/wrong.sql:1: joint wrong: the SQL could not be read",
             "Correct the name, or declare the missing joint.",
         ):

@@ -37,7 +37,7 @@ CATALOGS = {
 PROFILES = {"default": {"catalogs": CATALOGS, "engines": [ENGINE], "workspace": "lake"}}
 ORDERS = "-- rivet:eager: true\nSELECT n FROM numbers"
 GATE = "-- rivet:assert: expression(sql='total < 100', name=gate)"
-TOTALS = f"-- rivet:eager: true\n{GATE}\nSELECT sum(n) AS total FROM orders"
+TOTALS = f"-- rivet:catalog: lake\n{GATE}\nSELECT sum(n) AS total FROM orders"
 FILES = {
     "profiles.yaml": PROFILES,
     "sources/numbers.yaml": {"type": "source", "catalog": "raw", "table": "numbers.parquet"},

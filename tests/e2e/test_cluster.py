@@ -64,9 +64,9 @@ def test_a_run_survives_the_loss_of_a_worker_and_an_interrupt_ends_another(examp
     assert pq.read_table(project / "warehouse/slow").sort_by("part").to_pylist() == [
         {"part": part, "n": 12} for part in range(4)
     ]
-    sinks = [joint.table for joint in example_run.assembly.joints if joint.type == "sink"]
-    assert len(sinks) == 9
-    for table in sinks:
+    published = [joint.table for joint in example_run.assembly.joints if joint.catalog == "warehouse"]
+    assert len(published) == 9
+    for table in published:
         found, expected = (pq.read_table(place / "warehouse" / table) for place in (project, example_run.project))
         assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, expected.to_pylist())), table
 

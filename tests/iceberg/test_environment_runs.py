@@ -16,6 +16,8 @@ ORDERS = "id,net\n1,10\n2,20\n3,30\n"
 MERGE = {"mode": "merge", "key_columns": ["id"], "on_schema_change": "add"}
 NEWER = {"mode": "incremental_append", "watermark_column": "id"}
 
+IDS = {"type": "sql", "sql": "SELECT id FROM orders", "catalog": "lake", "table": "ids", "write_strategy": NEWER}
+
 
 class Shop:
     """A project that stores all in Iceberg: ``paid`` for two sinks, and a sink that appends what is new."""
@@ -35,11 +37,10 @@ class Shop:
                 "data/orders.csv": ORDERS,
                 "sources/orders.yaml": source("orders.csv", "id INT, net INT"),
                 "joints/paid.sql": "SELECT id, net FROM orders",
-                "joints/total.sql": "SELECT sum(net) AS net FROM paid",
-                "joints/ids.sql": "SELECT id FROM orders",
+                "joints/total_out.sql": "-- rivet:catalog: lake\n-- rivet:table: total\n"
+                "SELECT sum(net) AS net FROM paid",
                 "sinks/paid_out.yaml": sink("paid_orders", "paid", write_strategy=MERGE),
-                "sinks/total_out.yaml": sink("total", "total"),
-                "sinks/ids_out.yaml": sink("ids", "ids", write_strategy=NEWER),
+                "joints/ids_out.yaml": IDS,
             },
         )
 

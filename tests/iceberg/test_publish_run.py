@@ -45,7 +45,7 @@ class Shop(ProjectFolder):
             "profiles.yaml": {"default": {"catalogs": catalogs, "engines": [engine], "workspace": "lake"}},
             "sources/numbers.yaml": {"type": "source", "catalog": "raw", "table": "numbers.parquet"},
             "joints/orders.sql": "-- rivet:eager: true\nSELECT n FROM numbers",
-            "joints/totals.sql": f"-- rivet:eager: true\n{GATE}\nSELECT sum(n) AS total FROM orders",
+            "joints/totals.sql": f"-- rivet:catalog: lake\n{GATE}\nSELECT sum(n) AS total FROM orders",
             "sinks/report.yaml": sink("report", "totals"),
         }
         super().__init__(root, files)

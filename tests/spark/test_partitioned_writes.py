@@ -24,7 +24,7 @@ class Partitioned(Table):
 
     def run(self, batch, columns=None, keys=("2024-01-02",)):
         text = query(batch, columns or self.columns)
-        self.folder.write({"joints/batch.sql": f"-- rivet:partitions: {self.partitions}\n{text}"})
+        self.give(text, partitions=self.partitions)
         return self.folder.run("out", window=window(parse_partitions(self.partitions), keys))
 
     def cover(self, keys, batch):
@@ -97,10 +97,10 @@ def test_a_row_outside_of_the_window_is_an_error(make, stray):
 def test_a_table_that_was_not_written_by_partitions(make):
     """All days are in one file, and one row has no day."""
     out = make()
-    out.folder.write({"sinks/out.yaml": sink("out", "batch")})
-    out.folder.write({"joints/batch.sql": query([(FIRST, 1), (SECOND, 2), (THIRD, 3), (None, 4)], COLUMNS)})
+    out.declare("replace")
+    out.give(query([(FIRST, 1), (SECOND, 2), (THIRD, 3), (None, 4)], COLUMNS))
     out.folder.run("out")
-    out.folder.write({"sinks/out.yaml": sink("out", "batch", partitions=DAILY)})
+    out.declare("replace", partitions=DAILY)
     assert out.cover(["2024-01-02"], [(SECOND, 9), (SECOND, 8)]) == (2, 0, 1, 5)
     assert out.rows == [(None, 4), (FIRST, 1), (SECOND, 8), (SECOND, 9), (THIRD, 3)]
 
@@ -185,11 +185,10 @@ def test_static_partitions_of_each_type(make, kind, keys):
 
 
 def test_a_stored_joint_before_the_sink_retains_its_other_partitions(make):
-    out = make()
+    out = make(as_sink=True)
     out.folder.write({"sinks/copy.yaml": sink("copy", "batch", partitions=DAILY)})  # read twice, so it is stored
     for day, key in ((FIRST, "2024-01-01"), (SECOND, "2024-01-02")):
-        text = query([(day, 1)], COLUMNS)
-        out.folder.write({"joints/batch.sql": f"-- rivet:partitions: {DAILY}\n{text}"})
+        out.give(query([(day, 1)], COLUMNS), partitions=DAILY)
         covered = window(parse_partitions(DAILY), [key])
         for group in ("batch", "out", "copy"):
             out.folder.run(group, window=covered)

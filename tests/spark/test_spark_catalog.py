@@ -105,13 +105,10 @@ def shop(hive, catalog, tmp_path):
             "data/orders.csv": "id,country,net\n1,de,2.50\n2,fr,1.00\n",
             "sources/raw_orders.yaml": source("orders.csv", "id INT, country STRING, net DECIMAL(5, 2)"),
             "sources/countries.yaml": {"type": "source", "catalog": "hive", "table": "Countries"},
-            "joints/named.sql": "SELECT o.*, c.name FROM raw_orders o LEFT JOIN countries c ON c.code = o.country",
-            "sinks/orders.yaml": sink("orders", "named", assertions=[POSITIVE]) | {"catalog": "hive"},
+            "joints/orders.sql": "-- rivet:catalog: hive\n-- rivet:assert: expression(sql='net > 0')\n"
+            "SELECT o.*, c.name FROM raw_orders o LEFT JOIN countries c ON c.code = o.country",
         },
     )
-
-
-POSITIVE = {"type": "expression", "sql": "net > 0"}
 
 
 def location(hive: HiveSpark, folder: Path, table: str = TABLE) -> Path:
@@ -138,8 +135,8 @@ def test_a_project_is_run_and_a_failed_gate_publishes_nothing(shop, hive, rows, 
     # Other columns, which the same plain session sees together with the rows.
     shop.write({
         "data/orders.csv": "id,country,net\n3,de,1.00\n",
-        "joints/named.sql": "SELECT named.code AS name, id FROM raw_orders JOIN countries named ON country = code",
-        "sinks/orders.yaml": sink("orders", "named") | {"catalog": "hive"},
+        "joints/orders.sql": "-- rivet:catalog: hive\n"
+        "SELECT named.code AS name, id FROM raw_orders JOIN countries named ON country = code",
     })  # fmt: skip
     assert main(["-p", str(shop.root), "run", "--format", "json"]) == 0
     assert rows() == [(("name", "de"), ("id", 3))]

@@ -58,7 +58,7 @@ class TestFiles:
         out.write([A, B])
         low = out.files
         out.write([(101, "x"), (102, "y")])
-        out.folder.write({"sinks/out.yaml": sink("out", "batch", write_strategy=MERGE)})
+        out.declare(MERGE)
         assert out.write([(101, "X")]) == (0, 1, 0, 4)
         assert low < out.files
         assert out.rows == [A, (101, "X"), (102, "y"), B]
@@ -144,8 +144,7 @@ class TestGates:
     def test_an_assertion_reads_only_the_batch(self, table):
         out = table("append")
         out.write([(100, "big")])
-        strict = sink("out", "batch", write_strategy="append", **self.quality("assertions", "id < 10"))
-        out.folder.write({"sinks/out.yaml": strict})
+        out.declare("append", **self.quality("assertions", "id < 10"))
         assert out.write([A]) == (1, 0, 0, 2)
         result = out.run([(200, "bigger")])
         assert result.published is None
@@ -155,9 +154,8 @@ class TestGates:
     def test_an_audit_reads_the_whole_table(self, table):
         out = table("append")
         out.write([(100, "big")])
-        strict = sink("out", "batch", write_strategy="append", **self.quality("audits", "id < 10"))
+        out.declare("append", **self.quality("audits", "id < 10"))
         out.folder.write({
-            "sinks/out.yaml": strict,
             "quality/out/large.sql": "-- @phase: audit\nSELECT * FROM out WHERE id >= 10",
             "quality/out/new.sql": "-- @phase: assertion\nSELECT * FROM {{ this }}",
         })  # fmt: skip
@@ -170,15 +168,14 @@ class TestGates:
     def test_an_audit_of_a_merge_reads_its_result(self, table):
         out = table(MERGE)
         out.write([(100, "bad"), A])
-        audited = sink("out", "batch", write_strategy=MERGE, **self.quality("audits", "name <> 'bad'"))
-        out.folder.write({"sinks/out.yaml": audited})
+        out.declare(MERGE, **self.quality("audits", "name <> 'bad'"))
         assert out.run([B]).published is None
         assert out.write([(100, "good")]) == (0, 1, 0, 2)
 
     def test_the_joint_is_computed_once(self, table):
         out = table(MERGE, **self.quality("assertions", "id < 10"))
         out.write([A])
-        out.folder.write({"joints/batch.sql": "SELECT 1 AS id, uuid() AS name"})
+        out.give("SELECT 1 AS id, uuid() AS name")
         assert counts_of(out.folder.run("out")) == (0, 1, 0, 1)
         assert len(out.rows[0][1]) == 36
 

@@ -46,15 +46,15 @@ def batches(draw: st.DrawFn) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[list[str], list[dict[str, Any]], bool]]]:
-    """Generate a strategy and one to six batches, some of them twice; some are full refreshes."""
+def histories(draw: st.DrawFn) -> tuple[bool, dict[str, Any], list[tuple[list[str], list[dict[str, Any]], bool]]]:
+    """Generate whether a sink writes, a strategy, and one to six batches, some of them twice, some full refreshes."""
     strategy = draw(st.sampled_from(STRATEGIES))
     if strategy["mode"] != "replace":
         strategy = strategy | draw(st.sampled_from(CHANGES))
     incoming = draw(st.lists(batches(), min_size=1, max_size=4))
     again = draw(st.lists(st.sampled_from(incoming), max_size=2))
     refreshes = st.sampled_from([False, False, True])
-    return strategy, [(*batch, draw(refreshes)) for batch in incoming + again]
+    return draw(st.booleans()), strategy, [(*batch, draw(refreshes)) for batch in incoming + again]
 
 
 def test_random_batches_give_the_rows_of_the_model(tmp_path_factory, application, request):
@@ -69,8 +69,8 @@ def test_random_batches_give_the_rows_of_the_model(tmp_path_factory, application
     )
     @given(histories())
     def compare(history):
-        strategy, incoming = history
-        table = Table(ProjectFolder(tmp_path_factory.mktemp("random") / "project", {}), strategy, "")
+        as_sink, strategy, incoming = history
+        table = Table(ProjectFolder(tmp_path_factory.mktemp("random") / "project", {}), strategy, "", as_sink)
         model = ModelTable(strategy)
         for columns, rows, full_refresh in incoming:
             note(f"{strategy}: {columns} {rows} {full_refresh}")

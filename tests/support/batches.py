@@ -17,12 +17,33 @@ Batch = Sequence[Sequence[Any]]
 
 
 class Table:
-    """The table ``out``, written by the strategy of a sink; ``columns`` are DDL such as ``id INT, name STRING``."""
+    """The table ``out``, published by a SQL joint or by a sink; ``columns`` are DDL like ``id INT, name STRING``."""
 
-    def __init__(self, folder: ProjectFolder, strategy: str | Mapping[str, Any], columns: str, **fields: Any) -> None:
+    def __init__(
+        self,
+        folder: ProjectFolder,
+        strategy: str | Mapping[str, Any],
+        columns: str,
+        as_sink: bool = False,
+        **fields: Any,
+    ) -> None:
         self.folder = folder
         self.columns = columns
-        folder.write({"sinks/out.yaml": sink("out", "batch", write_strategy=strategy, **fields)})
+        self.as_sink = as_sink
+        self.declare(strategy, **fields)
+
+    def declare(self, strategy: str | Mapping[str, Any], **fields: Any) -> None:
+        """Declare the table anew, from the next batch on."""
+        self._declared = sink("out", "batch", write_strategy=strategy, **fields)
+
+    def give(self, text: str, **fields: Any) -> None:
+        """Write the query of the next batch; ``fields`` are those of the joint before a sink."""
+        if self.as_sink:
+            batch = {"type": "sql", "sql": text, **fields}
+            self.folder.write({"sinks/out.yaml": self._declared, "joints/batch.yaml": batch})
+        else:
+            own = {key: value for key, value in self._declared.items() if key not in ("type", "upstream")}
+            self.folder.write({"joints/out.yaml": {"type": "sql", "sql": text, **own}})
 
     def write(self, batch: Batch, columns: str | None = None, **options: Any) -> tuple[int, int, int, int]:
         """Write a batch, with options of ``run``; return the rows inserted, updated, deleted and in total."""
@@ -32,7 +53,7 @@ class Table:
 
     def run(self, batch: Batch, columns: str | None = None, full_refresh: bool = False) -> GroupResult:
         """Write a batch."""
-        self.folder.write({"joints/batch.sql": query(batch, columns or self.columns)})
+        self.give(query(batch, columns or self.columns))
         return self.folder.run("out", full_refresh=full_refresh)
 
     def refuse(self, batch: Batch, columns: str | None = None, **options: Any) -> Diagnostic:

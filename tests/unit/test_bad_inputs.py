@@ -358,7 +358,7 @@ JOINT_FILES = {
     "sink: table and options that are none": Case(
         {"sinks/report.yaml": SINK.replace("report", "../report") + "options: {format: csv, retires: 3}\n"}, """
         RVT-204 sinks/report.yaml:4: joint report: no table can be called '../report'
-            The table of a filesystem sink is a plain name: ...
+            A table of a filesystem catalog has a plain name: ...
         RVT-203 sinks/report.yaml:5: joint report: unknown option 'retires'; did you mean 'retries'?
             Remove the key or correct its name.
         RVT-204 sinks/report.yaml:5: joint report: a table that is published here is always Parquet: `format` cannot be
@@ -720,7 +720,7 @@ JOINT_FILES = {
     "SQL: template: a target that is replaced": sql("SELECT *\nFROM raw\nWHERE net > {{ watermark_value }}\n", """
         RVT-320 joints/orders.sql:3: joint orders: the template uses watermark_value, but every run writes 'report' anew
         (replace)
-            Put it under {% if is_incremental() %}, or give the sink another `write_strategy`.
+            Put it under {% if is_incremental() %}, or give it another `write_strategy`.
     """),
     "SQL: template: not that sink": sql("SELECT *\nFROM raw\n{% if is_incremental('reports') %}{% endif %}\n", """
         RVT-320 joints/orders.sql:3: joint orders: the template asks for is_incremental('reports'), but this joint leads
@@ -852,11 +852,50 @@ ASSEMBLY = {
     """),
     "two sinks on one table": Case({"sinks/again.yaml": SINK}, """
         RVT-310 sinks/report.yaml:4: joint report: sink 'again' writes the table lake.report already
-            Give each sink a table of its own; to read what a sink writes, read the joint before it.
+            Give each joint its own table; to read a published table, read its joint, or the one before a sink.
     """),
     "source on a sink's table": Case({"sources/old.yaml": SOURCE.replace("table: raw", "table: Report")}, """
         RVT-310 sources/old.yaml:3: joint old: lake.Report is what the sink 'report' writes: read orders instead
-            Give each sink a table of its own; to read what a sink writes, read the joint before it.
+            Give each joint its own table; to read a published table, read its joint, or the one before a sink.
+    """),
+    "published joint: what has no meaning without a catalog": yaml(
+        "table: t\nwrite_strategy: {mode: merge, key_columns: id}\n", """
+        RVT-206 joints/orders.yaml:3: joint orders: `table` has no meaning on a sql joint without a `catalog`
+            Name the `catalog` in which the joint is published, in its file or in the `defaults` of its folder.
+        RVT-206 joints/orders.yaml:4: joint orders: `write_strategy` has no meaning on a sql joint without a `catalog`
+            Name the `catalog` in which the joint is published, in its file or in the `defaults` of its folder.
+    """),
+    "published joint: a header, and no catalog": sql(f"-- rivet:write_strategy: replace\n{QUERY}", """
+        RVT-206 joints/orders.sql:1: joint orders: `write_strategy` has no meaning on a sql joint without a `catalog`
+            Name the `catalog` in which the joint is published, in its file or in the `defaults` of its folder.
+    """),
+    "published joint: an option that no table has": sql(
+        f"-- rivet:catalog: lake\n-- rivet:options: {{format: csv}}\n{QUERY}", """
+        RVT-204 joints/orders.sql:2: joint orders: a table that is published here is always Parquet: `format` cannot be
+        another
+            Remove the option.
+    """),
+    "published joint: two on one table": Case({
+        "joints/one.sql": "-- rivet:catalog: lake\nSELECT 1 AS id\n",
+        "joints/two.sql": "-- rivet:catalog: lake\n-- rivet:table: one\nSELECT 1 AS id\n",
+    }, """
+        RVT-310 joints/two.sql:2: joint two: joint 'one' writes the table lake.one already
+            Give each joint its own table; to read a published table, read its joint, or the one before a sink.
+    """),
+    "published joint: a source on its table": Case({
+        "joints/one.sql": "-- rivet:catalog: lake\nSELECT 1 AS id\n",
+        "sources/old.yaml": SOURCE.replace("table: raw", "table: one"),
+    }, """
+        RVT-310 sources/old.yaml:3: joint old: lake.one is what the joint 'one' publishes: read one instead
+            Give each joint its own table; to read a published table, read its joint, or the one before a sink.
+    """),
+    "published joint: a template that leads to no table": Case({
+        "sinks/report.yaml": None,
+        "joints/orders.sql": "SELECT *\nFROM raw\n{% if is_incremental() %}{% endif %}\n",
+    }, """
+        RVT-320 joints/orders.sql:3: joint orders: the template asks for is_incremental, but this joint leads to no
+        published table
+            Give this joint a `catalog`, or add a sink that reads it.
     """),
     "column twice": sql("-- rivet:eager: true\nSELECT id, net AS ID FROM raw\n", """
         RVT-316 joints/orders.sql:2: joint orders: the result has more than one column named id
@@ -1031,7 +1070,22 @@ WARNINGS = {
     """),
 }  # fmt: skip
 
-BY_EXIT_CODE = {10: CONFIGURATION, 1: JOINT_FILES | ASSEMBLY | CHECKS, 0: WARNINGS}
+
+def in_one_file(cases: Mapping[str, Case]) -> dict[str, Case]:
+    """Return the cases of the sink as those of a SQL joint that is published in its place."""
+    path, head = "sinks/report.yaml", "type: sink\nupstream: orders\n"
+    return {
+        f"in one file: {name}": Case(
+            {path: None, "joints/report.yaml": str(case.files[path]).replace(head, "type: sql\nsql: FROM orders\n")},
+            case.output.replace(path, "joints/report.yaml").replace("which its upstream", "which its query"),
+        )
+        for name, case in cases.items()
+        if case.files.keys() == {path} and str(case.files[path]).startswith(head)
+    }
+
+
+WRONG_JOINTS = JOINT_FILES | ASSEMBLY | CHECKS
+BY_EXIT_CODE = {10: CONFIGURATION, 1: WRONG_JOINTS | in_one_file(WRONG_JOINTS), 0: WARNINGS}
 
 Write = Callable[[Mapping[str, str | bytes | None]], str]
 

@@ -31,10 +31,10 @@ def test_a_new_project_compiles(tmp_path, capsys, options):
     )
     assert ".rivet/" in (shop / ".gitignore").read_text().splitlines()
     if options:
-        assert {joint.type for joint in plan.joints} == {"source", "sql", "sink"}
+        assert {joint.type for joint in plan.joints} == {"source", "sql"}
 
 
-@pytest.mark.parametrize("there", ["rivet.yaml", "profiles.yaml", "sinks/greetings.yaml", ".gitignore"])
+@pytest.mark.parametrize("there", ["rivet.yaml", "profiles.yaml", "joints/greetings.sql", ".gitignore"])
 def test_a_directory_with_such_files_stays_as_it_is(tmp_path, capsys, there):
     (tmp_path / there).parent.mkdir(exist_ok=True)
     (tmp_path / there).write_text("mine")

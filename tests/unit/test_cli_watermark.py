@@ -148,11 +148,11 @@ def test_a_value_of_another_type_is_not_stored(folder, lake, capsys, type_, valu
         (("set", "out", "1"), 1, "RVT-409 sinks/out.yaml:1: joint out: nothing is published yet"),
         (("reset", "out"), 1, "nothing is published yet"),
         (("set", "out"), 10, "Missing argument 'VALUE'"),
-        (("set",), 10, "Missing argument 'SINK'"),
+        (("set",), 10, "Missing argument 'JOINT'"),
         (("reset",), 10, "See `rivet-dagster watermark reset --help`"),
         (("reset", "out", "1"), 10, "unexpected extra argument (1)"),
         (("list", "uot"), 1, "RVT-306 no joint is named 'uot'; did you mean 'out'?"),
-        (("list", "numbers"), 1, "RVT-306 'numbers' is no sink"),
+        (("list", "numbers"), 1, "RVT-306 'numbers' is not published"),
         (("set", "plain", "1"), 1, "RVT-306 'plain' has no `watermark_column`"),
         (("undo", "out"), 10, "undo"),
     ],
@@ -167,9 +167,9 @@ def test_without_a_published_table_there_is_no_watermark(folder, capsys):
     assert call(folder, capsys, "list") == (0, "out: nothing is published\n", "")
 
 
-def test_no_sink_has_a_watermark_column(folder, capsys):
+def test_no_joint_has_a_watermark_column(folder, capsys):
     folder.write({"sinks/out.yaml": sink("orders", "numbers")})
-    assert call(folder, capsys, "list") == (0, "no sink has a `watermark_column`\n", "")
+    assert call(folder, capsys, "list") == (0, "no joint has a `watermark_column`\n", "")
 
 
 def test_an_impossible_watermark_column_is_listed_last(folder, lake, capsys):

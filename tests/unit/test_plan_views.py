@@ -52,6 +52,8 @@ CASES = {
     "the Python function model reads it": [sql("a", ONE), MODEL],
     "no joint reads it": [sql("a", ONE)],
 }
+TABLE = "published as a table of its own"
+TABLES = [[sql("a", ONE, catalog="lake")], [sql("a", ONE, catalog="lake"), sql("b", reading("a"))]]
 SOURCES = {
     "it has checks": [source("a", quality=NOT_NULL), sql("b", reading("a"))],
     "2 groups read it": [source("a"), sql("b", reading("a")), sql("c", reading("a"))],
@@ -62,7 +64,9 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize(("expected", "joints"), [*CASES.items(), *SOURCES.items()])
+@pytest.mark.parametrize(
+    ("expected", "joints"), [*CASES.items(), *SOURCES.items(), *((TABLE, tables) for tables in TABLES)]
+)
 def test_each_boundary_has_a_reason_with_the_joints_that_it_is_about(expected, joints):
     plan = compile_joints(*joints, functions=FUNCTIONS if MODEL in joints else None)
     assert reason(plan, "a") == expected

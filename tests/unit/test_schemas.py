@@ -70,6 +70,12 @@ def test_the_files_of_the_docs_are_right(name, text):
 JOINT = {"type": "sink", "catalog": "lake", "table": "t", "upstream": ["a"]}
 
 
+@pytest.mark.parametrize("own", [{"type": "sql", "sql": "SELECT 1"}, {"type": "python", "function": "a:b"}])
+def test_joints_may_be_published(own):
+    table = {"catalog": "lake", "table": "t", "write_strategy": "append", "options": {"compression": "zstd"}}
+    assert errors("joint", own | table) == []
+
+
 @pytest.mark.parametrize(
     ("name", "document", "words"),
     [

@@ -91,7 +91,7 @@ rivet-dagster show orders --where 'amount > 100' --limit 5 --format csv
 def show(root: Path, profile: str | None, joint: str, limit: int, where: str | None, format: str) -> int:
     """Show rows of a joint.
 
-    They are computed now, from the sources; nothing is written. Of a sink they are those of a run's batch.
+    They are computed now, from the sources; nothing is written. Of a table they are those of a run's batch.
     """
     from rivet_dagster.cli.show_command import show_joint
 

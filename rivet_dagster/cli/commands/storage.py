@@ -81,49 +81,49 @@ def drop(root: Path, profile: str | None, joint: str, version: str, environment:
 def watermark() -> None:
     """Show and set watermarks.
 
-    A watermark is how far a sink has read, from where its next run reads on.
+    A watermark is how far a published joint has read, from where its next run reads on.
     """
 
 
 @watermark.command("list", example="rivet-dagster watermark list")
-@click.argument("sink", required=False, shell_complete=joint_names)
+@click.argument("joint", required=False, shell_complete=joint_names)
 @with_format("text", "json")
 @with_environment
 @with_variables
 @with_project
-def list_watermarks(root: Path, profile: str | None, sink: str | None, format: str, environment: str | None) -> int:
-    """List the watermark of a sink, or of all sinks that have one."""
+def list_watermarks(root: Path, profile: str | None, joint: str | None, format: str, environment: str | None) -> int:
+    """List the watermark of a joint, or of all joints that have one."""
     from rivet_dagster.cli.watermark_command import list_watermarks
 
-    return list_watermarks(root, profile, sink, environment, as_json=format == "json")
+    return list_watermarks(root, profile, joint, environment, as_json=format == "json")
 
 
 # A negative number is a value, and no option.
 @watermark.command(
     "set", example="rivet-dagster watermark set orders 2026-01-31", context_settings={"ignore_unknown_options": True}
 )
-@click.argument("sink", shell_complete=joint_names)
+@click.argument("joint", shell_complete=joint_names)
 @click.argument("value")
 @with_environment
 @with_variables
 @with_project
-def set_watermark(root: Path, profile: str | None, sink: str, value: str, environment: str | None) -> int:
+def set_watermark(root: Path, profile: str | None, joint: str, value: str, environment: str | None) -> int:
     """Have the next run read on from VALUE."""
     from rivet_dagster.cli.watermark_command import override_watermark
 
-    return override_watermark(root, profile, sink, value, environment)
+    return override_watermark(root, profile, joint, value, environment)
 
 
 @watermark.command("reset", example="rivet-dagster watermark reset orders")
-@click.argument("sink", shell_complete=joint_names)
+@click.argument("joint", shell_complete=joint_names)
 @with_environment
 @with_variables
 @with_project
-def reset_watermark(root: Path, profile: str | None, sink: str, environment: str | None) -> int:
+def reset_watermark(root: Path, profile: str | None, joint: str, environment: str | None) -> int:
     """Have the next run read everything."""
     from rivet_dagster.cli.watermark_command import override_watermark
 
-    return override_watermark(root, profile, sink, None, environment)
+    return override_watermark(root, profile, joint, None, environment)
 
 
 @click.command("sweep", cls=ExampleCommand, example="rivet-dagster sweep --upkeep")

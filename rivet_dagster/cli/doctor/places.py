@@ -11,7 +11,6 @@ from rivet_dagster.catalogs.registry import open_catalog
 from rivet_dagster.engines.registry import open_engine
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import Finding, broken, in_order
-from rivet_dagster.model.joint import SINK
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
 from rivet_dagster.model.project import Project
 from rivet_dagster.project.environment import variables_in
@@ -43,7 +42,7 @@ def engines(profile: Profile, root: Path, environ: Mapping[str, str]) -> Iterato
 
 def catalog(project: Project, spec: CatalogSpec, root: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Examine one catalog of a project."""
-    publishes = spec.name in {project.profile.workspace, *(j.catalog for j in project.joints if j.type == SINK)}
+    publishes = spec.name in {project.profile.workspace, *(j.catalog for j in project.joints if j.publishes)}
     yield from _findings(
         f"catalog {spec.name}", "RVT-403", lambda: open_catalog(spec, root, environ).examine(publishes)
     )

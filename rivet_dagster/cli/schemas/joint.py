@@ -70,8 +70,10 @@ def joint_keys() -> dict[str, JsonSchema]:
         "columns": described(COLUMNS, "Of a source: the columns to read, as names or alias: expression."),
         "filter": described(TEXT, "Of a source: the condition of the rows to read."),
         "limit": described(whole(0), "Of a source: the number of rows to read."),
-        "catalog": described(TEXT, "The catalog of the profile that has the table."),
-        "table": described(TEXT, "The table in its catalog."),
+        "catalog": described(
+            TEXT, "The catalog of the profile: of a source's table, or in which the joint is published."
+        ),
+        "table": described(TEXT, "The table in its catalog; default for SQL and Python: the joint's name."),
         "engine": described(TEXT, "The engine of the profile that runs it; default: the profile's default engine."),
         "eager": described(BOOLEAN, "Whether it is stored, and not fused into the query of its reader."),
         "upstream": described(TEXTS, "The joints that it reads; of SQL they follow from the query."),
@@ -79,7 +81,7 @@ def joint_keys() -> dict[str, JsonSchema]:
         "description": described(TEXT, "The description in Dagster."),
         "owners": described(TEXTS, "Owners in Dagster: e-mail addresses, or team:NAME."),
         "group": described(TEXT, "The asset group in Dagster; default: the folder."),
-        "write_strategy": described(write_strategy(), "How a run changes the table; default: replace."),
+        "write_strategy": described(write_strategy(), "How a run changes the published table; default: replace."),
         "function": described(TEXT, "The Python function, as module:function."),
         "quality": described(quality(), "Checks: of the batch before it is published, and of the whole table."),
         "partitions": described(partitions(), "The partitions of the table in Dagster."),

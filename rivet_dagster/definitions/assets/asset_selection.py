@@ -34,9 +34,9 @@ def build_rivet_asset_selection(project: RivetProject, text: str) -> dg.AssetSel
     ``group:`` and ``kind:``. Raises RVT-122.
 
     >>> project = RivetProject.load("example_repo")
-    >>> text = "1+fleet_age path:joints/carriers/carrier_league.sql,tag:yearly"
+    >>> text = "1+carrier_fleets path:joints/marts/carrier_punctuality.sql,tag:yearly"
     >>> str(build_rivet_asset_selection(project, text))
-    '1+key:"fleet_age" or (key:"carrier_league" and tag:"yearly")'
+    '1+key:"carrier_fleets" or (key:"carrier_punctuality" and tag:"yearly")'
     """
     alternatives = [_all_of(project, alternative) for alternative in text.split()]
     if not alternatives:

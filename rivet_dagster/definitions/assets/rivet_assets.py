@@ -72,7 +72,7 @@ def rivet_assets(
     ...     context.log.info(f"{group.name} begins")
     ...     yield from group.run(context)
     >>> sorted(key.to_user_string() for asset in fleet for key in asset.keys)
-    ['aircraft_usage', 'fleet', 'fleet_age']
+    ['aircraft_usage', 'fleet']
     """
 
     def decorate(body: Body) -> list[dg.AssetsDefinition]:

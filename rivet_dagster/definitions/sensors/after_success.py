@@ -49,7 +49,7 @@ def build_after_success_sensor(
     Raises one RivetError with all errors (RVT-115, RVT-116, RVT-119, RVT-120).
 
     >>> project = RivetProject.load("example_repo")
-    >>> build_after_success_sensor(project, "after", 'key:"fleet"', 'key:"fleet_age"').name
+    >>> build_after_success_sensor(project, "after", 'key:"fleet"', 'key:"carrier_fleets"').name
     'after'
     """
     mistakes = Mistakes(name, origin)

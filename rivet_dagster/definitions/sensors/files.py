@@ -59,7 +59,7 @@ def build_files_sensor(
     where rivet.yaml declares the sensor.
 
     >>> project = RivetProject.load("example_repo")
-    >>> build_files_sensor(project, "landing", "planes", 'key:"fleet_age"').job_name
+    >>> build_files_sensor(project, "landing", "planes", 'key:"carrier_fleets"').job_name
     'landing'
     """
     mistakes = Mistakes(name, origin)

@@ -43,7 +43,7 @@ def build_source_changed_sensor(
     Raises one RivetError with all errors (RVT-115, RVT-116, RVT-117, RVT-119).
 
     >>> project = RivetProject.load("example_repo")
-    >>> build_source_changed_sensor(project, "moved", ["planes", "airlines"], 'key:"fleet_age"').name
+    >>> build_source_changed_sensor(project, "moved", ["planes", "airlines"], 'key:"carrier_fleets"').name
     'moved'
     """
     mistakes = Mistakes(name, origin)

@@ -15,7 +15,7 @@ VAR, RETURN = "var", "return"
 CONDITIONS = (IS_INCREMENTAL, IS_SCD2)
 OF_A_JOINT = (REF, LANDING_ZONE)
 OF_A_SINK = (*CONDITIONS, WATERMARK, THIS)
-"""The words that refer to a sink, which their argument may name."""
+"""The words that refer to a published table: the joint's own, or that of the joint which their argument names."""
 
 
 @dataclass(frozen=True)

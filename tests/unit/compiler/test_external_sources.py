@@ -43,7 +43,7 @@ def test_options_sinks_and_own_joints_are_errors_reported_at_once():
     )
     assert sorted(codes(plan)) == ["RVT-203", "RVT-309", "RVT-310"]
     text = "\n".join(error.message for error in plan.errors)
-    assert "no sink can write to it" in text
+    assert "no joint can write to it" in text
     assert "`header`, `landing`" in text
     assert "the asset a is the joint 'a' of this project" in text
 

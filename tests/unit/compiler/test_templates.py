@@ -217,7 +217,7 @@ OUT = sink("out", "rows", write_strategy=MERGE)
             [OUT],
             ("RVT-323", 12, ":partition_end, but the joint has no `partitions`"),
         ),
-        ("SELECT 1\n{% if is_incremental() %} {% endif %}", [], ("RVT-320", 12, "leads to no sink")),
+        ("SELECT 1\n{% if is_incremental() %} {% endif %}", [], ("RVT-320", 12, "leads to no published table")),
         (
             "SELECT 1\n{% if is_incremental('raw') %} {% endif %}",
             [OUT],
@@ -227,7 +227,7 @@ OUT = sink("out", "rows", write_strategy=MERGE)
         (
             "SELECT 1 {% if is_scd2('b') %} {% endif %} {% if is_scd2('out') %} {% endif %}",
             [OUT, sink("b", "rows")],
-            ("RVT-320", 11, "several sinks, b, out"),
+            ("RVT-320", 11, "several tables, b, out"),
         ),
         (
             "SELECT id FROM raw\nWHERE at > {{ watermark_value }}",

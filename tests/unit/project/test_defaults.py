@@ -113,3 +113,36 @@ def test_wrong_defaults_are_told_at_their_line(compiled, defaults, code, line, w
     (error, *others) = refused(compiled, defaults)
     assert (error.code, error.file, error.line, others) == (code, "rivet.yaml", line, [])
     assert words in error.message
+
+
+def test_a_catalog_publishes_the_joints_of_a_folder(compiled):
+    blocks = {
+        "joints/marts": {
+            "catalog": "lake",
+            "write_strategy": {"mode": "append", "on_empty": "skip"},
+            "options": {"retries": 2, "compression": "zstd"},
+        }
+    }
+    own = {
+        "sinks/out.yaml": "type: sink\ncatalog: lake\ntable: out\nupstream: plain\n",
+        "joints/marts/deep/few.py": "# rivet:table: fewer\ndef transform(orders): ...\n",
+        "joints/marts/deep/few.sql": "-- rivet:name: some\nSELECT 1 AS id",
+    }
+    plan = compiled(blocks, own).raise_errors()
+    targets = {name: plan.target(name) for name in ("paid", "few", "some", "out")}
+    assert {name: (t.catalog, t.table, t.write.mode) for name, t in targets.items()} == {
+        "paid": ("lake", "paid", "append"), "few": ("lake", "fewer", "append"), "some": ("lake", "some", "append"),
+        "out": ("lake", "out", "replace"),
+    }  # fmt: skip
+    assert {name for name, target in targets.items() if target.options == {"compression": "zstd"}} == {
+        "paid", "few", "some",
+    }  # fmt: skip
+    assert plan.joint("paid").defaults.keys() == {"catalog", "write_strategy", "options"}
+
+
+def test_what_tables_have_does_not_concern_joints_without_one(compiled):
+    sink = {"sinks/out.yaml": "type: sink\ncatalog: lake\ntable: out\nupstream: [few, paid, plain]\n"}
+    plan = compiled({"write_strategy": "append", "options": {"retries": 2, "compression": "zstd"}}, sink)
+    (group,) = [group for group in plan.raise_errors().fused_groups if group.target is not None]
+    assert (group.name, group.target.write.mode, group.target.options) == ("out", "append", {"compression": "zstd"})
+    assert plan.joint("plain").defaults.keys() == {"options"}

@@ -87,7 +87,7 @@ class TableLayout:
             raise RivetError(
                 "RVT-404",
                 f"no table can be called {show(self.name)}",
-                remediation="The table of a filesystem sink is a plain name: letters, digits, '_', '-' and '.', "
+                remediation="A table of a filesystem catalog has a plain name: letters, digits, '_', '-' and '.', "
                 "beginning with a letter, a digit or '_'.",
             )
 

@@ -1,6 +1,7 @@
 -- rivet:description: Age, size and make of each carrier's aircraft in the register, weighted by flights.
 -- rivet:owners: [team:fleet]
--- rivet:tags: [yearly]
+-- rivet:assert: unique(carrier)
+-- rivet:assert: expression(name=age_is_plausible, sql='mean_age BETWEEN 0 AND 60')
 SELECT
   usage.carrier,
   airlines.name AS airline,

@@ -1,5 +1,7 @@
 -- rivet:description: Runs of consecutive disrupted days, with what they cost and the weather they had.
--- rivet:tags: [yearly]
+-- rivet:owners: [flights@example.org]
+-- rivet:assert: unique(first_day)
+-- rivet:assert: expression(name=days_are_consecutive, sql='datediff(last_day, first_day) + 1 = days')
 SELECT
   min(days.flight_date) AS first_day,
   max(days.flight_date) AS last_day,

@@ -1,5 +1,7 @@
 -- rivet:description: The ten least punctual routes of each airport, among those with at least 200 flights.
--- rivet:tags: [yearly]
+-- rivet:owners: [flights@example.org]
+-- rivet:assert: row_count(min=30, max=30)
+-- rivet:assert: unique(origin, place)
 WITH ranked AS (
   SELECT
     *,

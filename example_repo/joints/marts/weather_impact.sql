@@ -1,6 +1,5 @@
 -- rivet:description: Points of punctuality that each kind of weather costs an airport, against its own fair weather.
 -- rivet:owners: [team:weather]
--- rivet:tags: [yearly]
 SELECT
   origin,
   condition,

@@ -1,5 +1,8 @@
 -- rivet:description: How busy and punctual each hour at an airport is, and the share of flights scheduled by then.
--- rivet:tags: [yearly]
+-- rivet:owners: [team:flight-data]
+-- rivet:assert: unique(origin, sched_hour)
+-- rivet:assert: accepted_values(column=origin, values=[EWR, JFK, LGA])
+-- rivet:assert: expression(name=hour_is_an_hour, sql='sched_hour BETWEEN 0 AND 23')
 SELECT
   origin,
   sched_hour,

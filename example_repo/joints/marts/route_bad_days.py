@@ -1,5 +1,7 @@
 # rivet:description: Days on which a busy route collected far more delay than usual, by the median and its deviation.
-# rivet:tags: [daily, python]
+# rivet:owners: [flights@example.org]
+# rivet:assert: unique(origin, dest, flight_date)
+# rivet:assert: expression(name=late_beyond_usual, sql='late_minutes > usual_late_minutes')
 """Robust outliers: a mean and a standard deviation would be distorted by the outliers themselves."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 -- rivet:description: Routes on the map, with the great circle beside the distance that the timetable lists.
--- rivet:tags: [yearly, geo]
+-- rivet:owners: [team:flight-data]
 WITH mapped AS (
   SELECT
     routes.*,

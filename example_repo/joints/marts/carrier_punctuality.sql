@@ -1,5 +1,5 @@
 -- rivet:description: The year's league table of carriers by punctuality, with how many months each one won.
--- rivet:tags: [yearly]
+-- rivet:owners: [flights@example.org]
 SELECT
   rank() OVER (ORDER BY sum(ranks.on_time) / sum(ranks.flights) DESC) AS place,
   ranks.carrier,
