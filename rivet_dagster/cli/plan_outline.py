@@ -64,7 +64,8 @@ def plan_outline(assembly: CompiledAssembly, names: Sequence[str] = ()) -> Outli
     shown = {assembly.joint(name).group for name in names} or set(assembly.execution_order)
     queries = sum(1 for group in assembly.fused_groups if assembly.joint(group.exit).type != SOURCE)
     head = (
-        f"{len(assembly.joints)} joints -> {queries} groups in {len(assembly.waves)} waves "
+        f"{_counted(len(assembly.joints), 'joint')} -> {_counted(queries, 'group')} "
+        f"in {_counted(len(assembly.waves), 'wave')} "
         f"(profile '{assembly.profile}'); each group runs as one query"
     )
     boundaries = Boundaries(assembly)
@@ -75,6 +76,10 @@ def plan_outline(assembly: CompiledAssembly, names: Sequence[str] = ()) -> Outli
         if groups:
             sections.append(Section(f"wave {number}", tuple(_block(assembly, group, boundaries) for group in groups)))
     return Outline(head, tuple(sections))
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 def _block(assembly: CompiledAssembly, group: FusedGroup, boundaries: Boundaries) -> Block:
