@@ -50,6 +50,9 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-128": "Install the pyspark of that version, or use a Spark of pyspark's: pip install 'pyspark==4.1.*'.",
     "RVT-129": "Names of environments match ^[a-z0-9][a-z0-9_-]*$ and have at most 64 characters.",
     "RVT-130": "Name an empty directory, or one that does not exist.",
+    "RVT-141": "Name the directory of a dbt project, the one with its dbt_project.yml.",
+    "RVT-142": "Correct dbt_project.yml; `dbt parse` says what dbt itself thinks of it.",
+    "RVT-144": "Name a directory outside of the dbt project with --to; it is only read.",
     # 2xx: one declaration
     "RVT-201": "Names match ^[a-z][a-z0-9_]*$, have at most 128 characters and are none that Dagster keeps for itself; "
     "without `name` it is the file's.",

@@ -11,6 +11,7 @@ from itertools import pairwise
 import click
 
 from rivet_dagster.cli.commands.environments import diff, environment
+from rivet_dagster.cli.commands.importing import import_
 from rivet_dagster.cli.commands.machine import completion, doctor, spark
 from rivet_dagster.cli.commands.parameters import KnownCommands, project_options
 from rivet_dagster.cli.commands.planning import compile_, init, lineage, schema
@@ -46,6 +47,7 @@ COMMANDS = (
     show,
     test,
     lineage,
+    import_,
     versions,
     watermark,
     environment,

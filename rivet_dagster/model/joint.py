@@ -48,9 +48,9 @@ RESERVED = frozenset(keyword.kwlist) | frozenset(
 )
 """Names that Dagster reserves (see its ``definitions/utils.py``)."""
 
-_TAG_KEY = re.compile(r"([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}")
+TAG_KEY = re.compile(r"([A-Za-z0-9_.-]{1,63}/)?[A-Za-z0-9_.-]{1,63}")
 _TAG_VALUE = re.compile(r"[A-Za-z0-9_.-]{0,63}")
-_OWNER = re.compile(r"team:.+|[A-Za-z0-9_][A-Za-z0-9._%+-]*@[A-Za-z0-9.-]+\.[A-Za-z|]{1,6}[A-Za-z]", re.DOTALL)
+OWNER = re.compile(r"team:.+|[A-Za-z0-9_][A-Za-z0-9._%+-]*@[A-Za-z0-9.-]+\.[A-Za-z|]{1,6}[A-Za-z]", re.DOTALL)
 """The rule of Dagster's ``is_valid_email``, in which a letter may be a ``|``."""
 _OWNERS = "An e-mail has ASCII letters, digits and . _ % + - before the @, and ends in 2 to 7 letters behind a dot."
 _PUBLISH = "Name the `catalog` in which the joint is published, in its file or in the `defaults` of its folder."
@@ -227,7 +227,7 @@ class Joint:
     def _refused_by_dagster(self) -> list[Diagnostic]:
         found = []
         for key, value in self.tags.items():
-            if not _TAG_KEY.fullmatch(key) or not _TAG_VALUE.fullmatch(value):
+            if not TAG_KEY.fullmatch(key) or not _TAG_VALUE.fullmatch(value):
                 found.append(
                     self._wrong(
                         "RVT-204",
@@ -236,7 +236,7 @@ class Joint:
                     )
                 )
         for owner in self.owners:
-            if not _OWNER.fullmatch(owner):
+            if not OWNER.fullmatch(owner):
                 message = f"Dagster refuses the owner {convert.show(owner)}: it is neither an e-mail nor team:name"
                 found.append(self._wrong("RVT-204", message, "owners", _OWNERS))
         if self.group is not None and not _ASSET_GROUP.fullmatch(self.group):

@@ -11,7 +11,7 @@ from rivet_dagster.cli.main import program
 Path = tuple[str, ...]
 """The words of a command, as one types them."""
 
-WITHOUT_PROJECT = frozenset({("init",), ("schema",), ("completion",)})
+WITHOUT_PROJECT = frozenset({("import", "dbt"), ("init",), ("schema",), ("completion",)})
 """Commands that read no project."""
 
 

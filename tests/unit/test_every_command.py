@@ -121,8 +121,8 @@ NAMES = {
 }
 """The same for what has but a ``name``."""
 
-NEW = {("environment", "create"), ("catalog", "create"), ("engine", "create"), ("init",)}
-"""Commands whose argument is the name of something new."""
+NEW = {("environment", "create"), ("catalog", "create"), ("engine", "create"), ("init",), ("import", "dbt")}
+"""Commands whose argument is the name of something new, or of a folder elsewhere."""
 
 UNKNOWN = [
     (path, parameter.name)
@@ -169,7 +169,8 @@ OTHER_OPTIONS = {
 def test_an_unknown_value_of_an_option_is_told_with_the_nearest(path, name, cli, shop):
     wrong, right = OTHER_OPTIONS.get((path, name), OPTIONS[name])
     assert cli("environment", "create", "nightly", "-p", shop.root)[0] == 0
-    code, out, err = cli(*call(path, **{name: wrong}), "-p", shop.root)
+    project = () if path in WITHOUT_PROJECT else ("-p", shop.root)
+    code, out, err = cli(*call(path, **{name: wrong}), *project)
     assert code in (1, 10)
     assert wrong in out + err
     assert right in out + err

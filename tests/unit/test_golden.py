@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from support.commands import COMMANDS, formats
+from support.dbt import write_dbt
 from support.golden import Normalizer, document
 from support.small_shop import FILES, ORDERS, PROFILES, install_duckdb, small_shop, write_orders
 from support.tables import catalog, fill
@@ -74,6 +75,16 @@ def withheld(root: Path) -> None:
 
 def written(name: str, text: str) -> Callable[[Path], object]:
     return lambda root: (root / name).write_text(text)
+
+
+def dbt_project(root: Path) -> None:
+    write_dbt(root / "old", {
+        "models/orders.sql": "{{ config(tags='daily') }}\nselect * from {{ source('crm', 'raw_orders') }}",
+        "models/asks.sql": "select 1\nfrom {{ run_query('select 1') }}",
+        "models/after.sql": "select * from {{ ref('asks') }}",
+        "models/s.yml": "sources: [{name: crm, tables: [{name: raw_orders}]}]\n"
+        "models: [{name: orders, columns: [{name: id, tests: [unique, not_nul]}]}]",
+    })  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -137,6 +148,8 @@ PLAY = [
     *cases("doctor.cluster", "doctor --profile cluster", "text", "json"),
     *(Case(f"schema.{name}", f"schema {name}") for name in ("rivet", "profiles", "joint", "test")),
     *(Case(f"completion.{shell}", f"completion {shell}") for shell in ("bash", "zsh", "fish")),
+    Case("import_dbt.text", "import dbt old --to moved --format text", dbt_project),
+    Case("import_dbt.json", "import dbt old --to again --format json"),
     Case("error", "run ordres"),
     Case("error.json", "run ordres --format json"),
     Case("usage", "run --partition a --partition-range a...b"),

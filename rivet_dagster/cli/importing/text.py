@@ -1,0 +1,57 @@
+"""The report of an import as text for a person: what moved, what was changed, what was left out, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from rivet_dagster.dbt.report import CHANGED, COMPILED, LEFT_OUT, UNCHANGED, Entry, Report
+
+_TITLES = {
+    LEFT_OUT: ("left out", "red"),
+    COMPILED: ("with the text that dbt compiled", "yellow"),
+    CHANGED: ("changed", "yellow"),
+    UNCHANGED: ("unchanged", "green"),
+}
+
+
+def report_text(report: Report, target: Path) -> Iterator[str]:
+    """Yield the lines of a report: for each kind of thing how many moved, and each one of which something is told."""
+    for title, entries in (("models", report.models), ("tests", report.tests), ("others", report.others)):
+        if entries:
+            yield click.style(f"{title}: {_counted(entries)}", bold=True)
+            yield from _told(entries)
+            yield ""
+    where = str(target)
+    yield f"next: `rivet-dagster compile -p {where}`, `rivet-dagster run -p {where}`"
+
+
+def _counted(entries: Sequence[Entry]) -> str:
+    counts = Counter(entry.status for entry in entries)
+    return ", ".join(f"{counts[status]} {title}" for status, (title, _) in _TITLES.items() if counts[status])
+
+
+def _told(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield the entries of each status; of what is unchanged the names alone."""
+    for status, (title, color) in _TITLES.items():
+        same = [entry for entry in entries if entry.status == status]
+        if not same:
+            continue
+        told = [entry for entry in same if entry.reasons]
+        plain = [_name(entry) for entry in same if not entry.reasons]
+        yield f"  {click.style(title, fg=color)}"
+        if plain:
+            yield f"    {', '.join(plain)}"
+        for entry in told:
+            yield f"    {_name(entry)}  {entry.place}"
+            yield from (f"      {reason}" for reason in entry.reasons)
+
+
+def _name(entry: Entry) -> str:
+    kind = f"{entry.kind.replace('_', ' ')} " if entry.kind is not None else ""
+    renamed = f" -> {entry.joint}" if entry.joint not in (None, entry.name) and entry.check is None else ""
+    check = f" -> {entry.joint}.{entry.check}" if entry.check is not None else ""
+    return f"{kind}{entry.name}{renamed}{check}"

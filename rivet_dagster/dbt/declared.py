@@ -1,0 +1,246 @@
+"""What a dbt project declares: its nodes as they are read, before anything of them is translated.
+
+Paths are relative to the project's directory, and lines count from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rivet_dagster.dbt.template import Block, Template
+
+MODEL, SEED, SNAPSHOT, SOURCE, TEST, MACRO = "model", "seed", "snapshot", "source", "test", "macro"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of a file."""
+
+    file: str
+    line: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Config:
+    """The configuration of a node: its values by key without ``+``, and where each one stands."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a value; the default for one that is absent or null."""
+        value = self.values.get(key)
+        return default if value is None else value
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether the node is part of the project."""
+        return str(self.get("enabled", True)).strip().lower() != "false"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of properties; ``tests`` are its data tests."""
+
+    name: str
+    description: str = ""
+    data_type: str | None = None
+    quote: bool = False
+    tests: tuple[DataTest, ...] = ()
+    constraints: tuple[Any, ...] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DataTest:
+    """A generic data test as declared: its macro, the arguments, its configuration, and the column it stands at."""
+
+    macro: str
+    place: Place
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    column: str | None = None
+    quote: bool = False
+    name: str | None = None
+    description: str = ""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Properties:
+    """What a YAML file says of one model, seed, snapshot, analysis or macro."""
+
+    name: str
+    place: Place
+    description: str = ""
+    columns: tuple[Column, ...] = ()
+    tests: tuple[DataTest, ...] = ()
+    config: Config = Config()
+    group: str | None = None
+    versions: tuple[Version, ...] = ()
+    latest_version: Any = None
+    relation: str | None = None
+    constraints: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a model; ``changes`` are the keys that it has in place of the model's."""
+
+    v: Any
+    defined_in: str | None
+    place: Place
+    properties: Properties
+
+
+@dataclass(frozen=True)
+class Node:
+    """A model, seed, snapshot or singular test.
+
+    ``text`` is a model's or snapshot's query as a template, ``begins`` the line of the file on which it begins.
+    ``problem`` says why it cannot be read; such a node has no text.
+    """
+
+    kind: str
+    package: str
+    name: str
+    file: str
+    fqn: tuple[str, ...]
+    line: int = 1
+    template: Template | None = None
+    inner: tuple[int, int] | None = None
+    config: Config = Config()
+    properties: Properties | None = None
+    version: Any = None
+    is_latest: bool = True
+    problem: tuple[str, Place] | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where the node is declared."""
+        return Place(self.file, self.line)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The name by which nodes are found: a version has a name of its own."""
+        return self.package, self.versioned_name
+
+    @property
+    def versioned_name(self) -> str:
+        """The name, with the version if there is one."""
+        return self.name if self.version is None else f"{self.name}_v{self.version}"
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A table of a source."""
+
+    package: str
+    source: str
+    name: str
+    identifier: str
+    schema: str
+    database: str | None
+    place: Place
+    description: str = ""
+    config: Config = Config()
+    columns: tuple[Column, ...] = ()
+    tests: tuple[DataTest, ...] = ()
+    tags: tuple[str, ...] = ()
+    freshness: Any = None
+    loaded_at_field: str | None = None
+
+
+@dataclass(frozen=True)
+class Macro:
+    """A macro or generic test of a package."""
+
+    package: str
+    name: str
+    template: Template
+    block: Block
+    file: str
+
+    @property
+    def place(self) -> Place:
+        """Where the macro begins."""
+        return Place(self.file, self.template.line(self.block.start))
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who is responsible for a group."""
+
+    name: str | None
+    email: str | None
+
+
+@dataclass(frozen=True)
+class Other:
+    """Something else that the project declares: an exposure, a hook, a unit test, ..."""
+
+    kind: str
+    name: str
+    place: Place
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A dbt project, or a package that is installed in it.
+
+    ``variables`` are those of its own file, ``tests`` its configuration of data tests by folder.
+    """
+
+    name: str
+    folder: str
+    variables: Mapping[str, Any]
+    nodes: tuple[Node, ...]
+    sources: tuple[SourceTable, ...]
+    macros: tuple[Macro, ...]
+    groups: Mapping[str, Owner]
+    tests: Mapping[str, Any]
+    others: tuple[Other, ...]
+    problems: tuple[Other, ...]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The target of dbt's profile; without a profile, that of dbt-spark's session mode."""
+
+    name: str = "dev"
+    profile: str = "default"
+    adapter: str = "spark"
+    schema: str = "default"
+    method: str = "session"
+    place: Place | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DbtProject:
+    """A whole project: its packages, the root first."""
+
+    packages: tuple[Package, ...]
+    target: Target
+    dispatch: Mapping[str, tuple[str, ...]]
+    target_path: str
+
+    @property
+    def root(self) -> Package:
+        """The project itself."""
+        return self.packages[0]
+
+    def variable(self, package: str, name: str) -> Any:
+        """Return a variable as a node of ``package`` sees it. Raise KeyError."""
+        for variables in (self.root.variables, *(p.variables for p in self.packages[1:] if p.name == package)):
+            own = variables.get(package)
+            for scope in (own if isinstance(own, Mapping) else {}, variables):
+                if name in scope:
+                    return scope[name]
+        raise KeyError(name)

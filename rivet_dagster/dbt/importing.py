@@ -1,0 +1,144 @@
+"""An import: a dbt project is read, translated, compiled, and written to a folder of its own.
+
+What does not compile as a joint or a check is translated again: with the text that dbt has compiled where that is
+there, else it is left out. So the project that is written compiles.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.dbt.reading.project import read_dbt_project
+from rivet_dagster.dbt.report import Report
+from rivet_dagster.dbt.translation.project import Refused, Translation, translate
+from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.loading import compile_directory
+from rivet_dagster.project.environment import variables_in
+
+_MOST_ROUNDS = 25
+"""A round finds all errors at once, but those of joints behind others in the compiler's order of rules."""
+
+
+def import_dbt_project(directory: Path, target: Path) -> Report:
+    """Write the project of joints that the dbt project in ``directory`` becomes to ``target``, and return the report.
+
+    Raises RVT-130 for a target that is not empty, RVT-144 for one within the project, RVT-141 and RVT-142 without a
+    project. Then, and when it is interrupted, nothing is written.
+    """
+    directory, target = directory.absolute(), target.absolute()
+    _check_target(directory, target)
+    project = read_dbt_project(directory)
+    with _beside(target) as staged:
+        refused = Refused()
+        for _ in range(_MOST_ROUNDS):
+            translation = translate(project, directory, refused)
+            _write(translation, directory, staged)
+            assembly = _compiled(staged, translation)
+            found = _refused(refused, translation, assembly)
+            if found is None:
+                break
+            refused = found
+            shutil.rmtree(staged)
+            staged.mkdir()
+        else:
+            raise RivetError.of(assembly.errors)
+        if target.is_dir():
+            target.rmdir()
+        staged.rename(target)
+    return translation.report
+
+
+def _check_target(directory: Path, target: Path) -> None:
+    within = target.resolve()
+    if within == directory.resolve() or directory.resolve() in within.parents:
+        raise RivetError("RVT-144", f"{target} is within {directory}, where nothing is written")
+    if target.exists() and not target.is_dir():
+        raise RivetError("RVT-130", f"{target} is no directory")
+    if target.is_dir() and any(target.iterdir()):
+        raise RivetError("RVT-130", f"{target} is not empty")
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """Yield an empty folder beside the target, which is removed unless it has been renamed."""
+    made = [folder for folder in reversed((target.parent, *target.parent.parents)) if not folder.exists()]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staged = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise RivetError("RVT-130", f"{target} cannot be made: {error.strerror}") from None
+    try:
+        staged.chmod(0o777 & ~_umask())
+        yield staged
+    except BaseException:
+        shutil.rmtree(staged, ignore_errors=True)
+        for folder in reversed(made):
+            folder.rmdir()
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _write(translation: Translation, directory: Path, staged: Path) -> None:
+    for folder in translation.folders:
+        (staged / folder).mkdir(parents=True, exist_ok=True)
+    for path, text in translation.files.items():
+        file = staged / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8", newline="")
+    for path, source in translation.copies.items():
+        file = staged / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(directory / source, file)
+
+
+def _compiled(staged: Path, translation: Translation) -> CompiledAssembly:
+    """Return the plan of what was written; variables of the environment have any value."""
+    environ = {**dict.fromkeys(variables_in(list(translation.variables)), "0"), **os.environ}
+    assembly = compile_directory(staged, "default", environ=environ)
+    shutil.rmtree(staged / ".rivet", ignore_errors=True)
+    return assembly
+
+
+def _refused(refused: Refused, translation: Translation, assembly: CompiledAssembly) -> Refused | None:
+    """Return what was refused before and what the compiler refuses now; None if that is nothing."""
+    joints = {name: list(reasons) for name, reasons in refused.joints.items()}
+    checks, macros = dict(refused.checks), dict(refused.macros)
+    unplaced: list[Diagnostic] = []
+    for error in assembly.errors:
+        place = (error.file or "", error.line or 0)
+        joint = translation.joint_files.get(error.file or "") or error.joint
+        macro = translation.macro_at(*place)
+        check = translation.check_lines.get(place) or translation.check_lines.get((error.file or "", 0))
+        reason = f"{error.message} ({error.code})"
+        if check is not None:
+            checks.setdefault(check, reason)
+        elif macro is not None:
+            macros.setdefault(macro, reason)
+        elif joint is not None:
+            line = translation.original_line(error.file or "", error.line)
+            told = reason if line is None else f"{line}: {reason}"
+            if told not in joints.setdefault(joint, []):
+                joints[joint].append(told)
+        else:
+            unplaced.append(error)
+    if not assembly.errors:
+        hidden = translation.hidden_refs()
+        if not hidden:
+            return None
+        for joint, reason in hidden.items():
+            joints.setdefault(joint, []).extend([reason, reason])
+    found = Refused(joints, checks, macros)
+    if found == refused:
+        raise RivetError.of(unplaced or assembly.errors)
+    return found

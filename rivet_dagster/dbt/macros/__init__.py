@@ -1,0 +1,1 @@
+"""Macros of a dbt project: which one a name means, and what it renders."""

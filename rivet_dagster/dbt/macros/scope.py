@@ -1,0 +1,106 @@
+"""Which macro a name means, as dbt searches for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib import resources
+
+from rivet_dagster.dbt.declared import DbtProject, Macro
+from rivet_dagster.dbt.template import TEST, read_template
+
+DBT = "dbt"
+"""The package of the macros that every project has."""
+
+OWN_WORDS = frozenset(
+    "is_incremental is_scd2 watermark_value this run_started_at ref landing_zone var return range dict namespace "
+    "cycler".split()
+)
+"""The words of our templates; no macro can have such a name."""
+
+_PREFIXES = ("spark__", "default__")
+
+
+class MacroScope:
+    """The macros of a project and its packages, and those that every project has."""
+
+    def __init__(self, project: DbtProject) -> None:
+        self._root = project.root.name
+        self._dispatch = project.dispatch
+        self.packages = (*(package.name for package in project.packages), DBT)
+        self._macros: dict[tuple[str, str], Macro] = {}
+        self._tests: dict[tuple[str, str], Macro] = {}
+        self.repeated: list[tuple[Macro, Macro]] = []
+        for macro in (*(macro for package in project.packages for macro in package.macros), *builtin_macros()):
+            kind = self._tests if macro.block.kind == TEST else self._macros
+            first = kind.setdefault((macro.package, macro.name), macro)
+            if first is not macro:
+                self.repeated.append((macro, first))
+        # The first one of a name keeps it: all names are known everywhere in a project of joints.
+        self._names: dict[tuple[str, str], str] = {}
+        taken = set(OWN_WORDS)
+        for package, name in sorted(self._macros, key=lambda key: self.packages.index(key[0])):
+            flat = name if name not in taken else f"{package}__{name}"
+            taken.add(flat)
+            self._names[package, name] = flat
+
+    def __iter__(self) -> Iterable[Macro]:
+        return iter(self._macros.values())
+
+    def name_of(self, macro: Macro) -> str:
+        """Return the name of a macro among the joints' macros."""
+        if macro.block.kind == TEST:
+            return f"test_{macro.name}" if macro.package in (self._root, DBT) else f"{macro.package}__test_{macro.name}"
+        return self._names[macro.package, macro.name]
+
+    def find(self, name: str, package: str) -> Macro | None:
+        """Return the macro that a bare name means in a file of ``package``."""
+        for place in dict.fromkeys((package, self._root, DBT)):
+            macro = self.find_in(place, name)
+            if macro is not None:
+                return macro
+        return None
+
+    def find_in(self, package: str, name: str) -> Macro | None:
+        """Return the macro ``package.name``; the project may have a variant of its own of dbt's."""
+        if package == DBT:
+            for prefix in _PREFIXES:
+                if (self._root, f"{prefix}{name}") in self._macros:
+                    return self._macros[self._root, f"{prefix}{name}"]
+        return self._macros.get((package, name))
+
+    def dispatched(self, name: str, namespace: str | None, package: str) -> Macro | None:
+        """Return the variant for Spark that ``adapter.dispatch`` finds."""
+        if namespace is None:
+            order: tuple[str, ...] = (package, self._root, DBT)
+        else:
+            order = self._dispatch.get(namespace) or (self._root, namespace)
+        for place in dict.fromkeys(order):
+            for prefix in _PREFIXES:
+                macro = self._macros.get((place, f"{prefix}{name}"))
+                if macro is not None:
+                    return macro
+        return self._macros.get((DBT, name)) if namespace in (None, DBT) else None
+
+    def test(self, name: str, package: str) -> Macro | None:
+        """Return the generic test that a name means in a properties file of ``package``; it may hold its namespace."""
+        namespace, _, bare = name.rpartition(".")
+        places = (namespace,) if namespace else (package, self._root, DBT)
+        for place in dict.fromkeys(places):
+            macro = self._tests.get((place, bare)) or self._macros.get((place, f"test_{bare}"))
+            if macro is not None:
+                return macro
+        return None
+
+    def known(self, package: str) -> list[str]:
+        """Return the names that a file of ``package`` can call."""
+        own = {name for place, name in self._macros if place in (package, self._root, DBT)}
+        return sorted(own | {f"{place}.{name}" for place, name in self._macros if place not in (self._root, DBT)})
+
+
+@lru_cache(maxsize=1)
+def builtin_macros() -> tuple[Macro, ...]:
+    """Return the macros and generic tests that every dbt project has."""
+    text = (resources.files("rivet_dagster.dbt.macros") / "builtin.sql").read_text(encoding="utf-8")
+    template = read_template(text)
+    return tuple(Macro(DBT, block.name, template, block, "dbt") for block in template.blocks())

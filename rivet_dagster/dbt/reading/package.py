@@ -1,0 +1,305 @@
+"""Reading of one package: the project itself, or a package that is installed in it."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from jinja2 import nodes
+
+from rivet_dagster.dbt.declared import (
+    MODEL,
+    SEED,
+    SNAPSHOT,
+    TEST,
+    Config,
+    Macro,
+    Node,
+    Other,
+    Package,
+    Place,
+    Properties,
+    Version,
+)
+from rivet_dagster.dbt.reading.folder_config import folder_configs, located_config, merged
+from rivet_dagster.dbt.reading.project_file import ProjectFile
+from rivet_dagster.dbt.reading.properties import FileProperties, PropertiesReader
+from rivet_dagster.dbt.reading.source_files import files_below, template_of
+from rivet_dagster.dbt.template import DOCS, MATERIALIZATION, Template
+from rivet_dagster.dbt.values import UnknownValueError, called_with, rendered
+from rivet_dagster.dbt.yaml_file import read_yaml_file
+from rivet_dagster.project.text_file import TextError
+
+_YAML = (".yml", ".yaml")
+_HOOKS = {"pre-hook": "pre_hook", "post-hook": "post_hook"}
+
+
+class PackageReader:
+    """Reads the package of a project file; ``outer`` is that of the whole project, None for the project itself."""
+
+    def __init__(self, root: Path, own: ProjectFile, outer: ProjectFile | None, context: Mapping[str, Any]) -> None:
+        self._root, self._own, self._outer, self._context = root, own, outer, context
+        self._problems: list[Other] = []
+        self._others: list[Other] = [
+            Other("hook", name, Place(own.file, line), "hooks have no counterpart") for name, line in own.hooks
+        ]
+
+    def package(self) -> Package:
+        """Return all that the package declares."""
+        docs = self._docs()
+        properties = self._properties(docs)
+        read = properties.read
+        macros = tuple(self._macros())
+        found = [*self._models(read), *self._seeds(read), *self._snapshots(read), *self._tests(read)]
+        self._others += [
+            Other("analysis", PurePosixPath(below).stem, Place(file), "analyses have no counterpart")
+            for file, below in self._files("analyses", (".sql",))
+        ]
+        self._others += [other for node in found for other in _hooks(node)]
+        described = {(node.kind, node.properties.name) for node in found if node.properties is not None}
+        described |= {(MODEL, node.name) for node in found if node.version is not None}
+        for (kind, name), patch in read.patches.items():
+            if kind in (MODEL, SEED, SNAPSHOT) and (kind, name) not in described and patch.relation is None:
+                reason = f"there is no {kind} of that name, so its description and tests have no place"
+                self._problems.append(Other("properties", name, patch.place, reason))
+        return Package(
+            name=self._own.name,
+            folder=self._own.folder,
+            variables=self._own.variables,
+            nodes=tuple(found),
+            sources=tuple(read.sources),
+            macros=macros,
+            groups=read.groups,
+            tests=self._own.trees["tests"],
+            others=(*self._others, *read.others),
+            problems=(*self._problems, *read.problems),
+        )
+
+    def _files(self, kind: str, extensions: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        return files_below(self._root, self._own.folder, self._own.paths[kind], extensions)
+
+    def _trees(self, kind: str) -> list[tuple[str, Any]]:
+        """Return the configuration trees that concern the package's nodes, those of the whole project last."""
+        own: tuple[str, Any] = (self._own.file, self._own.trees.get(kind, {}))
+        return [own] if self._outer is None else [own, (self._outer.file, self._outer.trees.get(kind, {}))]
+
+    def _docs(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for file, _ in files_below(self._root, self._own.folder, self._own.docs_paths, (".md",)):
+            template, wrong = template_of(self._root, file)
+            if template is None:
+                if wrong is not None:
+                    self._problems.append(Other("docs", file, Place(file, wrong[1]), wrong[0]))
+                continue
+            blocks = (block for block in template.blocks() if block.kind == DOCS)
+            found |= {block.name: template.text[slice(*block.inner)].strip() for block in blocks}
+        return found
+
+    def _properties(self, docs: Mapping[str, str]) -> PropertiesReader:
+        def doc(name: str) -> str:
+            if name not in docs:
+                raise UnknownValueError(f"there is no docs block '{name}'")
+            return docs[name]
+
+        reader = PropertiesReader(self._own.name, self._context, doc, self._trees("sources"))
+        for file, below in files_below(self._root, self._own.folder, self._own.docs_paths, _YAML):
+            try:
+                value = read_yaml_file(self._root / file)
+            except TextError as error:
+                message = f"{error.message}; nothing of the file is used"
+                self._problems.append(Other("properties", file, Place(file, error.line or 1), message))
+                continue
+            reader.add(value, file, PurePosixPath(below).parent.parts)
+        return reader
+
+    def _models(self, read: FileProperties) -> Iterator[Node]:
+        versions = dict(_versions(read))
+        for file, below in self._files("models", (".sql", ".py")):
+            stem = PurePosixPath(below).stem
+            folders = PurePosixPath(below).parent.parts
+            name, version, latest = versions.get(stem, (stem, None, None))
+            patch = read.patches.get((MODEL, name)) if version is None else version.properties
+            v = None if version is None else version.v
+            fqn = (self._own.name, *folders, name, *(() if v is None else (f"v{v}",)))
+            if below.endswith(".py"):
+                problem = ("is a Python model: its `dbt` and `session` have no counterpart", Place(file))
+                yield Node(MODEL, self._own.name, name, file, fqn, properties=patch, version=v, problem=problem)
+                continue
+            template, wrong = template_of(self._root, file)
+            config = self._config("models", fqn, patch, template, file)
+            yield Node(
+                kind=MODEL,
+                package=self._own.name,
+                name=name,
+                file=file,
+                fqn=fqn,
+                template=template,
+                inner=None if template is None else (0, len(template.text)),
+                config=config,
+                properties=patch,
+                version=v,
+                is_latest=version is None or str(v) == str(latest),
+                problem=None if wrong is None else (wrong[0], Place(file, wrong[1])),
+            )
+
+    def _seeds(self, read: FileProperties) -> Iterator[Node]:
+        for file, below in self._files("seeds", (".csv",)):
+            path = PurePosixPath(below)
+            fqn = (self._own.name, *path.parent.parts, path.stem)
+            patch = read.patches.get((SEED, path.stem))
+            config = self._config("seeds", fqn, patch, None, file)
+            yield Node(SEED, self._own.name, path.stem, file, fqn, config=config, properties=patch)
+
+    def _snapshots(self, read: FileProperties) -> Iterator[Node]:
+        seen = set()
+        paths = dict.fromkeys((*self._own.paths["snapshots"], *self._own.paths["models"]))
+        for file, below in files_below(self._root, self._own.folder, paths, (".sql",)):
+            template, wrong = template_of(self._root, file)
+            folders = (*PurePosixPath(below).parent.parts, PurePosixPath(below).stem)
+            if template is None:
+                if wrong is not None and file.startswith(self._below_own("snapshots")):
+                    problem = (wrong[0], Place(file, wrong[1]))
+                    name = PurePosixPath(below).stem
+                    yield Node(SNAPSHOT, self._own.name, name, file, (self._own.name, *folders), problem=problem)
+                continue
+            for block in template.blocks():
+                if block.kind != SNAPSHOT:
+                    continue
+                seen.add(block.name)
+                fqn = (self._own.name, *folders, block.name)
+                patch = read.patches.get((SNAPSHOT, block.name))
+                config = self._config("snapshots", fqn, patch, template, file, block.inner)
+                line = template.line(block.start)
+                yield Node(SNAPSHOT, self._own.name, block.name, file, fqn, line, template, block.inner, config, patch)
+        for (kind, name), patch in read.patches.items():
+            if kind == SNAPSHOT and patch.relation is not None and name not in seen:
+                fqn = (self._own.name, PurePosixPath(patch.place.file).stem, name)
+                config = self._config("snapshots", fqn, patch, None, patch.place.file)
+                file, line = patch.place.file, patch.place.line
+                yield Node(SNAPSHOT, self._own.name, name, file, fqn, line, config=config, properties=patch)
+
+    def _below_own(self, kind: str) -> tuple[str, ...]:
+        return tuple(os.path.join(self._own.folder, path, "") for path in self._own.paths[kind])
+
+    def _tests(self, read: FileProperties) -> Iterator[Node]:
+        for file, below in self._files("tests", (".sql",)):
+            path = PurePosixPath(below)
+            if path.parts[0] in ("generic", "fixtures"):
+                continue
+            template, wrong = template_of(self._root, file)
+            fqn = (self._own.name, *path.parent.parts, path.stem)
+            patch = read.patches.get((TEST, path.stem))
+            config = self._config("tests", fqn, patch, template, file)
+            problem = None if wrong is None else (wrong[0], Place(file, wrong[1]))
+            inner = None if template is None else (0, len(template.text))
+            yield Node(
+                TEST,
+                self._own.name,
+                path.stem,
+                file,
+                fqn,
+                template=template,
+                inner=inner,
+                config=config,
+                properties=patch,
+                problem=problem,
+            )
+
+    def _macros(self) -> Iterator[Macro]:
+        generic = [f"{path}/generic" for path in self._own.paths["tests"]]
+        paths = (*self._own.paths["macros"], *generic)
+        for file, _ in files_below(self._root, self._own.folder, paths, (".sql",)):
+            template, wrong = template_of(self._root, file)
+            if template is None:
+                if wrong is not None:
+                    message = f"{wrong[0]}; none of its macros is known"
+                    self._problems.append(Other("macro", file, Place(file, wrong[1]), message))
+                continue
+            for block in template.blocks():
+                if block.kind in ("macro", "test"):
+                    yield Macro(self._own.name, block.name, template, block, file)
+                elif block.kind == MATERIALIZATION:
+                    place = Place(file, template.line(block.start))
+                    reason = "materializations of one's own have no counterpart"
+                    self._others.append(Other("materialization", block.name, place, reason))
+
+    def _config(
+        self,
+        kind: str,
+        fqn: Iterable[str],
+        patch: Properties | None,
+        template: Template | None,
+        file: str,
+        within: tuple[int, int] | None = None,
+    ) -> Config:
+        """Return the configuration of a node: its folders', its properties', its own, and last the whole project's."""
+        fqn = tuple(fqn)
+        trees = [[self._known(c) for c in folder_configs(tree, fqn, name)] for name, tree in self._trees(kind)]
+        levels = list(trees[0])
+        if patch is not None:
+            levels.append(patch.config)
+        if template is not None:
+            levels += self._in_file(template, file, within)
+        return merged([*levels, *(config for tree in trees[1:] for config in tree)])
+
+    def _known(self, config: Config) -> Config:
+        """Return the configuration with its values rendered."""
+        if not config.values:
+            return config
+        values = {}
+        for key, value in config.values.items():
+            try:
+                values[key] = rendered(value, self._context)
+            except UnknownValueError as error:
+                problem = Other("config", key, config.places[key], str(error))
+                if problem not in self._problems:
+                    self._problems.append(problem)
+        return Config(values, config.places)
+
+    def _in_file(self, template: Template, file: str, within: tuple[int, int] | None) -> Iterator[Config]:
+        begin, end = within or (0, len(template.text))
+        for call in template.tree.find_all(nodes.Call):
+            if not isinstance(call.node, nodes.Name) or call.node.name != "config" or not begin <= call.lineno < end:
+                continue
+            line = template.line(call.node.lineno)
+            try:
+                args, kwargs = called_with(template, call, self._context)
+            except UnknownValueError as error:
+                self._problems.append(Other("config", "config()", Place(file, line), str(error)))
+                continue
+            values = {key: item for arg in args if isinstance(arg, Mapping) for key, item in arg.items()} | kwargs
+            lines = {argument.key: template.line(argument.lineno) for argument in call.kwargs}
+            yield located_config({key: (value, lines.get(key, line)) for key, value in values.items()}, file)
+
+
+def _versions(read: FileProperties) -> Iterator[tuple[str, tuple[str, Version, Any]]]:
+    """Yield the stems of the files of versions, each with the model's name, the version, and the latest one."""
+    for (kind, name), patch in read.patches.items():
+        if kind != MODEL or not patch.versions:
+            continue
+        latest = patch.latest_version
+        if latest is None:
+            latest = max((version.v for version in patch.versions), key=_in_order)
+        for version in patch.versions:
+            stems = (f"{name}_v{version.v}", f"{name}.v{version.v}")
+            for stem in stems if version.defined_in is None else (version.defined_in,):
+                yield stem, (name, version, latest)
+
+
+def _in_order(version: Any) -> tuple[int, float, str]:
+    try:
+        return 1, float(version), ""
+    except (TypeError, ValueError):
+        return 0, 0.0, str(version)
+
+
+def _hooks(node: Node) -> Iterator[Other]:
+    for key in _HOOKS:
+        if node.config.get(key):
+            place = node.config.places.get(key, node.place)
+            yield Other("hook", f"{node.versioned_name}: {key}", place, "hooks have no counterpart")
+    if node.config.get("grants"):
+        place = node.config.places.get("grants", node.place)
+        yield Other("grants", node.versioned_name, place, "grants are given in the catalog, not by a run")

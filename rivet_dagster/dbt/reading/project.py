@@ -1,0 +1,81 @@
+"""Reading of a dbt project and of the packages that are installed in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.dbt.declared import DbtProject, Other, Place, Target
+from rivet_dagster.dbt.reading.package import PackageReader
+from rivet_dagster.dbt.reading.profile_file import read_target
+from rivet_dagster.dbt.reading.project_file import PROJECT_FILE, ProjectFile, read_project_file
+from rivet_dagster.dbt.values import value_context
+from rivet_dagster.dbt.yaml_file import line_of, read_yaml_file
+from rivet_dagster.errors import RivetError
+from rivet_dagster.project.text_file import TextError
+
+_LISTS = ("packages.yml", "dependencies.yml")
+
+
+def read_dbt_project(root: Path) -> DbtProject:
+    """Return all that the project in ``root`` declares. Raise RVT-141 or RVT-142 without a usable dbt_project.yml."""
+    own = read_project_file(root)
+    target, problems = read_target(root, own.profile)
+    installed, wrong = _installed(root, own)
+    packages = [_read(root, own, None, target)]
+    packages += [_read(root, package, own, target) for package in installed]
+    packages[0] = replace(packages[0], problems=(*packages[0].problems, *problems, *wrong))
+    return DbtProject(tuple(packages), target, own.dispatch, own.target_path)
+
+
+def _read(root: Path, own: ProjectFile, outer: ProjectFile | None, target: Target) -> Any:
+    scopes = [own.variables] if outer is None else [outer.variables, own.variables]
+
+    def variable(name: str) -> Any:
+        for variables in scopes:
+            nested = variables.get(own.name)
+            for scope in (nested if isinstance(nested, dict) else {}, variables):
+                if name in scope:
+                    return scope[name]
+        raise KeyError(name)
+
+    context = value_context(variable, target_values(target))
+    return PackageReader(root, own, outer, context).package()
+
+
+def target_values(target: Target) -> dict[str, Any]:
+    """Return what ``target`` has in templates."""
+    values = {"name": target.name, "schema": target.schema, "type": target.adapter, "profile_name": target.profile}
+    return {**{key: value for key, value in target.values.items() if value is not None}, **values}
+
+
+def _installed(root: Path, own: ProjectFile) -> tuple[list[ProjectFile], list[Other]]:
+    """Return the packages that are installed, in order, and those that are asked for but are not."""
+    folder = root / own.packages_path
+    found: list[ProjectFile] = []
+    problems: list[Other] = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if not (path / PROJECT_FILE).is_file():
+            continue
+        try:
+            found.append(read_project_file(root, f"{own.packages_path}/{path.name}"))
+        except RivetError as error:
+            first = error.diagnostics[0]
+            place = Place(first.file or path.name, first.line or 1)
+            problems.append(Other("package", path.name, place, first.message))
+    if found:
+        return found, problems
+    for file in _LISTS:
+        if not (root / file).is_file():
+            continue
+        try:
+            value = read_yaml_file(root / file)
+        except TextError as error:
+            problems.append(Other("package", file, Place(file, error.line or 1), error.message))
+            continue
+        if value.get("packages"):
+            place = Place(file, line_of(value, "packages"))
+            reason = f"its packages are not installed in {own.packages_path}: run `dbt deps` first"
+            problems.append(Other("package", file, place, reason))
+    return found, problems

@@ -1,0 +1,1 @@
+"""The declarations of a dbt project as files of joints."""

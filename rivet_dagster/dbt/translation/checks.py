@@ -1,0 +1,272 @@
+"""Data tests as checks: the four built-in ones as checks of the same meaning, all others as SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rivet_dagster.dbt.declared import Config, DataTest, Node, Place
+from rivet_dagster.dbt.macros.rendering import CheckRenderer, literal
+from rivet_dagster.dbt.macros.scope import DBT, MacroScope
+from rivet_dagster.dbt.template import applied
+from rivet_dagster.dbt.translation.names import Names
+from rivet_dagster.dbt.translation.strategy import LeftOutError
+from rivet_dagster.dbt.translation.template_text import Translator
+from rivet_dagster.dbt.translation.variables import Variables
+from rivet_dagster.dbt.translation.writing import scalar
+from rivet_dagster.dbt.values import UnknownValueError, rendered
+from rivet_dagster.errors import nearest
+
+_COLUMN = re.compile(r"[A-Za-z_]\w*")
+_SHORTHAND = re.compile(r"\s*(?:env_var|ref|var|source|doc)\s*\(.+\)\s*", re.DOTALL)
+_THIS = "{{ this }}"
+_KNOWN_CONFIG = frozenset(
+    "severity where limit warn_if error_if fail_calc enabled tags meta description name alias store_failures "
+    "store_failures_as schema database group docs".split()
+)
+
+
+@dataclass(frozen=True)
+class TestRules:
+    """The configuration of a test: when it fails, and how badly."""
+
+    severity: str
+    where: str | None
+    condition: str | None
+    notes: tuple[str, ...]
+    fail_calc: str = "count(*)"
+    limit: int | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the test fails if there is a row, and looks at all rows."""
+        return self.where is None and self.condition is None and self.fail_calc == "count(*)"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check: one of our kinds as ``options``, or a query; ``reads`` are the other joints that it reads."""
+
+    name: str
+    rules: TestRules
+    options: Mapping[str, Any] | None = None
+    sql: str | None = None
+    reads: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    description: str = ""
+    is_named: bool = False
+
+    def annotation(self) -> str:
+        """Return the check as an annotation's value."""
+        assert self.options is not None
+        return scalar(self.entry())
+
+    def entry(self) -> dict[str, Any]:
+        """Return the check as an entry of ``quality``."""
+        entry = dict(self.options or {})
+        if self.is_named:
+            entry["name"] = self.name
+        if self.rules.severity != "error":
+            entry["severity"] = self.rules.severity
+        if self.description:
+            entry["description"] = " ".join(self.description.split())
+        return entry
+
+    def file(self, phase: str) -> str:
+        """Return the text of the check's file."""
+        head = ""
+        if self.rules.severity != "error":
+            head += f"-- @severity: {self.rules.severity}\n"
+        if phase != "assertion":
+            head += f"-- @phase: {phase}\n"
+        if self.description:
+            head += f"-- @description: {' '.join(self.description.split())}\n"
+        return f"{head}{(self.sql or '').strip()}\n"
+
+
+class CheckTranslator:
+    """Translates data tests; ``context`` is that of values in YAML."""
+
+    def __init__(
+        self,
+        names: Names,
+        scope: MacroScope,
+        variables: Variables,
+        translator: Translator,
+        context: Mapping[str, Any],
+        folder_config: Callable[[Place, str], Config],
+    ) -> None:
+        self._names, self._scope, self._variables = names, scope, variables
+        self._translator, self._context, self._folder_config = translator, context, folder_config
+
+    def generic(self, test: DataTest, package: str) -> Check:
+        """Return the check of a generic test. Raise LeftOutError."""
+        macro = self._scope.test(test.macro, package)
+        if macro is None:
+            raise LeftOutError(f"there is no generic test '{test.macro}'{nearest(test.macro, _BUILT_IN, listed=False)}")
+        name = test.name or self._default_name(test)
+        config = {**self._folder_config(test.place, name).values, **test.config}
+        rules = self._rules(config)
+        arguments, reads = self._arguments(test.arguments, package)
+        if test.column is not None and "column_name" not in arguments:
+            arguments["column_name"] = f"`{test.column}`" if test.quote else test.column
+        check = Check(_clean(name), rules, reads=tuple(reads), description=test.description, is_named=bool(test.name))
+        if macro.package == DBT and rules.is_plain:
+            options = _options(test.macro.removeprefix("dbt."), arguments, test)
+            if options is not None:
+                return replace(check, options=options)
+        model = _THIS if rules.where is None else f"(select * from {_THIS} where {rules.where}) dbt_subquery"
+        given = ", ".join(f"{key}={literal(value)}" for key, value in {"model": model, **arguments}.items())
+        found = self._translator.of_macro(macro)
+        macros = [macro, *self._translator.reached(found)]
+        sql = self._rendered(f"{{{{ {self._scope.name_of(macro)}({given}) }}}}", macros, found.problems)
+        refs = [ref for each in macros for ref in self._translator.of_macro(each).refs]
+        return replace(check, sql=_with_condition(sql, rules), reads=tuple(dict.fromkeys([*reads, *refs])))
+
+    def singular(self, node: Node) -> Check:
+        """Return the check of a singular test; its own joint is among ``reads``. Raise LeftOutError."""
+        assert node.template is not None
+        rules = self._rules(node.config.values)
+        found = self._translator.of_node(node, False, node.name)
+        if found.problems:
+            raise LeftOutError("; ".join(map(str, found.problems)))
+        macros = self._translator.reached(found)
+        refs = [*found.refs, *(ref for macro in macros for ref in self._translator.of_macro(macro).refs)]
+        sql = self._rendered(_edited(node, found.edits), macros, [])
+        description = node.properties.description if node.properties is not None else ""
+        return Check(
+            _clean(node.name),
+            rules,
+            sql=_with_condition(sql, rules),
+            reads=tuple(dict.fromkeys(refs)),
+            description=description,
+            is_named=True,
+        )
+
+    def _rendered(self, text: str, macros: list[Any], problems: list[Any]) -> str:
+        texts = [(self._scope.name_of(macro), self._translator.text_of_macro(macro)) for macro in macros]
+        bound = [name for name, value in self._variables.values.items() if isinstance(value, str) and "${" in value]
+        values = {name: value for name, value in self._variables.values.items() if name not in bound}
+        try:
+            return CheckRenderer(texts, values).render(text)
+        except UnknownValueError as error:
+            wrong = [*problems, *(p for macro in macros for p in self._translator.of_macro(macro).problems)]
+            raise LeftOutError(str(wrong[0]) if wrong else f"its template cannot be rendered: {error}") from None
+
+    def _arguments(self, given: Mapping[str, Any], package: str) -> tuple[dict[str, Any], list[str]]:
+        """Return the arguments with their relations as joints, and these joints."""
+        reads: list[str] = []
+
+        def ref(*names: str, v: Any = None, version: Any = None) -> str:
+            reads.append(self._names.ref(package, names, v if v is not None else version)[0])
+            return reads[-1]
+
+        def source(source_name: str, table: str) -> str:
+            reads.append(self._names.source(source_name, table)[0])
+            return reads[-1]
+
+        context = {**self._context, "ref": ref, "source": source}
+
+        def value(item: Any) -> Any:
+            if isinstance(item, str) and _SHORTHAND.fullmatch(item):
+                item = f"{{{{ {item} }}}}"
+            if isinstance(item, list):
+                return [value(each) for each in item]
+            if isinstance(item, Mapping):
+                return {key: value(each) for key, each in item.items()}
+            return rendered(item, context)
+
+        try:
+            return {key: value(item) for key, item in given.items() if key != "model"}, reads
+        except UnknownValueError as error:
+            raise LeftOutError(f"an argument is not known: {error}") from None
+
+    def _rules(self, config: Mapping[str, Any]) -> TestRules:
+        try:
+            config = rendered(dict(config), self._context)
+        except UnknownValueError as error:
+            raise LeftOutError(f"its configuration is not known: {error}") from None
+        severity = str(config.get("severity") or "error").lower()
+        if severity not in ("error", "warn"):
+            raise LeftOutError(f"its severity '{severity}' is neither error nor warn")
+        notes = []
+        error_if, warn_if = _condition(config.get("error_if")), _condition(config.get("warn_if"))
+        condition = error_if if severity == "error" else warn_if
+        if severity == "error" and warn_if != error_if:
+            if config.get("error_if") is None:
+                notes.append(f"warn_if {warn_if or '!= 0'} is left out: a check has one severity, and this one fails")
+            else:
+                notes.append(f"only error_if {error_if or '!= 0'} is the check, which has no warning for warn_if")
+        for key in ("store_failures", "store_failures_as"):
+            if config.get(key):
+                notes.append(f"{key} is left out: a result shows up to 10 rows")
+        unknown = sorted(key for key in config if key not in _KNOWN_CONFIG)
+        notes += [f"its configuration `{key}` has no counterpart" for key in unknown]
+        limit, where = config.get("limit"), config.get("where")
+        return TestRules(
+            severity,
+            None if where is None else str(where),
+            condition,
+            tuple(notes),
+            str(config.get("fail_calc") or "count(*)"),
+            int(limit) if isinstance(limit, int | str) and str(limit).isdecimal() else None,
+        )
+
+    def _default_name(self, test: DataTest) -> str:
+        parts = [test.macro.replace(".", "_"), test.column or ""]
+        return "_".join(part for part in parts if part)
+
+
+_BUILT_IN = ("unique", "not_null", "accepted_values", "relationships")
+
+
+def _options(kind: str, arguments: Mapping[str, Any], test: DataTest) -> dict[str, Any] | None:
+    """Return the check of ours with the meaning of a built-in test; None where only its SQL has it."""
+    column = test.column if test.quote else arguments.get("column_name")
+    if not isinstance(column, str) or not _COLUMN.fullmatch(column):
+        return None
+    if kind in ("unique", "not_null") and set(arguments) == {"column_name"}:
+        return {"type": kind, "columns": [column]}
+    if kind == "accepted_values" and set(arguments) <= {"column_name", "values", "quote"}:
+        values = arguments.get("values")
+        if not isinstance(values, list) or not values:
+            return None
+        if arguments.get("quote", True):
+            return {"type": kind, "column": column, "values": [str(value) for value in values]}
+        numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        booleans = all(isinstance(value, bool) for value in values)
+        return {"type": kind, "column": column, "values": values} if numbers or booleans else None
+    if kind == "relationships" and set(arguments) == {"column_name", "to", "field"}:
+        to, field = str(arguments["to"]), str(arguments["field"])
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", to) or not _COLUMN.fullmatch(field):
+            return None
+        return {"type": "relationship", "column": column, "to": f"{to}.{field}"}
+    return None
+
+
+def _condition(value: Any) -> str | None:
+    """Return a condition on the number of failures; None for any failure."""
+    text = None if value is None else " ".join(str(value).split())
+    return None if text in (None, "", "!= 0", "!=0", "> 0", ">0", ">= 1", ">=1", "<> 0") else text
+
+
+def _with_condition(sql: str, rules: TestRules) -> str:
+    """Return the query of violations: the rows of the test, or one row where their number meets a condition."""
+    sql = sql.strip().rstrip(";").rstrip()
+    if rules.condition is None and rules.fail_calc == "count(*)":
+        return sql
+    inner = sql if rules.limit is None else f"{sql}\nlimit {rules.limit}"
+    condition = rules.condition or "!= 0"
+    counted = f"select {rules.fail_calc} as failures\nfrom (\n{inner}\n) dbt_internal_test"
+    return f"select failures\nfrom (\n{counted}\n) counted\nwhere failures {condition}"
+
+
+def _edited(node: Node, edits: list[Any]) -> str:
+    assert node.template is not None and node.inner is not None
+    return applied(node.template.text, edits, *node.inner)
+
+
+def _clean(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)[:100]

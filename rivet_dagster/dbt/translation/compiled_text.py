@@ -1,0 +1,121 @@
+"""Queries that dbt has compiled, in ``target/``, with the names of joints in place of those of tables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rivet_dagster.dbt.declared import DbtProject, Node
+from rivet_dagster.dbt.translation.names import Names
+from rivet_dagster.project.text_file import TextError, read_text
+from rivet_dagster.sql.error import SqlError
+from rivet_dagster.sql.lexer import pieces
+
+_MARKED = re.compile(r"\{[{%#]")
+
+
+@dataclass(frozen=True)
+class CompiledText:
+    """A compiled query, the joints that it reads, and the file that it stands in."""
+
+    sql: str
+    refs: tuple[str, ...]
+    file: str
+
+
+class CompiledTexts:
+    """The compiled queries of a project."""
+
+    def __init__(self, root: Path, project: DbtProject, names: Names) -> None:
+        self._root, self._project, self._names = root, project, names
+        self._relations: dict[str, str] | None = None
+
+    def text(self, node: Node) -> CompiledText | None:
+        """Return the compiled query of a model; None where there is none, or one that reads its own table."""
+        file = f"{self._project.target_path}/compiled/{node.package}/{self._own(node)}"
+        try:
+            sql = read_text(self._root / file).strip()
+        except TextError:
+            return None
+        if not sql:
+            return None
+        refs: list[str] = []
+        try:
+            replaced = _replaced(sql, self._known(), refs)
+        except SqlError:
+            return None
+        own = self._names.joints.get(node.key)
+        if own in refs:
+            return None
+        text = f"{{% raw %}}{replaced}{{% endraw %}}" if _MARKED.search(replaced) else replaced
+        return CompiledText(text, tuple(dict.fromkeys(refs)), file)
+
+    def _own(self, node: Node) -> str:
+        folder = next(package.folder for package in self._project.packages if package.name == node.package)
+        return node.file.removeprefix(f"{folder}/") if folder else node.file
+
+    def _known(self) -> dict[str, str]:
+        """Return the joints by the names of the tables that dbt has for them, in lower case."""
+        if self._relations is None:
+            self._relations = dict(self._guessed()) | dict(self._of_manifest())
+        return self._relations
+
+    def _guessed(self) -> Iterator[tuple[str, str]]:
+        target = self._project.target.schema
+        for key, node in self._names.nodes.items():
+            alias = str(node.config.get("alias") or node.versioned_name)
+            own = node.config.get("schema")
+            for schema in (target, f"{target}_{own}" if own else target, str(node.config.get("target_schema", target))):
+                yield f"{schema}.{alias}".lower(), self._names.joints[key]
+        for table, joint in self._names.sources.values():
+            yield f"{table.schema}.{table.identifier}".lower(), joint
+
+    def _of_manifest(self) -> Iterator[tuple[str, str]]:
+        try:
+            manifest = json.loads(read_text(self._root / self._project.target_path / "manifest.json"))
+        except (TextError, ValueError):
+            return
+        for section in ("nodes", "sources"):
+            for entry in _mappings(manifest, section):
+                relation = entry.get("relation_name")
+                joint = self._joint(entry)
+                if isinstance(relation, str) and joint is not None:
+                    yield relation.replace("`", "").lower(), joint
+
+    def _joint(self, entry: Mapping[str, Any]) -> str | None:
+        package, name, version = entry.get("package_name"), entry.get("name"), entry.get("version")
+        if entry.get("resource_type") == "source":
+            found = self._names.sources.get((str(entry.get("source_name")), str(name)))
+            return found[1] if found is not None else None
+        return self._names.joints.get((str(package), str(name) if version is None else f"{name}_v{version}"))
+
+
+def _mappings(manifest: Any, section: str) -> Iterator[Mapping[str, Any]]:
+    entries = manifest.get(section) if isinstance(manifest, Mapping) else None
+    for entry in entries.values() if isinstance(entries, Mapping) else ():
+        if isinstance(entry, Mapping):
+            yield entry
+
+
+def _replaced(sql: str, relations: Mapping[str, str], refs: list[str]) -> str:
+    """Return a query with the names of joints in place of tables, outside of texts and comments. Raise SqlError.
+
+    >>> refs = []
+    >>> _replaced("select 'db.a', x from db.a join `db`.`b` on 1 -- db.a", {"db.a": "a", "db.b": "joint_b"}, refs), refs
+    ("select 'db.a', x from a join joint_b on 1 -- db.a", ['a', 'joint_b'])
+    """
+    hidden = [(p.start, p.end) for p in pieces(sql) if p.kind == "comment" or (p.kind == "quoted" and p.text[0] != "`")]
+
+    def name(match: re.Match[str]) -> str:
+        key = match[0].replace("`", "").lower()
+        within = any(start <= match.start() < end for start, end in hidden)
+        if within or key not in relations:
+            return match[0]
+        refs.append(relations[key])
+        return relations[key]
+
+    return re.sub(r"(?<![\w.`])(?:`[^`\n]+`|\w+)(?:\.(?:`[^`\n]+`|\w+)){1,2}(?![\w`.(])", name, sql)

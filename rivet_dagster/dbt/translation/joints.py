@@ -1,0 +1,370 @@
+"""Models, seeds, sources and snapshots as files of joints, before their checks are known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from rivet_dagster.dbt.declared import Column, Config, DbtProject, Node, Owner, Place, SourceTable
+from rivet_dagster.dbt.template import applied, lines_of
+from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
+from rivet_dagster.dbt.translation.names import Names
+from rivet_dagster.dbt.translation.seeds import read_seed
+from rivet_dagster.dbt.translation.snapshots import history_of
+from rivet_dagster.dbt.translation.strategy import LeftOutError, Strategy, strategy_of
+from rivet_dagster.dbt.translation.template_text import Problem, Translator
+from rivet_dagster.model.joint import OWNER, TAG_KEY
+from rivet_dagster.project.text_file import TextError, read_text
+
+WAREHOUSE, SEEDS, SESSION = "warehouse", "seeds", "session"
+"""The catalogs of the new project: published tables, seeds, and the tables that were there before."""
+
+_USED = frozenset(
+    "materialized incremental_strategy unique_key partition_by on_schema_change tags enabled alias group description "
+    "grants pre-hook post-hook access docs name".split()
+)
+_OF_SNAPSHOTS = frozenset(
+    "strategy updated_at check_cols invalidate_hard_deletes hard_deletes snapshot_meta_column_names "
+    "dbt_valid_to_current target_schema target_database".split()
+)
+_OF_SEEDS = frozenset("column_types delimiter quote_columns".split())
+_WHY = {
+    "file_format": "is the catalog's affair",
+    "location_root": "is the catalog's affair",
+    "tblproperties": "are the catalog's affair (`properties` in `options` of a joint on Iceberg)",
+    "clustered_by": "is the catalog's affair",
+    "buckets": "are the catalog's affair",
+    "schema": "is not used: the catalog has one folder of tables",
+    "database": "is not used",
+    "meta": "has no counterpart",
+    "persist_docs": "is not needed: descriptions are those of Dagster's assets",
+    "full_refresh": "has no counterpart",
+    "contract": "has no counterpart: a check of the type `schema` is one",
+    "sql_header": "has no counterpart",
+}
+_DROPPED_WITH_MEANING = ("sql_header",)
+
+
+@dataclass
+class Draft:
+    """A joint to be: its file, its keys in order, its text, what it reads, and what is told of it.
+
+    ``left_out`` says why there is no such joint. ``phase`` is that of its checks. ``lines`` are those that the lines of
+    the query had in the model's file. ``freshness`` is a source's check of its newest row.
+    """
+
+    node: Node | SourceTable
+    joint: str
+    path: str
+    place: Place
+    keys: dict[str, Any] = field(default_factory=dict)
+    body: str | None = None
+    refs: tuple[str, ...] = ()
+    reasons: list[str] = field(default_factory=list)
+    status: str | None = None
+    left_out: list[str] = field(default_factory=list)
+    phase: str = "assertion"
+    copied: tuple[str, str | None] | None = None
+    problem_place: Place | None = None
+    lines: list[int] = field(default_factory=list)
+    freshness: dict[str, Any] | None = None
+
+
+class JointTranslator:
+    """Translates one node after another; ``refused`` are the errors of earlier results, by joint."""
+
+    def __init__(
+        self,
+        root: Path,
+        project: DbtProject,
+        names: Names,
+        translator: Translator,
+        compiled: CompiledTexts,
+        refused: Mapping[str, list[str]],
+    ) -> None:
+        self._root, self._project, self._names = root, project, names
+        self._translator, self._compiled, self._refused = translator, compiled, refused
+        self._groups: dict[str, Owner] = {}
+        for package in reversed(project.packages):
+            self._groups |= package.groups
+        self._tables: dict[str, str] = {}
+
+    def model(self, node: Node) -> Draft:
+        """Return the joint of a model."""
+        joint = self._names.joints.get(node.key, node.versioned_name)
+        draft = Draft(node, joint, self._path("joints", node, f"{joint}.sql"), node.place)
+        if self._is_refused(node, draft):
+            return draft
+        try:
+            strategy = strategy_of(node.config, self._project.target.adapter)
+            self._header(node, draft)
+            self._stored(node, draft, strategy)
+            self._text(node, draft, strategy)
+        except LeftOutError as error:
+            self._leave_out(draft, str(error), error.key)
+        draft.reasons += self._unused(node.config, _USED)
+        draft.phase = "audit" if strategy_is_incremental(draft) else "assertion"
+        return draft
+
+    def snapshot(self, node: Node) -> list[Draft]:
+        """Return the joint of a snapshot."""
+        joint = self._names.joints.get(node.key, node.name)
+        draft = Draft(node, joint, self._path("joints", node, f"{joint}.sql", "snapshots"), node.place, phase="audit")
+        if self._is_refused(node, draft):
+            return [draft]
+        try:
+            history = history_of(node.config)
+            self._header(node, draft)
+            table = str(node.config.get("alias") or node.name)
+            draft.keys |= {"catalog": WAREHOUSE} | self._table(draft, table, node)
+            draft.keys["write_strategy"] = dict(history.write)
+            draft.reasons += history.notes
+            if node.template is None:
+                self._relation(node, draft)
+            else:
+                self._text(node, draft, Strategy(True, {"mode": "scd2"}))
+        except LeftOutError as error:
+            self._leave_out(draft, str(error), error.key)
+        draft.reasons += self._unused(node.config, _USED | _OF_SNAPSHOTS)
+        return [draft]
+
+    def seed(self, node: Node) -> Draft:
+        """Return the source on a seed's file."""
+        joint = self._names.joints.get(node.key, node.name)
+        draft = Draft(node, joint, self._path("sources", node, f"{joint}.yaml", "seeds"), node.place)
+        if self._is_refused(node, draft):
+            return draft
+        types = node.config.get("column_types", {})
+        try:
+            text = read_text(self._root / node.file)
+            declared = {str(k): str(v) for k, v in types.items()} if isinstance(types, Mapping) else {}
+            seed = read_seed(text, str(node.config.get("delimiter", ",")), declared)
+        except (TextError, ValueError, TypeError) as error:
+            self._leave_out(draft, f"the file cannot be read: {error}", None)
+            return draft
+        table = self._below(node)
+        draft.keys |= {"name": joint, "type": "source", "catalog": SEEDS, "table": table}
+        draft.keys |= self._described(node)
+        draft.keys["options"] = {"schema": seed.schema, **seed.options}
+        draft.copied = (node.file, seed.text)
+        draft.reasons += [*self._renamed(node.name, joint), *seed.notes]
+        draft.reasons += self._unused(node.config, _USED | _OF_SEEDS)
+        return draft
+
+    def source(self, table: SourceTable, joint: str) -> Draft:
+        """Return the source on a table that was there before."""
+        folder = re.sub(r"[^\w-]", "_", table.source)
+        draft = Draft(table, joint, f"sources/{folder}/{joint}.yaml", table.place)
+        if joint in self._refused:
+            draft.left_out = list(self._refused[joint])
+            return draft
+        draft.keys |= {
+            "name": joint,
+            "type": "source",
+            "catalog": SESSION,
+            "table": f"{table.schema}.{table.identifier}",
+        }
+        tags = self._tags(table.tags, draft)
+        description = _description(table.description, table.columns)
+        draft.keys |= {"description": description} if description else {}
+        draft.keys |= {"tags": tags} if tags else {}
+        draft.reasons += self._renamed(table.name, joint)
+        if table.database is not None and table.database not in ("spark_catalog", table.schema):
+            draft.reasons.append(
+                f"its database '{table.database}' is not used: the table is looked for in the session's catalog"
+            )
+        draft.reasons += self._unused(table.config, _USED | {"meta", "freshness", "loaded_at_field"})
+        return draft
+
+    def _is_refused(self, node: Node, draft: Draft) -> bool:
+        reason = self._names.refused.get(id(node))
+        if reason is not None:
+            draft.left_out.append(reason)
+        elif node.problem is not None:
+            draft.left_out.append(node.problem[0])
+            draft.problem_place = node.problem[1]
+        return bool(draft.left_out)
+
+    def _header(self, node: Node, draft: Draft) -> None:
+        config = node.config
+        for key in _DROPPED_WITH_MEANING:
+            if config.get(key):
+                raise LeftOutError(f"{key} {_WHY[key]}", key)
+        draft.reasons += self._renamed(node.versioned_name, draft.joint)
+        draft.keys |= self._described(node)
+        tags = self._tags([str(tag) for tag in config.get("tags", ())], draft)
+        draft.keys |= {"tags": tags} if tags else {}
+        group = config.get("group")
+        if group is not None:
+            draft.keys["group"] = re.sub(r"[^A-Za-z0-9_/]", "_", str(group))
+            owner = self._groups.get(str(group))
+            owners = _owners(owner) if owner is not None else []
+            draft.keys |= {"owners": owners} if owners else {}
+
+    def _stored(self, node: Node, draft: Draft, strategy: Strategy) -> None:
+        draft.reasons += strategy.notes
+        alias = str(node.config.get("alias") or node.versioned_name)
+        if not strategy.is_stored:
+            if alias != node.versioned_name:
+                draft.reasons.append(f"alias '{alias}' is not used: it is not stored")
+            return
+        draft.keys |= {"catalog": WAREHOUSE} | self._table(draft, alias, node)
+        if strategy.write:
+            draft.keys["write_strategy"] = dict(strategy.write)
+        elif node.config.get("partition_by") and node.config.get("materialized") == "table":
+            draft.reasons.append("partition_by is the catalog's affair (`partitioned_by` in `options` on Iceberg)")
+
+    def _table(self, draft: Draft, alias: str, node: Node) -> dict[str, str]:
+        """Return the key ``table``, where it is not the joint's name; two tables of one name get their schemas'."""
+        table = alias
+        taken = self._tables.get(table.lower())
+        if taken is not None and taken != draft.joint:
+            table = f"{node.config.get('schema') or node.package}_{alias}"
+            draft.reasons.append(f"its table is '{table}', since '{alias}' is that of {taken}")
+        self._tables[table.lower()] = draft.joint
+        return {} if table == draft.joint else {"table": table}
+
+    def _text(self, node: Node, draft: Draft, strategy: Strategy) -> None:
+        """Set the query: the model's own, else the one that dbt has compiled."""
+        assert node.template is not None and node.inner is not None
+        found = self._translator.of_node(node, strategy.is_incremental, str(draft.keys.get("table", draft.joint)))
+        reached = self._translator.reached(found)
+        refs = dict.fromkeys([*found.refs, *(ref for m in reached for ref in self._translator.of_macro(m).refs)])
+        draft.refs = tuple(refs)
+        problems = [*found.problems, *self._translator.refusals(reached)]
+        if not strategy.is_stored:
+            asking = [macro for macro in reached if self._translator.of_macro(macro).asks_incremental]
+            problems += [
+                Problem(f"calls {macro.name}, which asks is_incremental() of a model that is not stored", node.place)
+                for macro in asking
+            ]
+        errors = self._refused.get(draft.joint, [])
+        if not problems and not errors:
+            draft.reasons += found.changes
+            text = applied(node.template.text, found.edits, *node.inner)
+            draft.body = text.strip()
+            blank = text[: len(text) - len(text.lstrip())].count("\n")
+            draft.lines = lines_of(node.template.text, found.edits, *node.inner)[blank:]
+            return
+        within = [str(p) for macro in reached for p in self._translator.of_macro(macro).problems]
+        wrong = list(dict.fromkeys([*map(str, problems), *errors, *([] if problems else within)]))
+        if problems:
+            draft.problem_place = problems[0].place
+        if len(errors) + bool(problems) > 1:  # the compiled text has been tried, too
+            draft.left_out += wrong
+            return
+        if found.asks_incremental and strategy.is_incremental:
+            wrong.append("the text that dbt compiled is not used: it is that of a first run or of a later one")
+            draft.left_out += wrong
+            return
+        compiled = self._compiled.text(node)
+        if compiled is None:
+            draft.left_out += wrong
+            return
+        draft.body, draft.status = compiled.sql, "compiled"
+        draft.refs = tuple(dict.fromkeys((*draft.refs, *compiled.refs)))
+        draft.reasons += [*wrong, f"so the query is the one that dbt compiled, {compiled.file}"]
+
+    def _relation(self, node: Node, draft: Draft) -> None:
+        """Set the query of a snapshot that names a relation in place of a query."""
+        relation = node.properties.relation if node.properties is not None else None
+        match = re.fullmatch(r"\s*(ref|source)\s*\(\s*(.*?)\s*\)\s*", str(relation))
+        names = [name.strip().strip("'\"") for name in match[2].split(",")] if match else []
+        try:
+            if match is not None and match[1] == "ref":
+                joint = self._names.ref(node.package, names)[0]
+            elif match is not None and len(names) == 2:
+                joint = self._names.source(*names)[0]
+            else:
+                raise LeftOutError(f"its relation '{relation}' is neither ref(...) nor source(...)")
+        except LeftOutError:
+            raise
+        except ValueError as error:
+            raise LeftOutError(str(error)) from None
+        draft.refs = (joint,)
+        draft.body = f"select * from {{{{ ref('{joint}') }}}}"
+        draft.reasons.append(f"its relation {relation} is a query")
+
+    def _leave_out(self, draft: Draft, reason: str, key: str | None) -> None:
+        draft.left_out.append(reason)
+        if key is not None and isinstance(draft.node, Node):
+            draft.problem_place = draft.node.config.places.get(key)
+
+    def _described(self, node: Node) -> dict[str, Any]:
+        if node.properties is None:
+            return {}
+        text = _description(node.properties.description, node.properties.columns)
+        return {"description": text} if text else {}
+
+    def _tags(self, tags: Any, draft: Draft) -> list[str]:
+        kept = []
+        for tag in dict.fromkeys(tags):
+            cleaned = re.sub(r"[^A-Za-z0-9_.-]", "_", tag)[:63]
+            if cleaned != tag:
+                draft.reasons.append(f"the tag '{tag}' is '{cleaned}': Dagster allows letters, digits, _, . and -")
+            if TAG_KEY.fullmatch(cleaned) and cleaned not in kept:
+                kept.append(cleaned)
+        return kept
+
+    def _renamed(self, name: str, joint: str) -> list[str]:
+        return [] if name == joint else [f"the joint is '{joint}', not '{name}'"]
+
+    def _unused(self, config: Config, used: frozenset[str] | set[str]) -> list[str]:
+        notes = []
+        for key, value in config.values.items():
+            is_off = value in (None, False, "", [], {}) or (key == "contract" and not _enforced(value))
+            if key not in used and not is_off:
+                notes.append(f"{key} {_WHY.get(key, 'has no counterpart')}")
+        return notes
+
+    def _below(self, node: Node) -> str:
+        """Return a node's file below its folder: fqn holds the folders."""
+        name = PurePosixPath(node.file).name
+        folders = node.fqn[1:-1] if node.version is None else node.fqn[1:-2]
+        return "/".join((*(() if node.package == self._names.root else (node.package,)), *folders, name))
+
+    def _path(self, top: str, node: Node, name: str, *own: str) -> str:
+        folders = node.fqn[1:-1] if node.version is None else node.fqn[1:-2]
+        if node.kind == "snapshot":
+            folders = folders[:-1]
+        package = () if node.package == self._names.root else (node.package,)
+        return "/".join((top, *package, *own, *(re.sub(r"^[._]+", "", f) or "folder" for f in folders), name))
+
+
+def freshness_check(table: SourceTable) -> dict[str, Any]:
+    """Return the check that a source's freshness becomes. Raise LeftOutError."""
+    rule = table.freshness if isinstance(table.freshness, Mapping) else {}
+    period = rule.get("warn_after") or rule.get("error_after")
+    count, unit = (period.get("count"), period.get("period")) if isinstance(period, Mapping) else (None, None)
+    if table.loaded_at_field is None or not re.fullmatch(r"[A-Za-z_]\w*", table.loaded_at_field):
+        raise LeftOutError("freshness is left out: it needs a column as loaded_at_field")
+    if not isinstance(count, int) or unit not in ("minute", "hour", "day"):
+        raise LeftOutError("freshness is left out: it needs a count of minutes, hours or days")
+    if rule.get("filter"):
+        raise LeftOutError("freshness is left out: a check of the newest row has no filter")
+    age = f"{count}{unit[0]}"
+    return {"type": "freshness", "column": table.loaded_at_field, "max_age": age, "severity": "warn"}
+
+
+def strategy_is_incremental(draft: Draft) -> bool:
+    """Return whether the checks of a joint must look at the whole table, since a run writes only some of its rows."""
+    return "write_strategy" in draft.keys
+
+
+def _enforced(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(value.get("enforced"))
+
+
+def _description(text: str, columns: tuple[Column, ...]) -> str:
+    """Return a description, with those of the columns below it."""
+    described = [f"- `{column.name}`: {column.description}" for column in columns if column.description]
+    return "\n\n".join(part for part in (text, "\n".join(described)) if part)
+
+
+def _owners(owner: Owner) -> list[str]:
+    if owner.email is not None and OWNER.fullmatch(owner.email):
+        return [owner.email]
+    return [f"team:{owner.name}"] if owner.name else []

@@ -1,0 +1,115 @@
+"""Names of joints: each model, seed, snapshot and source of a dbt project has one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rivet_dagster.dbt.declared import SEED, SNAPSHOT, DbtProject, Node, SourceTable
+from rivet_dagster.errors import nearest
+from rivet_dagster.model.convert import LONGEST_NAME
+from rivet_dagster.model.joint import RESERVED
+
+
+@dataclass(frozen=True)
+class Names:
+    """The joints of nodes and sources, and the search for what ``ref`` and ``source`` mean.
+
+    ``refused`` are nodes that cannot have a name, with the reasons.
+    """
+
+    root: str
+    nodes: dict[tuple[str, str], Node]
+    joints: dict[tuple[str, str], str]
+    sources: dict[tuple[str, str], tuple[SourceTable, str]]
+    latest: dict[tuple[str, str], str]
+    refused: dict[int, str] = field(default_factory=dict)
+
+    def joint(self, node: Node) -> str:
+        """Return the joint of a model, seed or snapshot."""
+        return self.joints[node.key]
+
+    def ref(self, package: str, names: Iterable[str], version: object = None) -> tuple[str, Node]:
+        """Return the joint that ``ref(...)`` in a file of ``package`` means. Raise ValueError."""
+        *inside, name = names
+        wanted = name if version is None else f"{name}_v{version}"
+        for place in inside or dict.fromkeys((package, self.root, *(p for p, _ in self.joints))):
+            for key in ((place, wanted), (place, self.latest.get((place, wanted), ""))):
+                if key in self.joints:
+                    return self.joints[key], self.nodes[key]
+        known = {each for _, each in self.joints} | {each for _, each in self.latest}
+        shown = f"ref('{name}')" if version is None else f"ref('{name}', v={version})"
+        raise ValueError(f"{shown} names no model, seed or snapshot{nearest(wanted, known, listed=False)}")
+
+    def source(self, source: str, table: str) -> tuple[str, SourceTable]:
+        """Return the joint that ``source(...)`` means. Raise ValueError."""
+        found = self.sources.get((source, table))
+        if found is None:
+            known = [f"{s}.{t}" for s, t in self.sources]
+            hint = nearest(f"{source}.{table}", known, listed=False)
+            raise ValueError(f"source('{source}', '{table}') is not declared{hint}")
+        return found[1], found[0]
+
+
+def name_joints(project: DbtProject) -> Names:
+    """Return the names of all joints; nodes of one name have none."""
+    enabled = [
+        node
+        for package in project.packages
+        for node in package.nodes
+        if node.kind in ("model", SEED, SNAPSHOT) and node.config.is_enabled
+    ]
+    refused: dict[int, str] = {}
+    by_key: dict[tuple[str, str], list[Node]] = {}
+    for node in enabled:
+        by_key.setdefault(node.key, []).append(node)
+    for (_, name), same in by_key.items():
+        if len(same) > 1:
+            for node in same:
+                others = ", ".join(str(other.place) for other in same if other is not node)
+                refused[id(node)] = f"'{name}' is the name of several nodes: also at {others}"
+    nodes = {key: same[0] for key, same in by_key.items() if len(same) == 1}
+    # A source of a name that anything has is named with its source, whatever the order of the files.
+    wanted = {key: _wanted(key, project.root.name, by_key) for key in nodes}
+    taken: set[str] = set()
+    joints = {key: _distinct(name, taken) for key, name in wanted.items()}
+    tables = {(t.source, t.name): t for package in project.packages for t in package.sources if t.config.is_enabled}
+    counted = Counter(clean_name(table) for _, table in tables)
+    sources = {}
+    for (source, table), declared in tables.items():
+        plain = clean_name(table)
+        clashes = counted[plain] > 1 or plain in taken
+        sources[source, table] = (declared, clean_name(f"{source}_{table}") if clashes else plain)
+    named: set[str] = set(taken)
+    sources = {key: (declared, _distinct(name, named)) for key, (declared, name) in sources.items()}
+    latest = {(node.package, node.name): node.versioned_name for node in nodes.values() if node.is_latest}
+    return Names(project.root.name, nodes, joints, sources, latest, refused)
+
+
+def _wanted(key: tuple[str, str], root: str, by_key: dict[tuple[str, str], list[Node]]) -> str:
+    package, name = key
+    shared = [place for place, other in by_key if other == name]
+    return clean_name(name if len(shared) == 1 or package == root else f"{package}_{name}")
+
+
+def _distinct(name: str, taken: set[str]) -> str:
+    unique, number = name, 1
+    while unique in taken:
+        number += 1
+        unique = f"{name[: LONGEST_NAME - 4]}_{number}"
+    taken.add(unique)
+    return unique
+
+
+def clean_name(name: str) -> str:
+    """Return the nearest name that a joint can have.
+
+    >>> clean_name("Daily-Orders"), clean_name("2024_orders"), clean_name("input")
+    ('daily_orders', 'm_2024_orders', 'input_')
+    """
+    cleaned = re.sub(r"[^a-z0-9_]", "_", name.lower())
+    if not cleaned[:1].isalpha():
+        cleaned = f"m_{cleaned.lstrip('_')}"
+    return f"{cleaned}_" if cleaned in RESERVED else cleaned[:LONGEST_NAME]

@@ -1,0 +1,102 @@
+"""Snapshots as histories: the write strategy, and what readers see of dbt's own columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rivet_dagster.dbt.declared import Config
+from rivet_dagster.dbt.translation.strategy import LeftOutError, texts
+
+IS_CURRENT = "dbt_is_current"
+_ONLY_DBTS = ("dbt_scd_id", "dbt_updated_at")
+_USED = re.compile(r"\b(?:dbt_scd_id|dbt_updated_at)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class History:
+    """The write strategy of a snapshot, and what differs from dbt's."""
+
+    write: Mapping[str, Any]
+    notes: tuple[str, ...]
+    keys: tuple[str, ...]
+    updated_at: str | None
+    valid_from: str
+
+
+def history_of(config: Config) -> History:
+    """Return the history that a snapshot becomes. Raise LeftOutError."""
+    keys = texts(config.get("unique_key"))
+    strategy = str(config.get("strategy", "")).lower()
+    updated_at = config.get("updated_at")
+    if not keys:
+        raise LeftOutError("the snapshot has no unique_key", "unique_key")
+    wrong = next((key for key in (*keys, *texts(updated_at)) if not re.fullmatch(r"`?\w+`?", key)), None)
+    if wrong is not None:
+        raise LeftOutError(f"'{wrong}' is an expression: give the query a column of it first", "unique_key")
+    columns = config.get("snapshot_meta_column_names") or {}
+    names = {ours: str(columns.get(theirs, theirs)) for ours, theirs in _names_of_dbt()}
+    write: dict[str, Any] = {"mode": "scd2", "key_columns": [key.strip("`") for key in keys]}
+    notes = [
+        f"the table has {names['valid_from']}, {names['valid_to']} and {IS_CURRENT}, but no "
+        f"{' and no '.join(_ONLY_DBTS)}",
+        "a key that is NULL equals itself, where dbt adds such rows each time",
+    ]
+    if strategy == "timestamp":
+        if updated_at is None:
+            raise LeftOutError("the strategy timestamp has no updated_at", "strategy")
+        write |= {"effective_at": str(updated_at), "track_columns": [str(updated_at)]}
+        notes.append(
+            f"a row that differs while its {updated_at} is the same overwrites the version, and one with an earlier "
+            f"{updated_at} is spliced into the history; dbt takes no notice of either"
+        )
+    elif strategy == "check":
+        tracked = config.get("check_cols")
+        if updated_at is not None:
+            write["effective_at"] = str(updated_at)
+        if isinstance(tracked, list) and tracked:
+            write["track_columns"] = texts(tracked)
+            notes.append("a change in a column that is not in check_cols overwrites the current version; dbt leaves it")
+        elif str(tracked).lower() != "all":
+            raise LeftOutError("the strategy check has no check_cols", "check_cols")
+    else:
+        raise LeftOutError(f"the strategy '{strategy}' has no counterpart", "strategy")
+    deletes = str(config.get("hard_deletes", "ignore")).lower()
+    if deletes == "new_record":
+        raise LeftOutError(
+            "hard_deletes: new_record has no counterpart: close_missing ends the versions", "hard_deletes"
+        )
+    if deletes == "invalidate" or config.get("invalidate_hard_deletes") is True:
+        write["close_missing"] = True
+    if config.get("dbt_valid_to_current") is not None:
+        raise LeftOutError(
+            f"dbt_valid_to_current has no counterpart: {names['valid_to']} is NULL", "dbt_valid_to_current"
+        )
+    # Snapshots of dbt take new columns by themselves.
+    write |= {**names, "is_current": IS_CURRENT, "on_schema_change": "add"}
+    updated = None if updated_at is None else str(updated_at)
+    return History(write, tuple(notes), tuple(write["key_columns"]), updated, names["valid_from"])
+
+
+def reads_dbts_columns(text: str) -> bool:
+    """Return whether a query names columns of a snapshot that only dbt has.
+
+    >>> reads_dbts_columns("select DBT_UPDATED_AT from s"), reads_dbts_columns("select * from s")
+    (True, False)
+    """
+    return _USED.search(text) is not None
+
+
+def with_dbts_columns(history: History, stored: str) -> str:
+    """Return the query of a joint that adds dbt's own columns to those of the stored history."""
+    at = f"`{history.updated_at or history.valid_from}`"
+    keys: Sequence[str] = [f"coalesce(cast(`{key}` as string), '')" for key in history.keys]
+    joined = " || '|' || ".join([*keys, f"coalesce(cast({at} as string), '')"])
+    own = f"`{history.valid_from}` AS dbt_updated_at, md5({joined}) AS dbt_scd_id"
+    return f"SELECT *, {own}\nFROM {{{{ ref('{stored}') }}}}\n"
+
+
+def _names_of_dbt() -> list[tuple[str, str]]:
+    return [("valid_from", "dbt_valid_from"), ("valid_to", "dbt_valid_to")]

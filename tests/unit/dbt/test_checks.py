@@ -1,0 +1,165 @@
+"""Data tests of dbt as checks."""
+
+import duckdb
+import pytest
+from support.dbt import translated
+
+MODELS = {
+    "models/m.sql": "select 1 as id, 'a' as kind",
+    "models/other.sql": "select 1 as key",
+    "models/after.sql": "select * from {{ ref('m') }}",
+}
+
+
+def moved(tmp_path, test, column="id", files=(), project="name: shop"):
+    """Return the report's entry of one test of a column of the model m, and the new project."""
+    yml = f"models:\n- name: m\n  columns:\n  - name: {column}\n    data_tests:\n    - {test}\n"
+    result = translated(tmp_path, {**MODELS, "models/m.yml": yml, **dict(files)}, project)
+    (entry,) = result.report.tests
+    return entry, result
+
+
+def annotations(result):
+    return [line for line in result.files["joints/m.sql"].splitlines() if line.startswith("-- rivet:a")]
+
+
+@pytest.mark.parametrize(
+    ("test", "check"),
+    [
+        ("unique", "{type: unique, columns: [id]}"),
+        ("not_null: {severity: warn}", "{type: not_null, columns: [id], severity: warn}"),
+        ("not_null: {config: {severity: WARN}}", "{type: not_null, columns: [id], severity: warn}"),
+        (
+            "not_null: {name: there, description: 'It is there.'}",
+            "{type: not_null, columns: [id], name: there, description: It is there.}",
+        ),
+        ("accepted_values: {values: [1, a]}", '{type: accepted_values, column: id, values: ["1", a]}'),
+        ("accepted_values: {values: [1, 2], quote: false}", "{type: accepted_values, column: id, values: [1, 2]}"),
+        ("accepted_values: {arguments: {values: [x]}}", "{type: accepted_values, column: id, values: [x]}"),
+        ("relationships: {to: ref('other'), field: key}", "{type: relationship, column: id, to: other.key}"),
+        ("relationships: {to: \"{{ ref('other') }}\", field: key}", "{type: relationship, column: id, to: other.key}"),
+        ("{test_name: unique, config: {store_failures: true}}", "{type: unique, columns: [id]}"),
+        ("unique: {error_if: '>0', warn_if: '!= 0'}", "{type: unique, columns: [id]}"),
+    ],
+)
+def test_built_in(tmp_path, test, check):
+    entry, result = moved(tmp_path, test)
+    assert annotations(result) == [f"-- rivet:assert: {check}"]
+    assert entry.joint == "m"
+    assert not [path for path in result.files if path.startswith("quality/")]
+
+
+@pytest.mark.parametrize(
+    ("test", "rows", "violations"),
+    [
+        ("unique: {where: id > 1}", "(1, 'a'), (1, 'a'), (2, 'a')", 0),
+        ("unique: {where: id > 0}", "(1, 'a'), (1, 'a'), (2, 'a')", 1),
+        ("not_null: {error_if: '> 1'}", "(null, 'a'), (2, 'a')", 0),
+        ("not_null: {error_if: '> 1'}", "(null, 'a'), (null, 'b')", 1),
+        ("not_null: {error_if: '> 1', limit: 1}", "(null, 'a'), (null, 'b')", 0),
+        ("not_null: {severity: warn, warn_if: 'between 1 and 2', error_if: '> 100'}", "(null, 'a'), (null, 'b')", 1),
+        ("unique: {fail_calc: 'sum(n_records)', error_if: '> 2'}", "(1, 'a'), (1, 'b')", 0),
+        ("accepted_values: {values: ['1 + 1'], quote: false}", "(1, 'a'), (2, 'a')", 1),
+        ("below: {most: 5}", "(4, 'a'), (6, 'a'), (7, 'a')", 2),
+        ("below: {most: \"{{ var('most') }}\"}", "(4, 'a'), (6, 'a'), (7, 'a')", 1),
+        ("tools.among: {values: [4, 6], where: \"kind = 'a'\"}", "(4, 'a'), (6, 'a'), (7, 'b'), (8, 'a')", 1),
+        ("not_in: {others: ref('other'), column: key}", "(1, 'a'), (2, 'a')", 1),
+    ],
+)
+def test_as_sql(tmp_path, test, rows, violations):
+    """The query of a check gives rows exactly where the test fails; DuckDB runs it."""
+    files = {
+        "macros/tests.sql": "{% test below(model, column_name, most=3) %}\n"
+        "{{ above(model, column_name, most) }}{% endtest %}"
+        "{% macro above(model, column, most) %}select * from {{ model }} where {{ column }} > {{ most }}{% endmacro %}",
+        "tests/generic/not_in.sql": "{% test not_in(model, column_name, others, column) %}"
+        "select * from {{ model }} where {{ column_name }} in (select {{ column }} from {{ others }}){% endtest %}",
+        "dbt_packages/tools/dbt_project.yml": "name: tools",
+        "dbt_packages/tools/macros/t.sql": "{% test among(model, column_name, values) %}"
+        "{{ adapter.dispatch('test_among', 'tools')(model, column_name, values) }}{% endtest %}"
+        "{% macro default__test_among(model, column_name, values) %}select * from {{ model }} where {{ column_name }} "
+        "not in ({% for v in values %}{{ v }}{{ ', ' if not loop.last }}{% endfor %}){% endmacro %}",
+    }
+    entry, result = moved(
+        tmp_path, test.replace("columns", "column"), files=files, project="name: shop\nvars: {most: 6}"
+    )
+    assert entry.status == "changed", entry
+    (sql,) = [text for path, text in result.files.items() if path.startswith("quality/m/")]
+    with duckdb.connect() as database:
+        database.execute(f"create table m as select * from (values {rows}) as t(id, kind)")
+        database.execute("create table other as select 1 as key")
+        assert len(database.execute(sql.replace("{{ this }}", "m")).fetchall()) == violations
+
+
+@pytest.mark.parametrize(
+    ("test", "reason"),
+    [
+        ("uniqe", "there is no generic test 'uniqe'; did you mean 'unique'?"),
+        ("relationships: {to: ref('after'), field: id}", "reads after, which is computed from m"),
+        ("relationships: {to: ref('nothing'), field: id}", "ref('nothing') names no model"),
+        ("not_null: {severity: loud}", "its severity 'loud' is neither error nor warn"),
+        ("asks", "macros/asks.sql:1: calls run_query"),
+        ("not_null: {where: \"{{ var('unset') }}\"}", "the variable 'unset' has no value"),
+    ],
+)
+def test_left_out(tmp_path, test, reason):
+    asks = "{% test asks(model, column_name) %}{{ run_query('select 1') }}{% endtest %}"
+    entry, result = moved(tmp_path, test, files={"macros/asks.sql": asks})
+    assert (entry.status, entry.joint, entry.check, entry.place.file) == ("left_out", None, None, "models/m.yml")
+    assert reason in entry.reasons[0]
+    assert entry.place.line in (5, 6)
+    assert not result.report.is_whole
+    assert annotations(result) == []
+
+
+def test_singular_tests_belong_to_the_last_joint_that_they_read(tmp_path):
+    files = {
+        "tests/a.sql": "{{ config(severity='warn') }}\nselect * from {{ ref('m') }} join {{ ref('after') }} using (id)",
+        "tests/b.sql": "select 1 where false",
+        "tests/c.sql": "select * from {{ ref('gone') }}",
+        "models/gone.sql": "select {{ nothing() }}",
+    }
+    result = translated(tmp_path, {**MODELS, **files})
+    tests = {entry.name: entry for entry in result.report.tests}
+    assert (tests["a"].joint, tests["a"].check) == ("after", "a")
+    assert result.files["quality/after/a.sql"] == "-- @severity: warn\nselect * from m join after using (id)\n"
+    assert tests["b"].reasons == ("reads no model, so there is no joint that it could belong to",)
+    assert tests["c"].reasons == ("reads gone, which is left out",)
+
+
+def test_tests_of_incremental_tables_judge_the_whole_table(tmp_path):
+    files = {
+        "models/m.sql": "{{ config(materialized='incremental') }}select 1 as id, 'a' as kind",
+        "models/m.yml": "models: [{name: m, columns: [{name: id, tests: [unique, {below: {most: 3}}]}]}]",
+        "macros/t.sql": "{% test below(model, column_name, most) %}select * from {{ model }} where id > 1{% endtest %}",
+    }
+    result = translated(tmp_path, files)
+    assert annotations(result) == ["-- rivet:audit: {type: unique, columns: [id]}"]
+    assert result.files["quality/m/below_id.sql"].startswith("-- @phase: audit\n")
+    assert {entry.check for entry in result.report.tests} == {"audit_unique_id", "below_id"}
+
+
+def test_tests_of_sources_and_seeds(tmp_path):
+    files = {
+        "seeds/s.csv": "id\n1\n",
+        "seeds/s.yml": "seeds: [{name: s, columns: [{name: id, tests: [unique]}]}]",
+        "models/src.yml": "sources:\n- {name: crm, tables: [{name: v, columns: [{name: id, tests: [not_null, unique]}]}"
+        "]}",
+    }
+    result = translated(tmp_path, {**MODELS, **files})
+    assert "    - {type: unique, columns: [id]}\n" in result.files["sources/seeds/s.yaml"]
+    assert "    - {type: not_null, columns: [id]}\n" in result.files["sources/crm/v.yaml"]
+    assert {(entry.joint, entry.check) for entry in result.report.tests} == {
+        ("s", "unique_id"),
+        ("v", "not_null_id"),
+        ("v", "unique_id"),
+    }
+
+
+def test_severity_by_folder_and_disabled_tests(tmp_path):
+    project = "name: shop\ndata_tests:\n  shop:\n    +severity: warn"
+    yml = "models: [{name: m, columns: [{name: id, tests: [unique, {not_null: {enabled: false}}]}]}]"
+    result = translated(tmp_path, {**MODELS, "models/m.yml": yml}, project)
+    assert annotations(result) == ["-- rivet:assert: {type: unique, columns: [id], severity: warn}"]
+    assert [entry.name for entry in result.report.others if entry.kind == "disabled"] == ["not_null_m_id"]
+    assert result.report.is_whole

@@ -1,0 +1,123 @@
+"""Seeds and snapshots of dbt as joints."""
+
+import csv
+import io
+
+import pytest
+from support.dbt import model, told, translated
+
+from rivet_dagster.dbt.translation.seeds import read_seed
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "written"),
+    [
+        (["1", "2"], "bigint", ["1", "2"]),
+        (["1.0", "2"], "bigint", ["1", "2"]),
+        (["1.5", "", "null"], "double", ["1.5", "", ""]),
+        (["$1,200", "-3%"], "bigint", ["1200", "-3"]),
+        (["€1.25"], "double", ["1.25"]),
+        (["007", "01"], "bigint", ["7", "1"]),
+        (["2024-01-31", "2024-2-3"], "date", ["2024-01-31", "2024-02-03"]),
+        (["2024-01-31 10:00:00"], "timestamp", ["2024-01-31 10:00:00"]),
+        (["2024-01-31T10:00:00Z"], "timestamp", ["2024-01-31T10:00:00Z"]),
+        (["2024-01-31 10:00:00.5"], "string", ["2024-01-31 10:00:00.5"]),
+        (["2024-01-31", "2024-01-31 10:00:00"], "string", ["2024-01-31", "2024-01-31 10:00:00"]),
+        (["TRUE", "false", ""], "boolean", ["true", "false", ""]),
+        (["yes", "no"], "string", ["yes", "no"]),
+        (["1", "x"], "string", ["1", "x"]),
+        (["a", " NULL ", " b "], "string", ["a", "", " b "]),
+        (["", ""], "bigint", ["", ""]),
+    ],
+)
+def test_types_that_dbt_guesses(cells, kind, written):
+    """The expectations were seen in tables that dbt-spark 1.10 made of such seeds."""
+    text = "k,v\n" + "".join(f'{n},"{cell}"\n' if "," in cell else f"{n},{cell}\n" for n, cell in enumerate(cells))
+    seed = read_seed(text)
+    assert seed.columns[1] == ("v", kind)
+    rows = list(csv.reader(io.StringIO(seed.text if seed.text is not None else text)))
+    assert [row[1] for row in rows[1:]] == written
+    assert (seed.text is None) == (written == cells)
+
+
+def test_column_types_delimiter_and_quotes(tmp_path):
+    files = {
+        "seeds/ref/s.csv": 'code;note\n01;"a ""b""; c"\n',
+        "seeds/s.yml": "seeds: [{name: s, config: {delimiter: ';', column_types: {code: varchar(4), note: text}}}]",
+        "models/m.sql": "select * from {{ ref('s') }}",
+    }
+    result = translated(tmp_path, files)
+    assert result.files["sources/seeds/ref/s.yaml"] == (
+        "name: s\ntype: source\ncatalog: seeds\ntable: ref/s.csv\noptions:\n"
+        '  schema: "code varchar(4), note string"\n  sep: ";"\n  escape: "\\""\n'
+    )
+    assert dict(result.copies) == {"seeds/ref/s.csv": "seeds/ref/s.csv"}
+    assert model(result, "m").status == "unchanged"
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2,3\n"])
+def test_seeds_that_cannot_be_read(tmp_path, text):
+    result = translated(tmp_path, {"seeds/s.csv": text, "models/m.sql": "select * from {{ ref('s') }}"})
+    (seed,) = told(result, "seed")
+    assert (seed.status, seed.place.file) == ("left_out", "seeds/s.csv")
+    assert model(result, "m").reasons == ("reads s, which is left out",)
+    assert not result.report.is_whole
+
+
+def snapshot(tmp_path, config, reader="select * from {{ ref('s') }}"):
+    text = f"{{% snapshot s %}}\n{{{{ config({config}) }}}}\nselect * from {{{{ ref('a') }}}}\n{{% endsnapshot %}}\n"
+    files = {"snapshots/s.sql": text, "models/a.sql": "select 1 as id", "models/reader.sql": reader}
+    return translated(tmp_path, files)
+
+
+@pytest.mark.parametrize(
+    ("config", "write"),
+    [
+        (
+            "unique_key='id', strategy='timestamp', updated_at='at'",
+            "{mode: scd2, key_columns: [id], effective_at: at, track_columns: [at], ",
+        ),
+        (
+            "unique_key=['a', 'b'], strategy='check', check_cols=['x'], invalidate_hard_deletes=true",
+            "{mode: scd2, key_columns: [a, b], track_columns: [x], close_missing: true, ",
+        ),
+        ("unique_key='id', strategy='check', check_cols='all'", "{mode: scd2, key_columns: [id], "),
+    ],
+)
+def test_snapshots(tmp_path, config, write):
+    result = snapshot(tmp_path, config)
+    names = "valid_from: dbt_valid_from, valid_to: dbt_valid_to, is_current: dbt_is_current, on_schema_change: add}"
+    assert result.files["joints/snapshots/s.sql"] == (
+        f"-- rivet:catalog: warehouse\n-- rivet:write_strategy: {write}{names}\n\nselect * from {{{{ ref('a') }}}}\n"
+    )
+    (entry,) = told(result, "snapshot")
+    assert entry.status == "changed"
+    assert "a key that is NULL equals itself" in " ".join(entry.reasons)
+
+
+def test_columns_that_only_dbt_has(tmp_path):
+    """A reader that names them reads a joint that adds them to the table's."""
+    config = "unique_key='id', strategy='timestamp', updated_at='at'"
+    result = snapshot(tmp_path, config, "select dbt_scd_id from {{ ref('s') }} where dbt_updated_at > '2024'")
+    assert "-- rivet:table: s\n" in result.files["joints/snapshots/s_history.sql"]
+    assert result.files["joints/snapshots/s.sql"].endswith("FROM {{ ref('s_history') }}\n")
+    assert "`dbt_valid_from` AS dbt_updated_at" in result.files["joints/snapshots/s.sql"]
+    assert model(result, "reader").status == "unchanged"
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ("strategy='check', check_cols='all'", "has no unique_key"),
+        ("unique_key='id', strategy='timestamp'", "has no updated_at"),
+        ("unique_key='id', strategy='check'", "has no check_cols"),
+        ("unique_key='id', strategy='other'", "the strategy 'other' has no counterpart"),
+        ("unique_key='a || b', strategy='check', check_cols='all'", "'a || b' is an expression"),
+        ("unique_key='id', strategy='check', check_cols='all', hard_deletes='new_record'", "new_record"),
+    ],
+)
+def test_snapshots_that_are_left_out(tmp_path, config, reason):
+    result = snapshot(tmp_path, config)
+    (entry,) = told(result, "snapshot")
+    assert (entry.status, reason in entry.reasons[0], entry.place.file) == ("left_out", True, "snapshots/s.sql")
+    assert model(result, "reader").reasons == ("reads s, which is left out",)
