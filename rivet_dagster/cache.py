@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import cached_property
 from typing import Any
 
@@ -27,6 +27,10 @@ class CompileCache:
         self.known = {} if known is None else known
         self._got: dict[str, str] = {}
         self._new: dict[str, Any] = {}
+        self._awaited: Set[str] = frozenset()
+        self._receive: Callable[[], Mapping[str, str]] | None = None
+        self._received: Mapping[str, str] = {}
+        self._taken: dict[str, str] = {}
 
     def get(self, kind: str, text: str) -> Any:
         """Return the value computed from ``text``, None where there is none."""
@@ -37,10 +41,30 @@ class CompileCache:
         if key in self._new:
             return self._new[key]
         cached = self.known.get(key)
+        if cached is not None:
+            self._got[key] = cached
+            return _JSON.raw_decode(cached)[0]
+        if self._receive is not None and key in self._awaited:
+            self._received, self._receive, self._awaited = self._receive(), None, frozenset()
+        cached = self._received.get(key)
         if cached is None:
             return None
-        self._got[key] = cached
+        self._taken[key] = cached
+        self.__dict__.pop("added", None)
         return _JSON.raw_decode(cached)[0]
+
+    def await_values(self, keys: Set[str], receive: Callable[[], Mapping[str, str]]) -> None:
+        """Add the values that ``receive`` returns, as JSON; it is called when a value of ``keys`` is needed."""
+        self._awaited, self._receive = keys, receive
+
+    @property
+    def awaits(self) -> bool:
+        """Whether ``receive`` is still to be called."""
+        return self._receive is not None
+
+    def is_awaited(self, kind: str, text: str) -> bool:
+        """Return whether the value computed from ``text`` is best asked for after others."""
+        return key_of(kind, text) in self._awaited
 
     def put(self, kind: str, text: str, value: Any) -> None:
         """Add a value, which must not be None and must not be changed afterwards."""
@@ -55,7 +79,8 @@ class CompileCache:
     @cached_property
     def added(self) -> dict[str, str]:
         """The values that this compilation added, each as one line of JSON."""
-        return {key: json.dumps(value, separators=(",", ":")) for key, value in self._new.items()}
+        new = {key: json.dumps(value, separators=(",", ":")) for key, value in self._new.items()}
+        return self._taken | new
 
     @property
     def unused(self) -> int:

@@ -13,6 +13,7 @@ from rivet_dagster.catalogs.introspection import introspection, last_told
 from rivet_dagster.catalogs.registry import catalog_traits
 from rivet_dagster.catalogs.resolved_locations import resolved_locations
 from rivet_dagster.compiler.compilation import compile_project
+from rivet_dagster.compiler.helper.process import helper
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.registry import engine_traits
 from rivet_dagster.errors import RivetError
@@ -53,8 +54,9 @@ def compile_directory(
         earlier = last_told(project, cache)  # even without `recall`: reading it keeps it in the cache
         if recall:
             introspected = introspected.with_earlier(earlier)
-        locations = resolved_locations(project, root, environ)
-        plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), cache, introspected, locations)
+        with helper(project.joints, introspected, cache):
+            locations = resolved_locations(project, root, environ)
+            plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), cache, introspected, locations)
         write_cache(root, cache)
     return plan
 

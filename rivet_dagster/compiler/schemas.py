@@ -46,7 +46,29 @@ class JointSchema:
 def infer_schemas(
     graph: Graph, fusion: Fusion, diagnostics: Diagnostics, cache: CompileCache, introspection: Introspection
 ) -> dict[str, JointSchema]:
-    """Return each joint's columns as far as they are known; report RVT-316, RVT-327, and warn of RVT-315, RVT-317.
+    """Return each joint's columns as far as they are known; report RVT-316, RVT-327, and warn of RVT-315, RVT-317."""
+    tables = introspection.tables
+    batches, known = infer_columns(graph, diagnostics, cache, introspection)
+    _check_names(graph, fusion, batches, diagnostics)
+    lineage = trace(graph.joints, graph.order, {name: entry.columns for name, entry in known.items()})
+    introspected = {
+        name for name in tables if name in known and not any(text for _, text in graph.joints[name].columns)
+    }
+    computed = {name: entry.schema for name, entry in batches.items()}
+    check_checks(graph, computed, {name: entry.schema for name, entry in known.items()}, diagnostics)
+    confidence = _confidences(graph, batches, introspected)
+    return {
+        name: JointSchema(entry.schema, confidence[name], lineage[name], computed[name])
+        for name, entry in known.items()
+    }
+
+
+def infer_columns(
+    graph: Graph, diagnostics: Diagnostics, cache: CompileCache, introspection: Introspection
+) -> tuple[dict[str, Known], dict[str, Known]]:
+    """Return the columns of each joint's batch, and those that its readers find, with their origins in its upstream.
+
+    Reports RVT-327, and warns of RVT-315, RVT-317.
 
     Where a run may find other columns, because an earlier introspection gave them, or a published table keeps columns
     of its own, errors about them are warnings.
@@ -65,18 +87,7 @@ def infer_schemas(
                 graph.joints[name], "RVT-315", "its schema and lineage are unknown", error, _lines(name, graph)
             )
         known[name] = columns.in_table(graph.joints[name], batches[name])
-    _check_names(graph, fusion, batches, diagnostics)
-    lineage = trace(graph.joints, graph.order, {name: entry.columns for name, entry in known.items()})
-    introspected = {
-        name for name in tables if name in known and not any(text for _, text in graph.joints[name].columns)
-    }
-    computed = {name: entry.schema for name, entry in batches.items()}
-    check_checks(graph, computed, {name: entry.schema for name, entry in known.items()}, diagnostics)
-    confidence = _confidences(graph, batches, introspected)
-    return {
-        name: JointSchema(entry.schema, confidence[name], lineage[name], computed[name])
-        for name, entry in known.items()
-    }
+    return batches, known
 
 
 def _doubt(joint: Joint, upstream: Collection[str], introspection: Introspection, diagnostics: Diagnostics) -> None:

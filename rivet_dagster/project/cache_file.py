@@ -38,13 +38,18 @@ def read_cache(root: Path) -> CompileCache:
         content = (root / FILE).read_bytes()
     except OSError:
         return CompileCache()
+    return CompileCache(values_in(content))
+
+
+def values_in(content: bytes) -> dict[str, str]:
+    """Return the values of parts, without those that are damaged or of another version."""
     known: dict[str, str] = {}
-    for part in content.split(_head())[1:]:
-        digest, _, body = part.partition(b"\n")
+    for each in content.split(_head())[1:]:
+        digest, _, body = each.partition(b"\n")
         if digest == _digest(body):
             lines = body.decode().split("\n")
             known.update(zip(lines[::2], lines[1::2], strict=False))  # an empty part has one empty line
-    return CompileCache(known)
+    return known
 
 
 def write_cache(root: Path, cache: CompileCache) -> None:
@@ -69,7 +74,7 @@ def write_cache(root: Path, cache: CompileCache) -> None:
 def _append(file: Path, values: Mapping[str, str]) -> None:
     descriptor = os.open(file, os.O_WRONLY | os.O_APPEND)
     try:
-        os.write(descriptor, _part(values))
+        os.write(descriptor, part(values))
     finally:
         os.close(descriptor)
 
@@ -79,7 +84,7 @@ def _replace(file: Path, values: Mapping[str, str]) -> None:
     _remove_abandoned(file.parent)
     with tempfile.NamedTemporaryFile(dir=file.parent, prefix=_UNFINISHED, delete=False) as unfinished:
         try:
-            unfinished.write(_part(values))
+            unfinished.write(part(values))
             unfinished.close()
             os.replace(unfinished.name, file)
         except BaseException:
@@ -95,7 +100,8 @@ def _remove_abandoned(folder: Path) -> None:
                 abandoned.unlink()
 
 
-def _part(values: Mapping[str, str]) -> bytes:
+def part(values: Mapping[str, str]) -> bytes:
+    """Return the part of a file that holds ``values``."""
     body = "\n".join([line for pair in values.items() for line in pair]).encode()
     return b"%b%b\n%b" % (_head(), _digest(body), body)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,13 @@ class KnownDrafts:
             cached = self._cache.at(key)
             if cached is None:
                 draft = read(text, file)
-                if not draft.errors and _are_own(draft.checks):
-                    self._cache.put("draft", f"{file}\n{text}", _plain_draft(draft))
-                    self._states.record(file, key)
-                return draft
+                if draft.errors or not _are_own(draft.checks):
+                    return draft
+                joint, _ = draft.joint()
+                converted = None if joint is None else joint.converted
+                self._cache.put("draft", f"{file}\n{text}", _plain_draft(draft, converted))
+                self._states.record(file, key)
+                return replace(draft, converted=converted)
             self._states.record(file, key)
         name, line, lines, fields, checks, converted = cached
         if converted is not None and "sql" in fields:
@@ -70,11 +74,9 @@ def _are_own(checks: Iterable[Check]) -> bool:
     return all(is_own_kind(check.kind) for check in checks)
 
 
-def _plain_draft(draft: Draft) -> tuple[Any, ...]:
-    joint, _ = draft.joint()
-    converted = None if joint is None else joint.converted
+def _plain_draft(draft: Draft, converted: Mapping[str, Any] | None) -> tuple[Any, ...]:
     if converted is not None:
-        converted.pop("sql", None)  # as in the fields, and often long
+        converted = {key: value for key, value in converted.items() if key != "sql"}  # as in the fields, and often long
     lines, fields = dict(draft.origin.lines), dict(draft.fields)
     return draft.name, draft.origin.line, lines, fields, _plain(draft.checks), converted
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable
 
 from sqlglot import TokenType
@@ -16,17 +15,23 @@ def same_quotes(code: str, tokens: Iterable[Token]) -> bool:
 
     Otherwise conclusions drawn from sqlglot's tree would miss parts that Spark reads as code, or as quoted text.
     """
-    quotes = [(piece.start, piece.end) for piece in pieces(code) if piece.kind == "quoted"]
-    starts = [start for start, _ in quotes]
+    if not any(quote in code for quote in _QUOTES):
+        return True
+    quotes = (piece for piece in pieces(code) if piece.kind == "quoted")
+    following = next(quotes, None)
+    before = until = 0
     for token in tokens:
-        if token.token_type == TokenType.HINT:  # one token in sqlglot, whatever it holds
-            continue
-        quoted = code[token.end] in "'\"`"
-        prefix = int(quoted and code[token.start] in "xXnN")  # a token of its own in Spark
-        index = bisect_right(starts, token.end) - 1
-        before, until = quotes[index] if index >= 0 else (0, 0)
-        inside = before <= token.start + prefix and token.end < until
-        apart = until <= token.start
-        if not (inside if quoted else apart):
+        start, end = token.start, token.end
+        while following is not None and following.start <= end:
+            before, until, following = following.start, following.end, next(quotes, None)
+        if code[end] in _QUOTES:
+            prefix = int(code[start] in "xXnN")  # a token of its own in Spark
+            agreed = before <= start + prefix and end < until
+        else:
+            agreed = until <= start
+        if not agreed and token.token_type != TokenType.HINT:  # one token in sqlglot, whatever it holds
             return False
     return True
+
+
+_QUOTES = "'\"`"

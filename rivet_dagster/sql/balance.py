@@ -46,7 +46,7 @@ def the_statement(sql: str) -> str:
     "SELECT ';' -- ; one"
     """
     code = without_comments(sql)
-    end = next((piece.start for piece in pieces(code) if piece.text == ";"), len(sql))
+    end = next((piece.start for piece in pieces(sql) if piece.text == ";"), len(sql))
     second = re.search(r"[^\s;]", code[end:])
     if second is not None:
         raise SqlError("holds more than one statement", line_of(sql, end + second.start()))

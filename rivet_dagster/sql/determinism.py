@@ -23,6 +23,8 @@ NON_DETERMINISTIC = frozenset(
 )
 """Spark's functions whose result depends on time, on chance, or on the order in which rows are processed."""
 
+_IN_DOUBT = frozenset({exp.TableSample, exp.Limit, exp.Offset, exp.Fetch, exp.Anonymous})
+
 _WITHOUT_PARENTHESES = frozenset({"current_timestamp", "current_date", "current_time", "localtimestamp"})
 
 
@@ -33,7 +35,9 @@ def is_deterministic(query: Query) -> bool:
     """
     if query.tree is None or _calls_non_deterministic(query) or _limits_unordered_pipe(query):
         return False
-    for node in query.tree.find_all(exp.TableSample, exp.Limit, exp.Offset, exp.Fetch, exp.Anonymous):
+    for node in query.nodes:
+        if type(node) not in _IN_DOUBT:
+            continue
         if isinstance(node, exp.TableSample):
             return False
         if isinstance(node, exp.Anonymous):

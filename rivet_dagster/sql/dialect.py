@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import overload
 
@@ -24,6 +26,16 @@ from rivet_dagster.sql.lexer import without_comments
 
 _DIALECT = Dialect.get_or_raise(SPARK)
 
+
+class _OfThread(threading.local):
+    """The tokenizer of a thread: it has a state while it reads, and takes as long to make as a query to read."""
+
+    def __init__(self) -> None:
+        self.tokenizer = _DIALECT.tokenizer()
+
+
+_OF_THREAD = _OfThread()
+
 ITEM_PREFIX = "SELECT "
 """What ``parse_item`` puts before an item."""
 
@@ -36,6 +48,11 @@ class Query:
     tokens: tuple[Token, ...]
     tree: exp.Expr | None
     unreadable: Unreadable | None = None
+
+    @cached_property
+    def nodes(self) -> tuple[exp.Expr, ...]:
+        """All nodes of the tree."""
+        return () if self.tree is None else tuple(self.tree.walk())
 
 
 @contextmanager
@@ -71,7 +88,7 @@ def tokenize(sql: str) -> list[Token]:
     """
     code = without_comments(sql)
     with guarded():
-        return _DIALECT.tokenize(code)
+        return _OF_THREAD.tokenizer.tokenize(code)
 
 
 def read_query(sql: str) -> Query:
@@ -88,7 +105,7 @@ def read_query(sql: str) -> Query:
     text = the_statement(sql)
     refuse_unbalanced(text)
     tokens = tokenize(text)
-    template = _template(tokens)
+    template = _template(tokens) if "{{" in text or "{%" in text else None
     if template is not None:
         raise SqlError("uses a template ({{ }}, {% %}), which only the SQL of a joint can", template.line)
     try:
@@ -145,7 +162,7 @@ def parse_item(sql: str, *, required: bool = True) -> exp.Expr | None:
     text = f"{ITEM_PREFIX}{sql}"
     try:
         with guarded():
-            tree = _DIALECT.parser().parse(_DIALECT.tokenize(text), text)
+            tree = _DIALECT.parser().parse(_OF_THREAD.tokenizer.tokenize(text), text)
     except Unreadable:
         if required:
             raise
@@ -165,18 +182,19 @@ _OTHER_QUOTES = "holds quotes that Spark does not read as the parser here does"
 
 def _parse(tokens: list[Token], text: str) -> exp.Expr | None:
     with guarded():
-        return _DIALECT.parser().parse(_tables_as_selects(tokens), text)[0]
+        replaced = _tables_as_selects(tokens) if "TABLE" in text.upper() else tokens
+        return _DIALECT.parser().parse(replaced, text)[0]
 
 
 def _with_names(tree: exp.Expr, tokens: list[Token], text: str) -> exp.Expr:
     """Replace IDENTIFIER clauses by the names in them. Raise Unreadable if Spark reads the query differently."""
     if not same_quotes(without_comments(text), tokens):
         raise Unreadable(_OTHER_QUOTES)
+    if "IDENTIFIER" not in text.upper():
+        return tree
     clause = named_at_run_time(tokens)
     if clause is not None:
         raise Unreadable("reads what IDENTIFIER names at run time", clause.line)
-    if "identifier" not in text.lower():
-        return tree
     with guarded():
         return with_names(tree, _DIALECT)
 

@@ -36,7 +36,7 @@ def expression(root: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Col
 
     certain = True
     for node in reversed(nodes):  # the walk visits a node before its children
-        leaf = _leaf(node, scope, of_query)
+        leaf = _leaf(node, scope, of_query) if _MAY_BE_LEAF[type(node)] else None
         if leaf is None:
             types[id(node)] = type_of(node, known)
             continue
@@ -49,6 +49,15 @@ def expression(root: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Col
 
 
 _LEAVES = (exp.Column, exp.Query, exp.DataType)
+
+
+class _MayBeLeaf(dict[type[exp.Expr], bool]):
+    def __missing__(self, kind: type[exp.Expr]) -> bool:
+        self[kind] = issubclass(kind, exp.Column | exp.Query | exp.Star)
+        return self[kind]
+
+
+_MAY_BE_LEAF = _MayBeLeaf()
 
 
 def _leaf(node: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Columns]) -> Column | None:

@@ -56,7 +56,7 @@ def know_query(sql: str, cache: CompileCache) -> KnownQuery:
         return _unreadable(query, query.unreadable)
     try:
         with guarded():
-            facts = fingerprint(query), dict(reads(query.tree)), cte_count(query.tree), is_deterministic(query)
+            facts = fingerprint(query), dict(reads(query.tree)), cte_count(query), is_deterministic(query)
     except Unreadable as error:
         return _unreadable(query, error)
     cache.put("query", sql, (len(query.text), *facts))

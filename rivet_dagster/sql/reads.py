@@ -6,6 +6,8 @@ from collections import Counter
 
 from sqlglot import exp
 
+from rivet_dagster.sql.dialect import Query
+
 
 def reads(tree: exp.Expr) -> Counter[str]:
     """Return the unqualified tables that are not CTEs of the query, in lower case, with how often each is evaluated.
@@ -20,16 +22,17 @@ def reads(tree: exp.Expr) -> Counter[str]:
     return _reads(tree, {})
 
 
-def cte_count(tree: exp.Expr) -> int:
+def cte_count(query: Query) -> int:
     """Return the number of CTEs that the query declares, at any depth."""
-    return sum(1 for _ in tree.find_all(exp.CTE))
+    return sum(type(node) is exp.CTE for node in query.nodes)
 
 
 _PIPE = "|> "
 """The prefix of the names of CTEs that sqlglot generates for ``|>``: no FROM of a user can refer to them."""
 
 
-_READ_ELSEWHERE = (exp.With, exp.Hint)
+_WITHOUT_TABLES = frozenset({exp.With, exp.Hint, exp.Identifier, exp.Literal})
+"""The nodes that need not be searched: those of WITH are read elsewhere."""
 
 
 def _reads(tree: exp.Expr, visible: dict[str, Counter[str]]) -> Counter[str]:
@@ -46,15 +49,16 @@ def _reads(tree: exp.Expr, visible: dict[str, Counter[str]]) -> Counter[str]:
     stack = [tree]
     while stack:
         node = stack.pop()
-        if isinstance(node, _READ_ELSEWHERE):
+        kind = type(node)
+        if kind in _WITHOUT_TABLES:
             continue
         if node is not tree and node.args.get("with_") is not None:
             total.update(_reads(node, visible))
             continue
         stack.extend(node.iter_expressions(reverse=True))
-        if isinstance(node, exp.From) and isinstance(node.this, exp.TableAlias):  # after `|> AS name`
+        if kind is exp.From and isinstance(node.this, exp.TableAlias):  # after `|> AS name`
             total.update(visible.get(_PIPE + node.this.name.lower(), Counter()))
-        elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and not node.args.get("db"):
+        elif kind is exp.Table and isinstance(node.this, exp.Identifier) and not node.args.get("db"):
             name = node.name.lower()
             generated = visible.get(_PIPE + name) if name.startswith("__tmp") else None
             total.update(visible.get(name, Counter({name: 1})) if generated is None else generated)

@@ -130,9 +130,9 @@ class Scope:
             return None
         # In a valid query the name is unambiguous: if a known item has the column, no unknown one has it.
         column = self._visible.get(name.lower(), self._other)
-        unknown = self.unknown
         if column is not ABSENT:
             return column
+        unknown = self.unknown
         if not unknown:
             return self.aliases.get(name.lower(), ABSENT)
         elsewhere = name.lower() in self.aliases or (

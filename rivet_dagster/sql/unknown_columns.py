@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from sqlglot import exp
 
@@ -48,7 +49,7 @@ def judged_columns(
     """Return the ``output_columns`` and the ``unknown_columns`` of a query, in one walk of its tree."""
     if "|>" in sql:  # a pipe, whose steps sqlglot represents unlike Spark
         return output_columns(tree, tables), ()
-    search = _Search()
+    search = _Search("->" in sql)
     columns = output_columns(tree, tables, search)
     return columns, tuple(unknown for _, unknown in sorted(search.unknown.items()))
 
@@ -70,7 +71,8 @@ def unknown_column(name: str, relation: str, schema: Schema) -> UnknownColumn | 
 class _Search:
     """Visits each SELECT of a query, first those in its FROM."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_lambdas: bool) -> None:
+        self._has_lambdas = has_lambdas
         self.unknown: dict[tuple[int, str], UnknownColumn] = {}
         """Unknown columns by their position in the text and their name."""
         self._seen: set[int] = set()
@@ -105,7 +107,7 @@ class _Search:
                     first = node.find(exp.Select)
                     if first is not None and id(first) not in self._seen:
                         look_into(node)
-                elif _is_judged(node):
+                elif _is_judged(node) and not (self._has_lambdas and _is_parameter(node)):
                     self._judge(node, scope)
 
     def _judge(self, column: exp.Column, scope: Scope) -> None:
@@ -192,14 +194,28 @@ def _leaves(clause: exp.Expr) -> Iterator[exp.Query | exp.Column]:
     stack = [clause]
     while stack:
         node = stack.pop()
-        if isinstance(node, exp.Column | exp.Query):
-            yield node
-        elif isinstance(node, exp.Kwarg | exp.PropertyEQ):
-            stack.append(node.expression)
-        elif isinstance(node, exp.Collate):
-            stack.append(node.this)
-        elif not isinstance(node, _NO_COLUMNS):
+        kind = _KINDS[type(node)]
+        if kind is None:
             stack.extend(node.iter_expressions())
+        elif kind is exp.Column:
+            yield cast("exp.Query | exp.Column", node)
+        elif kind is exp.Kwarg:
+            stack.append(node.expression)
+        elif kind is exp.Collate:
+            stack.append(node.this)
+
+
+class _Kinds(dict[type[exp.Expr], type[exp.Expr] | None]):
+    """By class of a node what ``_leaves`` does: one class for all treated alike, None where it looks inside."""
+
+    def __missing__(self, node: type[exp.Expr]) -> type[exp.Expr] | None:
+        alike: tuple[tuple[type[exp.Expr], ...], ...]
+        alike = (exp.Column, exp.Query), (exp.Kwarg, exp.PropertyEQ), (exp.Collate,), _NO_COLUMNS
+        self[node] = next((kinds[0] for kinds in alike if issubclass(node, kinds)), None)
+        return self[node]
+
+
+_KINDS = _Kinds()
 
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
@@ -217,9 +233,12 @@ def _is_judged(column: exp.Column) -> bool:
     if len(parts) > 2 or isinstance(column.this, exp.Star) or not all(_WORD.match(part.name) for part in parts):
         return False
     first = parts[0].name.lower()
-    if first in _WORDS_OF_SPARK or first.startswith("current_"):
-        return False
-    return not any(first in {p.name.lower() for p in each.expressions} for each in _lambdas(column))
+    return first not in _WORDS_OF_SPARK and not first.startswith("current_")
+
+
+def _is_parameter(column: exp.Column) -> bool:
+    first = column.parts[0].name.lower()
+    return any(first in {p.name.lower() for p in each.expressions} for each in _lambdas(column))
 
 
 def _lambdas(node: exp.Expr) -> Iterator[exp.Lambda]:
