@@ -10,7 +10,7 @@ from support.scd2_runs import DuckDb
 KEYS = 12
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.sampled_from(KINDS))
 def test_each_run_gives_the_rows_of_the_model(seed, kind):
     follow(DuckDb(), histories(Random(seed), kind, KEYS))
