@@ -23,7 +23,7 @@ class Diagnostics:
     doubtful: dict[str, str] = field(default_factory=dict)
     """Joints whose columns may be others in a run, and why: errors about their columns are only warnings."""
     doubtful_tables: dict[str, str] = field(default_factory=dict)
-    """Those joints, and joints in whose published tables readers may find other columns, and why."""
+    """Joints of which readers may find other columns, those above and those with such a published table, and why."""
 
     def about_columns(self, diagnostic: Diagnostic, doubt: str | None) -> None:
         """Add an error that depends on the columns of tables, as a warning if there is a ``doubt`` about these."""

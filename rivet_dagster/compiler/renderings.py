@@ -94,7 +94,7 @@ class _Case:
 
 @dataclass(frozen=True)
 class Cases:
-    """What a template gives in every case of its conditions: the words that it asks for, its texts, its errors."""
+    """Results of a template in every case of its conditions: the words that it asks for, its texts, its errors."""
 
     words: tuple[Word, ...] = ()
     texts: frozenset[str] = frozenset()

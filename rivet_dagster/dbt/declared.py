@@ -1,4 +1,4 @@
-"""What a dbt project declares: its nodes as they are read, before anything of them is translated.
+"""Declarations of a dbt project: its nodes as they are read, before anything of them is translated.
 
 Paths are relative to the project's directory, and lines count from 1.
 """
@@ -73,7 +73,7 @@ class DataTest:
 
 @dataclass(frozen=True)
 class Properties:
-    """What a YAML file says of one model, seed, snapshot, analysis or macro."""
+    """Properties that a YAML file gives one model, seed, snapshot, analysis or macro."""
 
     name: str
     place: Place

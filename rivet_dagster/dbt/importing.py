@@ -10,13 +10,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.dbt.reading.project import read_dbt_project
 from rivet_dagster.dbt.report import Report
-from rivet_dagster.dbt.translation.project import Refused, Translation, translate
+from rivet_dagster.dbt.translation.project import translate
+from rivet_dagster.dbt.translation.result import Refused, Translation
 from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.project.environment import variables_in
@@ -78,8 +79,9 @@ def _beside(target: Path) -> Iterator[Path]:
         yield staged
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
-        for folder in reversed(made):
-            folder.rmdir()
+        with suppress(OSError):  # another process may have put something there since
+            for folder in reversed(made):
+                folder.rmdir()
         raise
 
 

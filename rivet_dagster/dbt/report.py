@@ -17,7 +17,7 @@ TOLD_ONLY = frozenset(
 
 @dataclass(frozen=True)
 class Entry:
-    """What became of one model, test or other thing; ``check`` is that of a test, ``kind`` that of another thing."""
+    """Result for one model, test or other thing; ``check`` is that of a test, ``kind`` that of another thing."""
 
     name: str
     place: Place
@@ -36,9 +36,14 @@ class Entry:
         return own | {"status": self.status, "reasons": list(self.reasons)}
 
 
+def disabled(name: str, place: Place, kind: str) -> Entry:
+    """Return what is told of a node that is disabled."""
+    return Entry(name, place, LEFT_OUT, reasons=(f"the {kind} is disabled",), kind="disabled")
+
+
 @dataclass(frozen=True)
 class Report:
-    """What became of a whole project."""
+    """Results for a whole project."""
 
     models: tuple[Entry, ...]
     tests: tuple[Entry, ...]

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from rivet_dagster.dbt.reading.project import read_dbt_project
 from rivet_dagster.dbt.report import Entry
-from rivet_dagster.dbt.translation.project import Translation, translate
+from rivet_dagster.dbt.translation.project import translate
+from rivet_dagster.dbt.translation.result import Translation
 
 PROJECT = "name: shop\nversion: '1'\nprofile: shop\n"
 

@@ -1,4 +1,4 @@
-"""What this process and its children write to a terminal by themselves, line by line."""
+"""Lines that this process and its children write to a terminal by themselves."""
 
 from __future__ import annotations
 

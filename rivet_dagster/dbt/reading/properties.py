@@ -42,7 +42,7 @@ _TEST_CONFIG = _TEST_CONFIG | {"store_failures_as", "alias", "schema", "database
 
 @dataclass
 class FileProperties:
-    """What the properties files of a package hold."""
+    """Contents of the properties files of a package."""
 
     patches: dict[tuple[str, str], Properties] = field(default_factory=dict)
     sources: list[SourceTable] = field(default_factory=list)

@@ -4,73 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rivet_dagster.dbt.declared import Column, Config, DbtProject, Node, Owner, Place, SourceTable
+from rivet_dagster.dbt.declared import Column, DbtProject, Node, Owner, SourceTable
 from rivet_dagster.dbt.template import applied, lines_of
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
+from rivet_dagster.dbt.translation.draft import SEEDS, SESSION, WAREHOUSE, Draft
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.seeds import read_seed
 from rivet_dagster.dbt.translation.snapshots import history_of
 from rivet_dagster.dbt.translation.strategy import LeftOutError, Strategy, strategy_of
-from rivet_dagster.dbt.translation.template_text import Problem, Translator
+from rivet_dagster.dbt.translation.template_changes import Problem
+from rivet_dagster.dbt.translation.template_text import Translator
+from rivet_dagster.dbt.translation.unused_config import OF_ALL, OF_SEEDS, OF_SNAPSHOTS, WHY, WITH_MEANING, unused
 from rivet_dagster.model.joint import OWNER, TAG_KEY
 from rivet_dagster.project.text_file import TextError, read_text
-
-WAREHOUSE, SEEDS, SESSION = "warehouse", "seeds", "session"
-"""The catalogs of the new project: published tables, seeds, and the tables that were there before."""
-
-_USED = frozenset(
-    "materialized incremental_strategy unique_key partition_by on_schema_change tags enabled alias group description "
-    "grants pre-hook post-hook access docs name".split()
-)
-_OF_SNAPSHOTS = frozenset(
-    "strategy updated_at check_cols invalidate_hard_deletes hard_deletes snapshot_meta_column_names "
-    "dbt_valid_to_current target_schema target_database".split()
-)
-_OF_SEEDS = frozenset("column_types delimiter quote_columns".split())
-_WHY = {
-    "file_format": "is the catalog's affair",
-    "location_root": "is the catalog's affair",
-    "tblproperties": "are the catalog's affair (`properties` in `options` of a joint on Iceberg)",
-    "clustered_by": "is the catalog's affair",
-    "buckets": "are the catalog's affair",
-    "schema": "is not used: the catalog has one folder of tables",
-    "database": "is not used",
-    "meta": "has no counterpart",
-    "persist_docs": "is not needed: descriptions are those of Dagster's assets",
-    "full_refresh": "has no counterpart",
-    "contract": "has no counterpart: a check of the type `schema` is one",
-    "sql_header": "has no counterpart",
-}
-_DROPPED_WITH_MEANING = ("sql_header",)
-
-
-@dataclass
-class Draft:
-    """A joint to be: its file, its keys in order, its text, what it reads, and what is told of it.
-
-    ``left_out`` says why there is no such joint. ``phase`` is that of its checks. ``lines`` are those that the lines of
-    the query had in the model's file. ``freshness`` is a source's check of its newest row.
-    """
-
-    node: Node | SourceTable
-    joint: str
-    path: str
-    place: Place
-    keys: dict[str, Any] = field(default_factory=dict)
-    body: str | None = None
-    refs: tuple[str, ...] = ()
-    reasons: list[str] = field(default_factory=list)
-    status: str | None = None
-    left_out: list[str] = field(default_factory=list)
-    phase: str = "assertion"
-    copied: tuple[str, str | None] | None = None
-    problem_place: Place | None = None
-    lines: list[int] = field(default_factory=list)
-    freshness: dict[str, Any] | None = None
 
 
 class JointTranslator:
@@ -105,7 +54,7 @@ class JointTranslator:
             self._text(node, draft, strategy)
         except LeftOutError as error:
             self._leave_out(draft, str(error), error.key)
-        draft.reasons += self._unused(node.config, _USED)
+        draft.reasons += unused(node.config, OF_ALL)
         draft.phase = "audit" if strategy_is_incremental(draft) else "assertion"
         return draft
 
@@ -128,7 +77,7 @@ class JointTranslator:
                 self._text(node, draft, Strategy(True, {"mode": "scd2"}))
         except LeftOutError as error:
             self._leave_out(draft, str(error), error.key)
-        draft.reasons += self._unused(node.config, _USED | _OF_SNAPSHOTS)
+        draft.reasons += unused(node.config, OF_ALL | OF_SNAPSHOTS)
         return [draft]
 
     def seed(self, node: Node) -> Draft:
@@ -151,7 +100,7 @@ class JointTranslator:
         draft.keys["options"] = {"schema": seed.schema, **seed.options}
         draft.copied = (node.file, seed.text)
         draft.reasons += [*self._renamed(node.name, joint), *seed.notes]
-        draft.reasons += self._unused(node.config, _USED | _OF_SEEDS)
+        draft.reasons += unused(node.config, OF_ALL | OF_SEEDS)
         return draft
 
     def source(self, table: SourceTable, joint: str) -> Draft:
@@ -176,7 +125,7 @@ class JointTranslator:
             draft.reasons.append(
                 f"its database '{table.database}' is not used: the table is looked for in the session's catalog"
             )
-        draft.reasons += self._unused(table.config, _USED | {"meta", "freshness", "loaded_at_field"})
+        draft.reasons += unused(table.config, OF_ALL | {"meta", "freshness", "loaded_at_field"})
         return draft
 
     def _is_refused(self, node: Node, draft: Draft) -> bool:
@@ -190,9 +139,9 @@ class JointTranslator:
 
     def _header(self, node: Node, draft: Draft) -> None:
         config = node.config
-        for key in _DROPPED_WITH_MEANING:
+        for key in WITH_MEANING:
             if config.get(key):
-                raise LeftOutError(f"{key} {_WHY[key]}", key)
+                raise LeftOutError(f"{key} {WHY[key]}", key)
         draft.reasons += self._renamed(node.versioned_name, draft.joint)
         draft.keys |= self._described(node)
         tags = self._tags([str(tag) for tag in config.get("tags", ())], draft)
@@ -312,14 +261,6 @@ class JointTranslator:
     def _renamed(self, name: str, joint: str) -> list[str]:
         return [] if name == joint else [f"the joint is '{joint}', not '{name}'"]
 
-    def _unused(self, config: Config, used: frozenset[str] | set[str]) -> list[str]:
-        notes = []
-        for key, value in config.values.items():
-            is_off = value in (None, False, "", [], {}) or (key == "contract" and not _enforced(value))
-            if key not in used and not is_off:
-                notes.append(f"{key} {_WHY.get(key, 'has no counterpart')}")
-        return notes
-
     def _below(self, node: Node) -> str:
         """Return a node's file below its folder: fqn holds the folders."""
         name = PurePosixPath(node.file).name
@@ -334,28 +275,9 @@ class JointTranslator:
         return "/".join((top, *package, *own, *(re.sub(r"^[._]+", "", f) or "folder" for f in folders), name))
 
 
-def freshness_check(table: SourceTable) -> dict[str, Any]:
-    """Return the check that a source's freshness becomes. Raise LeftOutError."""
-    rule = table.freshness if isinstance(table.freshness, Mapping) else {}
-    period = rule.get("warn_after") or rule.get("error_after")
-    count, unit = (period.get("count"), period.get("period")) if isinstance(period, Mapping) else (None, None)
-    if table.loaded_at_field is None or not re.fullmatch(r"[A-Za-z_]\w*", table.loaded_at_field):
-        raise LeftOutError("freshness is left out: it needs a column as loaded_at_field")
-    if not isinstance(count, int) or unit not in ("minute", "hour", "day"):
-        raise LeftOutError("freshness is left out: it needs a count of minutes, hours or days")
-    if rule.get("filter"):
-        raise LeftOutError("freshness is left out: a check of the newest row has no filter")
-    age = f"{count}{unit[0]}"
-    return {"type": "freshness", "column": table.loaded_at_field, "max_age": age, "severity": "warn"}
-
-
 def strategy_is_incremental(draft: Draft) -> bool:
     """Return whether the checks of a joint must look at the whole table, since a run writes only some of its rows."""
     return "write_strategy" in draft.keys
-
-
-def _enforced(value: Any) -> bool:
-    return isinstance(value, Mapping) and bool(value.get("enforced"))
 
 
 def _description(text: str, columns: tuple[Column, ...]) -> str:

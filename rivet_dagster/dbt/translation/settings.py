@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rivet_dagster.dbt.declared import DbtProject
-from rivet_dagster.dbt.translation.joints import SEEDS, SESSION, WAREHOUSE, Draft
+from rivet_dagster.dbt.translation.draft import SEEDS, SESSION, WAREHOUSE, Draft
 from rivet_dagster.dbt.translation.writing import scalar, yaml_lines
 
 FOLDERS = ("sources", "joints", "sinks")

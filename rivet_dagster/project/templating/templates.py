@@ -29,7 +29,7 @@ _CODE = "RVT-212"
 
 @dataclass(frozen=True)
 class RenderedText:
-    """What a template gives, and where its lines came from."""
+    """Text that a template gives, and where its lines came from."""
 
     text: str
     lines: tuple[Stretch, ...]

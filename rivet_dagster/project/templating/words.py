@@ -31,7 +31,7 @@ class Word:
 
 
 class Meaning(Protocol):
-    """What the words mean in one rendering."""
+    """Meanings of the words in one rendering."""
 
     def holds(self, word: Word) -> bool:
         """Return whether a condition holds."""

@@ -1,0 +1,311 @@
+"""What the words of dbt's templates become in ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jinja2 import nodes
+
+from rivet_dagster.dbt.declared import Macro, Node
+from rivet_dagster.dbt.macros.scope import MacroScope
+from rivet_dagster.dbt.template import constant
+from rivet_dagster.dbt.translation.names import Names
+from rivet_dagster.dbt.translation.template_changes import Changes, Found
+from rivet_dagster.dbt.translation.template_uses import Use, bound, uses
+from rivet_dagster.dbt.translation.variables import Variables
+from rivet_dagster.errors import nearest
+
+_JINJA = frozenset(
+    "range dict namespace cycler joiner lipsum caller loop varargs kwargs super self return true false none".split()
+)
+_QUERIES = frozenset("run_query statement load_result store_result store_raw_result get_columns_in_relation".split())
+_SILENT = frozenset(("log", "print"))
+_AT_RUN_TIME = {
+    "adapter": "the warehouse",
+    "api": "dbt's own classes",
+    "builtins": "dbt's own functions",
+    "context": "dbt's own state",
+    "database": "dbt's target",
+    "dbt_version": "dbt's own state",
+    "fromjson": "a function of dbt's",
+    "fromyaml": "a function of dbt's",
+    "graph": "dbt's manifest",
+    "invocation_args_dict": "the run at hand",
+    "invocation_id": "the run at hand",
+    "local_md5": "a function of dbt's",
+    "model": "dbt's manifest",
+    "modules": "Python's modules",
+    "schema": "dbt's target",
+    "selected_resources": "the run at hand",
+    "set": "a function of dbt's",
+    "submit_python_job": "dbt's own functions",
+    "thread_id": "the run at hand",
+    "tojson": "a function of dbt's",
+    "toyaml": "a function of dbt's",
+    "zip": "a function of dbt's",
+}
+
+
+@dataclass(frozen=True)
+class DbtWords:
+    """The words in one template of ``package``, of which ``changes`` take what they become.
+
+    ``node`` is the model, snapshot or test that the template belongs to, None for a macro; ``table`` is what it writes.
+    """
+
+    names: Names
+    scope: MacroScope
+    variables: Variables
+    changes: Changes
+    package: str
+    node: Node | None = None
+    is_incremental: bool = False
+    table: str = ""
+
+    def read(self, body: Sequence[nodes.Node]) -> Found:
+        """Return what is found in a template, or a part of one."""
+        assigned = set(bound(body))
+        for part in body:
+            for use in uses(part):
+                if use.path[0] not in assigned:
+                    self._use(use)
+        for part in body:
+            for kind in (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends):
+                for found in part.find_all(kind):
+                    self.changes.problem(
+                        f"holds {{% {kind.__name__.lower()} %}}, which dbt does not have either", found
+                    )
+        return self.changes.found
+
+    def _use(self, use: Use) -> None:
+        name, attribute = use.path[0], use.path[1] if len(use.path) > 1 else None
+        if name in _BECOMING:
+            _BECOMING[name](self, use)
+        elif name in _JINJA and attribute is None:
+            return
+        elif name in _QUERIES and attribute is None:
+            self.changes.problem(f"calls {name}, which needs a query before the query", use.node)
+        elif name in _SILENT and self.changes.drop(use):
+            return
+        elif attribute is not None and name in self.scope.packages:
+            self._macro(use, self.scope.find_in(name, attribute))
+        else:
+            macro = self.scope.find(name, self.package) if attribute is None else None
+            if macro is None and name in _AT_RUN_TIME:
+                self.changes.problem(f"uses {'.'.join(use.path)}, which is {_AT_RUN_TIME[name]}", use.node)
+            else:
+                self._macro(use, macro)
+
+    def _macro(self, use: Use, macro: Macro | None) -> None:
+        shown = ".".join(use.path)
+        if macro is None:
+            hint = nearest(shown, self.scope.known(self.package), listed=False)
+            what = f"calls '{shown}'" if use.call is not None else f"uses '{shown}'"
+            self.changes.problem(
+                f"{what}, which is no macro of the project or of a package that is installed{hint}", use.node
+            )
+            return
+        self.changes.found.macros.append(macro)
+        name = self.scope.name_of(macro)
+        if name != shown:
+            called = use.call.node if use.call is not None else use.node
+            self.changes.replace(called, name, f"{shown} is the macro {name}")
+
+    # What dbt's own words become
+
+    def _config(self, use: Use) -> None:
+        if use.call is not None and len(use.path) == 1:
+            if not self.changes.drop(use):
+                self.changes.problem("uses the value of config(...)", use.node)
+            return
+        if use.call is not None and use.path[1:] in (("get",), ("require",)) and self.node is not None:
+            try:
+                key, *default = [constant(arg) for arg in use.call.args]
+                default += [constant(pair.value) for pair in use.call.kwargs if pair.key == "default"]
+            except ValueError:
+                pass
+            else:
+                value = self.node.config.get(str(key), default[0] if default else None)
+                if value is None or isinstance(value, str | int | float | list):
+                    self.changes.replace(use.call, repr(value), f"config.get('{key}') is its value, {value!r}")
+                    return
+        self.changes.problem("asks for its own configuration", use.node)
+
+    def _ref(self, use: Use) -> None:
+        if use.call is None:
+            return
+        try:
+            args = [constant(arg) for arg in use.call.args]
+            version = next((constant(pair.value) for pair in use.call.kwargs), None)
+        except ValueError:
+            return  # a name that is computed
+        try:
+            joint, _ = self.names.ref(self.package, [str(arg) for arg in args], version)
+        except ValueError as error:
+            self.changes.problem(str(error), use.node)
+            return
+        self.changes.found.refs.append(joint)
+        if len(args) > 1 or version is not None or joint != args[0]:
+            start, end = self.changes.template.span(use.call)
+            self.changes.replace(
+                use.call, f"ref('{joint}')", f"{self.changes.template.text[start:end]} is ref('{joint}')"
+            )
+
+    def _source(self, use: Use) -> None:
+        if use.call is None:
+            return
+        try:
+            args = [str(constant(arg)) for arg in use.call.args]
+            args += [str(constant(pair.value)) for pair in use.call.kwargs]
+        except ValueError:
+            self.changes.problem("computes the name of a source", use.node)
+            return
+        try:
+            joint, _ = self.names.source(*args[:2])
+        except (ValueError, TypeError) as error:
+            self.changes.problem(
+                str(error) if isinstance(error, ValueError) else "gives source something else than two names", use.node
+            )
+            return
+        self.changes.found.refs.append(joint)
+        self.changes.replace(use.call, f"ref('{joint}')", f"source('{args[0]}', '{args[1]}') is ref('{joint}')")
+
+    def _var(self, use: Use) -> None:
+        if use.call is None:
+            if use.path[1:] != ("has_var",):
+                self.changes.problem("uses var without its parentheses", use.node)
+            return
+        if use.path != ("var",):
+            self.changes.problem("asks whether there is a variable", use.node)
+            return
+        try:
+            name = str(constant(use.call.args[0] if use.call.args else use.call.kwargs[0].value))
+        except (ValueError, IndexError):
+            return  # a name that is computed
+        default = len(use.call.args) > 1 or any(pair.key == "default" for pair in use.call.kwargs)
+        try:
+            known = self.variables.use(self._viewer(name, default), name)
+        except KeyError:
+            if not default:
+                self.changes.problem(f"var('{name}') has no value in dbt_project.yml and no default", use.node)
+            elif use.call.kwargs:
+                self._positional(use.call, name)
+            return
+        if known != name or use.call.kwargs:
+            self._positional(use.call, known)
+
+    def _viewer(self, name: str, has_default: bool) -> str:
+        """Return the package as which a variable is seen: a macro sees those of its callers, here of the project."""
+        root = self.names.root
+        if self.node is None and (has_default or self.variables.knows(root, name)):
+            return root
+        return self.package
+
+    def _positional(self, call: nodes.Call, name: str) -> None:
+        """Write the call of a variable as our templates read it: a name, and a default without a keyword."""
+        given = [*call.args[1:], *(pair.value for pair in call.kwargs if pair.key == "default")]
+        try:
+            texts = [repr(constant(value)) for value in given[:1]]
+        except ValueError:
+            self.changes.problem(f"gives var('{name}') a default that is computed, by a keyword", call.node)
+            return
+        self.changes.replace(call, f"var({', '.join([repr(name), *texts])})", f"the variable is var('{name}')")
+
+    def _env_var(self, use: Use) -> None:
+        try:
+            assert use.call is not None
+            name, *default = [str(constant(arg)) for arg in use.call.args]
+        except (AssertionError, ValueError):
+            self.changes.problem("computes the name of an environment variable", use.node)
+            return
+        known = self.variables.use_environment(name, default[0] if default else None)
+        value = f"its default {default[0]!r}" if default else f"${{{name}}}"
+        self.changes.unquoted(
+            use.call, f"var('{known}')", f"env_var('{name}') is var('{known}'), which is {value}", not default
+        )
+
+    def _target(self, use: Use) -> None:
+        if len(use.path) != 2 or use.call is not None:
+            self.changes.problem("uses dbt's target as a whole", use.node)
+            return
+        try:
+            known = self.variables.use_target(use.path[1])
+        except KeyError:
+            self.changes.problem(f"uses target.{use.path[1]}, which the profile does not give", use.node)
+            return
+        self.changes.replace(use.node, f"var('{known}')", f"target.{use.path[1]} is var('{known}')")
+
+    def _this(self, use: Use) -> None:
+        if len(use.path) == 1:
+            self.changes.found.uses_this = True
+        elif use.path[1] in ("identifier", "table", "name") and use.call is None and self.node is not None:
+            self.changes.replace(use.node, repr(self.table), f"this.{use.path[1]} is '{self.table}'")
+        else:
+            self.changes.problem(f"uses {'.'.join(use.path)}", use.node)
+
+    def _is_incremental(self, use: Use) -> None:
+        self.changes.found.asks_incremental = True
+        if self.node is not None and not self.is_incremental:
+            replaced = use.call if use.call is not None else use.node
+            self.changes.replace(replaced, "false", "is_incremental() is false: it is no incremental model")
+
+    def _execute(self, use: Use) -> None:
+        self.changes.replace(use.node, "true", "execute is true")
+
+    def _flags(self, use: Use) -> None:
+        if use.path[1:] == ("FULL_REFRESH",):
+            self.changes.replace(use.node, "false", "flags.FULL_REFRESH is false")
+        else:
+            self.changes.problem(f"uses {'.'.join(use.path)}, which is the run at hand", use.node)
+
+    def _project_name(self, use: Use) -> None:
+        self.changes.replace(use.node, repr(self.names.root), "project_name is its value")
+
+    def _run_started_at(self, use: Use) -> None:
+        if len(use.path) > 1:
+            self.changes.problem(f"uses {'.'.join(use.path)}: only a run knows when it started", use.node)
+        else:
+            self.changes.unquoted(use.node, "run_started_at", "run_started_at is a TIMESTAMP, without quotes", True)
+
+    def _exceptions(self, use: Use) -> None:
+        if use.path[1:] == ("warn",):
+            self.changes.drop(use)
+        # An error is one, too, where our templates reach it.
+
+    def _adapter(self, use: Use) -> None:
+        if use.path[1:] == ("dispatch",) and use.call is not None:
+            try:
+                given = [constant(arg) for arg in use.call.args]
+                given += [constant(pair.value) for pair in use.call.kwargs]
+            except ValueError:
+                self.changes.problem("computes which macro to dispatch", use.node)
+                return
+            namespace = str(given[1]) if len(given) > 1 and given[1] is not None else None
+            macro = self.scope.dispatched(str(given[0]), namespace, self.package)
+            if macro is None:
+                self.changes.problem(f"dispatches '{given[0]}', of which there is no variant for Spark", use.node)
+                return
+            self.changes.found.macros.append(macro)
+            name = self.scope.name_of(macro)
+            self.changes.replace(use.call, name, f"adapter.dispatch('{given[0]}') is the macro {name}")
+        else:
+            self.changes.problem(f"uses {'.'.join(use.path)}, which is the warehouse", use.node)
+
+
+_BECOMING = {
+    "config": DbtWords._config,
+    "ref": DbtWords._ref,
+    "source": DbtWords._source,
+    "var": DbtWords._var,
+    "env_var": DbtWords._env_var,
+    "target": DbtWords._target,
+    "this": DbtWords._this,
+    "is_incremental": DbtWords._is_incremental,
+    "execute": DbtWords._execute,
+    "flags": DbtWords._flags,
+    "project_name": DbtWords._project_name,
+    "run_started_at": DbtWords._run_started_at,
+    "exceptions": DbtWords._exceptions,
+    "adapter": DbtWords._adapter,
+}

@@ -1,0 +1,67 @@
+"""What a template asks for: the names that nothing in it assigns, with what is called of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from jinja2 import nodes
+
+from rivet_dagster.dbt.template import Template
+
+
+@dataclass(frozen=True)
+class Use:
+    """A name that nothing assigns, with the attributes behind it, and the call of it if it is called."""
+
+    path: tuple[str, ...]
+    node: nodes.Expr
+    call: nodes.Call | None
+
+
+def bodies(template: Template, inner: tuple[int, int]) -> Iterator[nodes.Node]:
+    """Yield the nodes of the template within a span: of a snapshot its body, else all."""
+    if inner == (0, len(template.text)):
+        yield from template.tree.body
+        return
+    for block in template.blocks():
+        if block.inner == inner:
+            yield from block.node.body
+
+
+def bound(body: Sequence[nodes.Node]) -> Iterator[str]:
+    """Yield the names that a template assigns, its macros and their arguments among them."""
+    for part in body:
+        for name in part.find_all(nodes.Name):
+            if name.ctx in ("store", "param"):
+                yield name.name
+        for reference in part.find_all(nodes.NSRef):
+            yield reference.name
+        for macro in [part] if isinstance(part, nodes.Macro) else part.find_all(nodes.Macro):
+            yield macro.name
+        if isinstance(part, nodes.Name) and part.ctx == "store":
+            yield part.name
+
+
+def uses(node: nodes.Node) -> Iterator[Use]:
+    """Yield what a node and those below it use."""
+    if isinstance(node, nodes.Call) and (path := _path(node.node)):
+        yield Use(path, node.node, node)
+        others = (*node.args, *node.kwargs, node.dyn_args, node.dyn_kwargs)
+        for other in others:
+            if other is not None:
+                yield from uses(other)
+    elif path := _path(node):
+        assert isinstance(node, nodes.Expr)
+        yield Use(path, node, None)
+    else:
+        for child in node.iter_child_nodes():
+            yield from uses(child)
+
+
+def _path(node: nodes.Node) -> tuple[str, ...]:
+    if isinstance(node, nodes.Name):
+        return (node.name,) if node.ctx == "load" else ()
+    if isinstance(node, nodes.Getattr) and (path := _path(node.node)):
+        return (*path, node.attr)
+    return ()
