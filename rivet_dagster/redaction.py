@@ -151,7 +151,8 @@ _ALL_SHOWN = re.compile(rf"{_SHOWN}+\Z")
 
 
 def _assigned(match: re.Match[str]) -> str:
-    if not names_secret_parameter(match["name"], match["before"]) or _ALL_SHOWN.match(match["secret"].strip("\"'")):
+    name = match["name"].removeprefix("-D")  # a property in the arguments of a JVM
+    if not names_secret_parameter(name, match["before"]) or _ALL_SHOWN.match(match["secret"].strip("\"'")):
         return match[0]
     return f"{match['before']}{match['name']}{match['between']}{MASK}"
 

@@ -7,6 +7,7 @@ import re
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET_WORDS = ("password", "passwd", "passphrase", "secret", "token", "credential", "signature")
 _ABBREVIATIONS = frozenset({"pwd", "sig"})
+_AT_THE_END = frozenset({"authorization", "cookie", "pass"})
 _KINDS_OF_KEYS = frozenset(
     "access account api auth encryption master private secret service shared signing storage".split()
 )
@@ -22,15 +23,17 @@ _ABOUT = frozenset(
 
 
 def names_secret(name: str) -> bool:
-    """Return whether the value of an option of this name is a secret; that of a header ``Authorization`` is one.
+    """Return whether the value of an option of this name is a secret, as that of a header ``Authorization`` is.
 
     >>> [name for name in ("password", "fs.s3a.secret.key", "accessKey", "keyStorePassword") if names_secret(name)]
     ['password', 'fs.s3a.secret.key', 'accessKey', 'keyStorePassword']
+    >>> [name for name in ("spark.executorEnv.DB_PASS", "header.Cookie", "pass_through") if names_secret(name)]
+    ['spark.executorEnv.DB_PASS', 'header.Cookie']
     >>> [name for name in ("unique_key", "key_columns", "credentials.provider", "keyStore") if names_secret(name)]
     []
     """
     words = _words(name)
-    return words[-1:] == ["authorization"] or any(
+    return not _AT_THE_END.isdisjoint(words[-1:]) or any(
         (_is_secret_word(word) or (word.endswith(("key", "keys")) and _before(words, at) not in _OTHER_KEYS))
         and _behind(words, at) not in _ABOUT
         for at, word in enumerate(words)

@@ -87,7 +87,7 @@ def _list(versions: tuple[Version, ...], joint: CompiledJoint) -> None:
     if not versions:
         print(f"{joint.name}: nothing is published")
     for version in versions:
-        rows = "? rows" if version.rows is None else f"{version.rows:,} rows"
+        rows = "? rows" if version.rows is None else _rows(version.rows)
         columns = f"{version.name}  {version.state:9}  {rows:>16}  {version.published_at or '':29}  {version.identity}"
         print(columns.rstrip())
         for name, position in sorted(version.inputs.items()):
@@ -110,7 +110,11 @@ def _publish_or_withhold(transaction: VersionTransaction, joint: CompiledJoint, 
 
 
 def _print_published(published: Published, joint: CompiledJoint, identity: str) -> None:
-    print(f"{joint.name}: readers see {published.version} now, {published.statistics.rows:,} rows ({identity})")
+    print(f"{joint.name}: readers see {published.version} now, {_rows(published.statistics.rows)} ({identity})")
+
+
+def _rows(number: int) -> str:
+    return f"{number:,} row{'' if number == 1 else 's'}"
 
 
 def _stored(name: str, assembly: CompiledAssembly) -> CompiledJoint:

@@ -86,7 +86,7 @@ def test_a_mistake_is_an_error_of_one_test_and_the_others_run(run, project):
 def test_what_is_no_path_no_project_or_no_plan(run, project, capfd, tmp_path):
     code, _, err = run("tests/carrier.test.yaml")
     assert code == 10
-    assert "RVT-110 there is no tests/carrier.test.yaml; did you mean 'carriers.test.yaml'" in err
+    assert "RVT-110 there is no tests/carrier.test.yaml; did you mean 'tests/carriers.test.yaml'" in err
     assert main(["-p", str(tmp_path), "test"]) == 10
     assert run("--watch", "--format", "json")[0] == 10
     code, out, _ = run("-k", "no test has this name", "--format", "json")

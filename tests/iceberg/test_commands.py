@@ -154,7 +154,7 @@ def test_withheld_versions_are_published_or_dropped(shop, call):
     assert call("versions", "drop", "out", unwanted) == (0, f"out: {unwanted} is gone\n", "")
     code, out, _ = call("versions", "publish", "out", wanted)
     assert (code, shop.ids()) == (0, [3])
-    assert "1 rows (by hand, of 771)" in out
+    assert "1 row (by hand, of 771)" in out
     assert set(shop.orders.load().metadata.refs) == {"main"}
     assert [version.state for version in shop.catalog.versions("orders")] == ["current", "older"]
     assert shop.catalog.published_by("orders", "rivet_run2_out/out").version == shop.catalog.current("orders").version

@@ -36,7 +36,7 @@ def test_list_shows_all_versions(folder, lake, capsys):
     assert [(line[0], line[1], line[-1]) for line in words] == [
         (second.version, "current", "run-2/out"),
         (first.version, "older", "run-1/out"),
-        (transaction.version, "withheld", "rows"),
+        (transaction.version, "withheld", "row"),
     ]
     assert "1,234 rows" in out
 

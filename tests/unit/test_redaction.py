@@ -34,6 +34,7 @@ SECRET = "hun/ter+2 é="
         ("user=ann, password=s3cret,s3cret, ssl=true", "user=ann, password=***, ssl=true"),
         ("{\"password\": \"s3cret s3cret\", 'secret_key': 's3cret'}", "{\"password\": ***, 'secret_key': ***}"),
         ("fs.s3a.secret.key = s3cret", "fs.s3a.secret.key = ***"),
+        ("-Xmx1g -Dapi.key=s3cret -Da.b=c", "-Xmx1g -Dapi.key=*** -Da.b=c"),
     ],
 )
 def test_texts_in_the_form_of_a_secret_are_masked(text, left):
@@ -49,6 +50,7 @@ def test_texts_in_the_form_of_a_secret_are_masked(text, left):
         "fs.s3a.aws.credentials.provider=org.apache.Provider, max.token.length=5",
         "unexpected token: ')'; the password is missing",
         "WHERE secret IS NULL AND tokens > 5",
+        "SELECT pass = true, cookie = 'x' FROM visits",
         "spark.hadoop.fs.s3a.secret.key=*********(redacted)",
     ],
 )

@@ -86,8 +86,8 @@ rivet-dagster init shop --example
 def init(context: click.Context, directory: Path | None, example: bool, verbose: bool) -> int:
     """Make a project that runs at once.
 
-    DIRECTORY is by default that of --project, else the current one. One that has a project, or other files of these
-    names, is refused and stays as it is.
+    DIRECTORY is by default that of `rivet-dagster -p DIRECTORY init`, else the current one. One that has a project, or
+    other files of these names, is refused and stays as it is.
     """
     from rivet_dagster.cli.init_command import init_project
 

@@ -51,7 +51,7 @@ def rollback(root: Path, profile: str | None, joint: str, version: str | None, e
     return VersionsOf.find(root, profile, joint, environment).rollback(version)
 
 
-@versions.command("publish", example="rivet-dagster versions publish orders 20260131T101500_3f2a9c1e")
+@versions.command("publish", example="rivet-dagster versions publish orders 00000007-3f2a9c1e")
 @click.argument("joint", shell_complete=joint_names)
 @click.argument("version")
 @with_environment
@@ -64,7 +64,7 @@ def publish(root: Path, profile: str | None, joint: str, version: str, environme
     return VersionsOf.find(root, profile, joint, environment).publish(version)
 
 
-@versions.command("drop", example="rivet-dagster versions drop orders 20260131T101500_3f2a9c1e")
+@versions.command("drop", example="rivet-dagster versions drop orders 00000007-3f2a9c1e")
 @click.argument("joint", shell_complete=joint_names)
 @click.argument("version")
 @with_environment

@@ -88,9 +88,8 @@ def _below(root: Path, paths: Sequence[str]) -> list[str]:
         candidates = [Path(path), root / path]
         existing = next((candidate.resolve() for candidate in candidates if candidate.exists()), None)
         if existing is None:
-            folder = candidates[-1].parent
-            beside = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-            raise RivetError("RVT-110", f"there is no {path}{nearest(Path(path).name, beside, listed=False)}")
+            known = sorted({test.place.file for test in read_tests(root)})
+            raise RivetError("RVT-110", f"there is no {path}{nearest(path, known)}")
         if not existing.is_relative_to(root):
             raise RivetError("RVT-110", f"{path} is not in the project {root}")
         found.append(existing.relative_to(root).as_posix())
