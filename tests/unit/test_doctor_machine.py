@@ -191,7 +191,7 @@ def test_hives_metastore_and_its_folders(tmp_path, listening, closed):
         return list(SparkCatalog(CatalogSpec("hive", "spark", options), tmp_path).examine(publishes=True))
 
     (found,) = examined(metastore=f"thrift://127.0.0.1:{listening}")
-    assert (found.status, found.text) == (OK, f"Hive's metastore answers at 127.0.0.1:{listening}")
+    assert (found.status, found.text) == (OK, f"the metastore of Hive answers at 127.0.0.1:{listening}")
     (found,) = examined(metastore=f"thrift://127.0.0.1:{closed}")
     assert (found.status, found.code) == (FAIL, "RVT-403")
     two = examined(metastore=f"thrift://127.0.0.1:{closed},thrift://127.0.0.1:{listening}")

@@ -9,8 +9,9 @@ from typing import Any
 from rivet_dagster.catalogs.filesystem.catalog_location import scheme, shown_from
 from rivet_dagster.errors import RivetError
 from rivet_dagster.machine.disk import amount, free_space, little_space, try_to_write
-from rivet_dagster.machine.server import refusals, servers_in
-from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
+from rivet_dagster.machine.server import servers_in
+from rivet_dagster.machine.server_findings import any_server
+from rivet_dagster.model.finding import Finding, broken, in_order
 
 _PORT = 9083
 _START = "Start it, or correct `metastore`."
@@ -24,25 +25,11 @@ def examine(subject: str, options: Mapping[str, Any], root: Path, publishes: boo
     """
     metastore = options.get("metastore")
     if metastore is not None and scheme(metastore) == "thrift":
-        yield from _servers(subject, metastore)
+        yield from any_server(subject, "metastore of Hive", servers_in(metastore, _PORT), "RVT-403", _START)
     for key in ("metastore", "warehouse"):
         place = options.get(key)
         if publishes and place is not None and scheme(place) is None:
             yield from _folder(subject, key, Path(place), root)
-
-
-def _servers(subject: str, addresses: str) -> Iterator[Finding]:
-    servers = servers_in(addresses, _PORT)
-    unreached = refusals(servers)
-    for server in servers:
-        if server not in unreached:
-            yield in_order(subject, f"Hive's metastore answers at {server}")
-            continue
-        message = f"no metastore of Hive answers at {server}: {unreached[server]}"
-        if len(unreached) == len(servers):
-            yield from broken(subject, RivetError("RVT-403", message, remediation=_START))
-        else:
-            yield doubtful(subject, message, _START)
 
 
 def _folder(subject: str, key: str, folder: Path, root: Path) -> Iterator[Finding]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from rivet_dagster.errors import RivetError
 from rivet_dagster.machine.disk import amount, free_space, little_space, try_to_write
-from rivet_dagster.machine.server import Server, refusals, servers_in, web_servers
+from rivet_dagster.machine.server import Server, servers_in, web_servers
+from rivet_dagster.machine.server_findings import any_server
 from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 
 _MASTER = "Start it, or correct the engine's `master`."
@@ -22,17 +23,7 @@ def examine_master(subject: str, master: str, environ: Mapping[str, str]) -> Ite
             message = "neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set, by which Spark finds YARN"
             yield from broken(subject, RivetError("RVT-502", message, remediation=_YARN))
         return
-    servers = _masters(master)
-    unreached = refusals(servers)
-    for server in servers:
-        if server not in unreached:
-            yield in_order(subject, f"the master answers at {server}")
-            continue
-        message = f"no master answers at {server}: {unreached[server]}"
-        if len(unreached) == len(servers):
-            yield from broken(subject, RivetError("RVT-502", message, remediation=_MASTER))
-        else:
-            yield doubtful(subject, message, _MASTER)
+    yield from any_server(subject, "master", _masters(master), "RVT-502", _MASTER)
 
 
 def examine_local_folders(subject: str, config: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[Finding]:
