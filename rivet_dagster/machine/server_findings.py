@@ -10,7 +10,7 @@ from rivet_dagster.model.finding import Finding, broken, doubtful, in_order
 
 
 def any_server(subject: str, name: str, servers: Sequence[Server], code: str, remedy: str) -> Iterator[Finding]:
-    """Yield a finding for each of the servers that are called ``name``; errors, of ``code``, only where none answers."""
+    """Yield a finding for each of the servers, each called ``name``; errors, of ``code``, only where none answers."""
     unreached = refusals(servers)
     for server in servers:
         if server not in unreached:
