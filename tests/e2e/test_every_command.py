@@ -107,7 +107,7 @@ NEARLY = {
     "joint": ("histry", "'history'"),
     "joints": ("histry", "'history'"),
     "sink": ("histry", "'history'"),
-    "paths": ("tests/revenu.test.yaml", "'revenue.test.yaml'"),
+    "paths": ("tests/revenu.test.yaml", "'tests/revenue.test.yaml'"),
     "file": ("jont", "'joint'"),
     "shell": ("bahs", "'bash'"),
 }

@@ -1,13 +1,12 @@
-"""Detection of parsing: a context in which sqlglot's entry points raise."""
+"""Detection of parsing: a context in which sqlglot's tokenizer, where every reading of a text begins, raises."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 from unittest.mock import patch
 
-from sqlglot.dialects.dialect import Dialect
+from sqlglot.tokens import Token, Tokenizer
 
 WORDS_OF_THE_GENERATOR = {"json", "float"}
 """Names of types, which sqlglot itself parses whenever it generates a CAST."""
@@ -20,15 +19,12 @@ class Parsed(BaseException):
 @contextmanager
 def nothing_parsed() -> Iterator[None]:
     """Raise Parsed when a text is parsed or tokenized."""
-    ways_in = [(Dialect, "parse"), (Dialect, "parse_into"), (Dialect, "tokenize")]
-    with patch.multiple(Dialect, **{name: _refusing(getattr(owner, name)) for owner, name in ways_in}):
+    tokenize = Tokenizer.tokenize
+
+    def refuse(tokenizer: Tokenizer, sql: str) -> list[Token]:
+        if sql in WORDS_OF_THE_GENERATOR:
+            return tokenize(tokenizer, sql)
+        raise Parsed(sql)
+
+    with patch.object(Tokenizer, "tokenize", refuse):
         yield
-
-
-def _refusing(way_in: Callable[..., Any]) -> Callable[..., Any]:
-    def refuse(dialect: Dialect, *arguments: Any, **options: Any) -> Any:
-        if arguments[-1] in WORDS_OF_THE_GENERATOR:
-            return way_in(dialect, *arguments, **options)
-        raise Parsed(arguments[-1])
-
-    return refuse

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
-from rivet_dagster.model.plugins import SPARK
 from rivet_dagster.model.write_plan import History
 from rivet_dagster.sql.write_strategies import duplicates
 from rivet_dagster.sql.write_strategies.history import HistoryColumns, history_of
@@ -30,7 +29,8 @@ CHANGE = "rivet_change"
 
 INSERT, UPDATE = "insert", "update"
 
-_TIMESTAMP = exp.DataType.build("TIMESTAMP", dialect=SPARK)
+_TIMESTAMP = exp.DType.TIMESTAMPTZ
+"""The TIMESTAMP of Spark."""
 
 
 def conflicts(columns: Sequence[str], plan: History) -> str:
