@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 from rivet_dagster.catalogs.introspection import introspection, last_told
 from rivet_dagster.catalogs.registry import catalog_traits
 from rivet_dagster.catalogs.resolved_locations import resolved_locations
+from rivet_dagster.collector import without_collector
 from rivet_dagster.compiler.compilation import compile_project
 from rivet_dagster.compiler.helper.process import helper
 from rivet_dagster.compiler.plan import CompiledAssembly
@@ -70,21 +70,3 @@ def _defects() -> Iterator[None]:
         raise
     except Exception as error:
         raise RivetError("RVT-599", f"{type(error).__name__}: {error}") from error
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    """Suspend garbage collection while the block runs.
-
-    Objects only accumulate while plans and definitions are built, and collecting takes a third of the time. Those that
-    exist at the end move to the oldest generation, so that they are scanned only with the next full collection.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.freeze()
-            gc.unfreeze()
-            gc.enable()

@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 
+from rivet_dagster.collector import without_collector
 from rivet_dagster.definitions.assets.rivet_assets import Body, StepSettings, group_body, project_assets
 from rivet_dagster.definitions.block import block_definitions
 from rivet_dagster.definitions.executors.rivet_executor import rivet_executor
@@ -16,7 +17,6 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.resources.rivet_resources import rivet_resources
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.execution.progress import ProgressListener
-from rivet_dagster.loading import without_collector
 from rivet_dagster.model.joint import Joint
 
 GENERATED: Any = object()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.catalogs.capabilities.error_tables import HasErrorTables
 from rivet_dagster.catalogs.capabilities.targets import NO_OPTIONS
-from rivet_dagster.catalogs.filesystem import examining
 from rivet_dagster.catalogs.filesystem.catalog_location import CatalogLocation, is_remote
 from rivet_dagster.catalogs.filesystem.declared import OWN_CATALOG, PUBLISH_WITH_ICEBERG
 from rivet_dagster.catalogs.filesystem.files.file_status import exists, is_folder, looking, names_in
@@ -180,6 +179,8 @@ class FilesystemTables(VersionFolders, FilesystemTraits, HasErrorTables):
 
     def examine(self, publishes: bool) -> Iterable[Finding]:
         """Return findings of trying the steps of a run in a hidden folder."""
+        from rivet_dagster.catalogs.filesystem import examining
+
         subject = f"catalog {self.name}"
         if self._store is not None:
             return examining.examine_store(subject, StoreTree(self._store), publishes)

@@ -14,6 +14,7 @@ from rivet_dagster.cli.commands.parameters import (
     with_project,
     with_variables,
 )
+from rivet_dagster.collector import without_collector
 
 COMPILE_EXAMPLE = """
 rivet-dagster compile
@@ -44,10 +45,11 @@ def compile_(
 
     With JOINT only the groups of these joints. No data is read, nothing is run.
     """
-    from rivet_dagster.cli.compile_command import compare_plans, compiled_plan, show_plan
+    with without_collector():
+        from rivet_dagster.cli.compile_command import compare_plans, compiled_plan, show_plan
 
-    compiled = compiled_plan(root, profile, introspect, analyze)
-    return show_plan(compiled, joints, format) if diff is None else compare_plans(compiled, joints, format, diff)
+        compiled = compiled_plan(root, profile, introspect, analyze)
+        return show_plan(compiled, joints, format) if diff is None else compare_plans(compiled, joints, format, diff)
 
 
 LINEAGE_EXAMPLE = """

@@ -20,6 +20,7 @@ from dagster.components import (
 from dagster.components.resolved.core_models import OpSpec
 from dagster.components.utils.translation import TranslationFn, TranslationFnResolver
 
+from rivet_dagster.collector import without_collector
 from rivet_dagster.compiler.plan import CompiledAssembly, CompiledJoint
 from rivet_dagster.definitions.assets.groups import RivetGroupRun
 from rivet_dagster.definitions.assets.rivet_assets import StepSettings
@@ -31,7 +32,7 @@ from rivet_dagster.definitions.project import RivetProject
 from rivet_dagster.definitions.specs.context import TranslationContext
 from rivet_dagster.definitions.specs.translator import DagsterRivetTranslator
 from rivet_dagster.errors import RivetError
-from rivet_dagster.loading import compile_directory, without_collector
+from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.project.environment_name import environment_name
 from rivet_dagster.project.profiles import chosen_profile

@@ -23,7 +23,6 @@ from rivet_dagster.engines.pyspark.config import (
     wrong_options,
     wrong_session_settings,
 )
-from rivet_dagster.engines.pyspark.examining import examine, examine_own_server
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
 from rivet_dagster.engines.pyspark.server.record import running
 from rivet_dagster.engines.pyspark.server.starting import ServerSpec
@@ -135,6 +134,8 @@ class PySparkEngine(Engine):
 
     def examine(self) -> Iterable[Finding]:
         """Return findings about Java and the driver's memory, or about whether a server accepts connections."""
+        from rivet_dagster.engines.pyspark.examining import examine, examine_own_server
+
         subject = f"engine {self.name}"
         if self.server is not None:
             return examine_own_server(subject, self.server, os.environ)
