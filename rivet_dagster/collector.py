@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,3 +24,8 @@ def without_collector() -> Iterator[None]:
             gc.freeze()
             gc.unfreeze()
             gc.enable()
+
+
+def end_without_collector() -> None:
+    """Have Python end without a last collection: what a process still holds is freed with it."""
+    atexit.register(gc.freeze)

@@ -40,7 +40,7 @@ class KnownColumns:
     def __init__(self, cache: CompileCache) -> None:
         self._cache = cache
         self._schemas: dict[str, Schema | None] = {}
-        self._references: dict[tuple[str, str], ColumnReference] = {}
+        self._references = _References()
 
     def of(
         self, joint: Joint, sql: str | None, upstream: Mapping[str, Known], infer: Callable[[], Inferred | None]
@@ -77,7 +77,13 @@ class KnownColumns:
 
     def made_of(self, text: str, origins: Origins, passes_on: str | None = None) -> Known:
         """Return the columns with this schema and these origins."""
-        listed = tuple([(name, None if columns is None else self._listed(columns)) for name, columns in origins])
+        known = self._references
+        listed = tuple(
+            [
+                (name, None if columns is None else tuple([known[joint, column] for joint, column in columns]))
+                for name, columns in origins
+            ]
+        )
         return Known(self._schema(text), JointColumns(listed, passes_on), text)
 
     def _schema(self, text: str) -> Schema | None:
@@ -86,14 +92,13 @@ class KnownColumns:
             self._schemas[text] = None if fields is None else tuple(Field(name, kind) for name, kind in fields)
         return self._schemas[text]
 
-    def _listed(self, origins: Sequence[tuple[str, str]]) -> tuple[ColumnReference, ...]:
-        return tuple([self._reference(joint, column) for joint, column in origins])
 
-    def _reference(self, joint: str, column: str) -> ColumnReference:
-        reference = self._references.get((joint, column))
-        if reference is None:
-            reference = self._references[joint, column] = ColumnReference(joint, column)
-        return reference
+class _References(dict[tuple[str, str], ColumnReference]):
+    """One object for each column of a joint."""
+
+    def __missing__(self, column: tuple[str, str]) -> ColumnReference:
+        self[column] = ColumnReference(*column)
+        return self[column]
 
 
 def schema_text(schema: Schema | None) -> str:

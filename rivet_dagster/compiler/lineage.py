@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from rivet_dagster.compiler.joints import ColumnLineage, ColumnReference
 from rivet_dagster.model.joint import SOURCE, Joint
 
-Sources = frozenset[tuple[str, str]]
-"""Pairs of a source and one of its columns."""
+Sources = tuple[ColumnReference, ...]
+"""Columns of sources, sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def trace(
 class _Tracer:
     def __init__(self, is_source: Mapping[str, bool]) -> None:
         self._is_source = is_source
-        self._lists: dict[Sources, tuple[ColumnReference, ...]] = {}
+        self._lists: dict[frozenset[tuple[str, str]], Sources] = {}
         self._roots: dict[str, str] = {}
         self._sources: dict[str, dict[str, Sources | None]] = {}
 
@@ -44,36 +44,36 @@ class _Tracer:
         traced = self._sources[name] = {}
         lineage = []
         for column, upstream in made.origins:
-            sources = self._through(upstream) if upstream is not None else None
+            sources = None if upstream is None else self._through(upstream)
             lowered = column.lower()
             # A reference to a name that several columns share is ambiguous.
             traced[lowered] = None if lowered in traced else sources
             if upstream is not None:
-                lineage.append(ColumnLineage(column, upstream, None if sources is None else self._listed(sources)))
+                lineage.append(ColumnLineage(column, upstream, sources))
         return tuple(lineage)
 
     def _through(self, upstream: tuple[ColumnReference, ...]) -> Sources | None:
+        """Return the sources of columns; a column that comes from one alone shares the sources of that one."""
         if len(upstream) == 1:
-            return self._of(upstream[0].joint, upstream[0].column)
-        columns: set[tuple[str, str]] = set()
+            return self._of(upstream[0])
+        found: dict[tuple[str, str], ColumnReference] = {}
         for reference in upstream:
-            sources = self._of(reference.joint, reference.column)
+            sources = self._of(reference)
             if sources is None:
                 return None
-            columns |= sources
-        return frozenset(columns)
+            found |= {(source.joint, source.column): source for source in sources}
+        return self._listed(found)
 
-    def _of(self, joint: str, column: str) -> Sources | None:
-        joint = self._roots.get(joint, joint)
-        if self._is_source.get(joint):
-            return frozenset({(joint, column)})
-        return self._sources[joint].get(column.lower())
+    def _of(self, reference: ColumnReference) -> Sources | None:
+        joint = self._roots.get(reference.joint, reference.joint)
+        if not self._is_source.get(joint):
+            return self._sources[joint].get(reference.column.lower())
+        source = reference if joint == reference.joint else ColumnReference(joint, reference.column)
+        return self._listed({(joint, reference.column): source})
 
-    def _listed(self, sources: Sources) -> tuple[ColumnReference, ...]:
+    def _listed(self, found: Mapping[tuple[str, str], ColumnReference]) -> Sources:
         """Return the references sorted; equal sets of columns share one tuple."""
-        references = self._lists.get(sources)
-        if references is None:
-            references = self._lists[sources] = tuple(
-                [ColumnReference(joint, column) for joint, column in sorted(sources)]
-            )
-        return references
+        key = frozenset(found)
+        if key not in self._lists:
+            self._lists[key] = tuple([found[column] for column in sorted(found)])
+        return self._lists[key]

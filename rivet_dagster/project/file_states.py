@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import posixpath
 import time
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ class FileStates:
 
     def key(self, path: str) -> str | None:
         """Return the key that was recorded for the file in its present state, None where there is none."""
-        folder, name = posixpath.split(path)
+        folder, _, name = path.rpartition("/")
         if folder not in self._known:
             self._known[folder] = self._cache.get("states", folder) or {}
             self._now[folder] = {}
@@ -45,7 +44,7 @@ class FileStates:
         """Record the key of what was read from the file, after ``key`` has looked at its state."""
         state = self._states[path]
         if state is not None and max(state[:2]) < self._settled:
-            folder, name = posixpath.split(path)
+            folder, _, name = path.rpartition("/")
             self._now[folder][name] = [*state, key]
 
     def store(self) -> None:
@@ -56,7 +55,7 @@ class FileStates:
 
     def _state(self, path: str) -> list[Any] | None:
         try:
-            status = os.stat(os.path.join(self._root, path))
+            status = os.stat(f"{self._root}/{path}")
         except OSError:
             return None
         return [status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import posixpath
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -89,7 +88,7 @@ def read_project(
         if joint is not None:
             declared.append(joint)
             defaults |= {joint.name: places} if places else {}
-            group = group_of(posixpath.dirname(str(draft.origin.file)))
+            group = group_of(_folder(draft))
             asset_groups |= {joint.name: group} if group else {}
     declared += [replace(j, quality=(*j.quality, *checks[j.name])) if j.name in checks else j for j in joints]
     macros, wrong_macros = _macros(root, manifest.macros)
@@ -143,7 +142,7 @@ def _macros(root: Path, folder: str | None) -> tuple[tuple[MacroFile, ...], list
 
 def _draft(path: str, known: KnownDrafts) -> Draft:
     try:
-        return known.of(path, _READERS[posixpath.splitext(path)[1].lower()])
+        return known.of(path, _READERS[f".{path.rpartition('.')[2].lower()}"])
     except UnreadableError as error:
         return broken_draft(path, "RVT-211", error, error.remediation)
 
@@ -152,8 +151,12 @@ def _folders(drafts: Iterable[Draft], joints: Iterable[Joint]) -> dict[str, set[
     """Return the folders of each joint's files; a joint declared in Python has none."""
     folders: dict[str, set[str]] = {joint.name: set() for joint in joints}
     for draft in drafts:
-        folders.setdefault(draft.name, set()).add(posixpath.dirname(str(draft.origin.file)))
+        folders.setdefault(draft.name, set()).add(_folder(draft))
     return folders
+
+
+def _folder(draft: Draft) -> str:
+    return str(draft.origin.file).rpartition("/")[0]
 
 
 def _checks(
