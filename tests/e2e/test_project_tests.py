@@ -90,7 +90,12 @@ def test_what_is_no_path_no_project_or_no_plan(run, project, capfd, tmp_path):
     assert main(["-p", str(tmp_path), "test"]) == 10
     assert run("--watch", "--format", "json")[0] == 10
     code, out, _ = run("-k", "no test has this name", "--format", "json")
-    assert (code, json.loads(out)) == (0, {"success": True, "tests": []})
+    assert (code, json.loads(out)["errors"][0]["message"]) == (
+        10,
+        "no test has a name with 'no test has this name' in it",
+    )
+    code, _, err = run("tests/carriers.test.yaml", "-k", "delays")
+    assert (code, "RVT-110 no test in tests/carriers.test.yaml has a name with 'delays' in it" in err) == (10, True)
     (project / "joints/wrong.sql").write_text("SELECT * FROM")
     code, out, _ = run("--format", "json")
     assert (code, json.loads(out)["success"]) == (1, False)

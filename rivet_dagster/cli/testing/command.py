@@ -30,6 +30,9 @@ def run_project_tests(root: Path, profile: str | None, paths: Sequence[str], tex
     root = root.resolve()
     assembly = compiled(root, profile).raise_errors()
     tests = selected(read_tests(root), _below(root, paths), text)
+    if not tests and (paths or text):
+        where = f" in {', '.join(paths)}" if paths else ""
+        raise RivetError("RVT-110", f"no test{where}" + (f" has a name with '{text}' in it" if text else ""))
     with stdout_kept_for_the_report(), closing(Runner(offline_engine(assembly, root), root)) as runner:
         results = run_tests(tests, assembly, root, runner)
     success = all(result.status == PASSED for result in results)
