@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from rivet_dagster.compiler.graph import TemplateNeeds
@@ -20,10 +21,12 @@ def code_version(
     function: PythonFunction | None,
     later: KnownQuery | None = None,
     template: TemplateNeeds | None = None,
+    bound: Mapping[str, str] | None = None,
 ) -> str:
     """Return 16 hexadecimal digits. Comments, white space, description, group, owners, engine and file do not count.
 
-    ``later`` is the query that a template gives for incremental runs, if it differs from the first run's.
+    ``later`` is the query that a template gives for incremental runs, if it differs from the first run's; ``bound``
+    are the texts with ``${VAR}``, unexpanded, of the variables of templates that a run binds.
     """
     logic: dict[str, Any] = {
         "type": joint.type,
@@ -40,6 +43,8 @@ def code_version(
         logic["partitions"] = vars(joint.partitions)
     if later is not None and template is not None:
         logic["sql_incremental"] = later.fingerprint, template.sink
+    if bound and template is not None and template.variables:
+        logic["variables"] = {name: bound[name] for name in template.variables}
     return hashlib.sha256(_JSON.encode(logic).encode()).hexdigest()[:16]
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.compiler.plan_json import read
@@ -14,6 +14,7 @@ from rivet_dagster.errors import Diagnostic
 from rivet_dagster.model.project import Project
 from rivet_dagster.model.text_lines import Stretch, TextPlace
 from rivet_dagster.project.templating.words import CONDITIONS, TemplateError, Word
+from rivet_dagster.project.yaml_scalar import WrittenFloat
 
 if TYPE_CHECKING:
     from rivet_dagster.project.templating.templates import Template, Templates
@@ -35,7 +36,7 @@ class Renderings:
         self._project, self._write, self._cache = project, write, cache
         macros = [(file.file, file.text) for file in project.macros]
         variables = project.variables
-        self._shared = json.dumps((macros, variables.values, sorted(variables.bound)), default=str)
+        self._shared = json.dumps((macros, _exact(variables.values), sorted(variables.bound)), default=str)
         self._templates: Templates | None = None
         self._read: dict[str, Template] = {}
 
@@ -74,6 +75,15 @@ class Renderings:
             variables = self._project.variables
             self._templates = Templates(self._project.macros, variables.values, variables.bound)
         return self._templates
+
+
+def _exact(value: Any) -> Any:
+    """Return a value of which JSON holds all that a text can show: how a number is written, the type of a key."""
+    if isinstance(value, WrittenFloat):
+        return {"number": value.written}
+    if isinstance(value, Mapping):
+        return {"mapping": [(_exact(key), _exact(item)) for key, item in value.items()]}
+    return [_exact(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class _Case:

@@ -98,4 +98,5 @@ def _computed(
 def _code_version(joint: Joint, graph: Graph, project: Project) -> str:
     name = joint.name
     query, later, template = graph.queries.get(name), graph.incremental.get(name), graph.templates.get(name)
-    return code_version(joint, graph.upstream[name], query, project.functions.get(name), later, template)
+    function, bound = project.functions.get(name), project.variables.bound
+    return code_version(joint, graph.upstream[name], query, function, later, template, bound)

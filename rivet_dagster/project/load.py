@@ -27,7 +27,7 @@ from rivet_dagster.project.python_joint import module_of, python_joint
 from rivet_dagster.project.quality import QualityFile, beside_joint, quality_folder, read_quality, wrong_joint
 from rivet_dagster.project.sql_joint import sql_joint
 from rivet_dagster.project.text_file import UnreadableError, read_text
-from rivet_dagster.project.variables import unset_variables, variables_of
+from rivet_dagster.project.variables import refuse_unknown, unset_variables, variables_of
 from rivet_dagster.project.yaml_joint import yaml_joint
 
 _READERS = {".yaml": yaml_joint, ".yml": yaml_joint, ".sql": sql_joint, ".py": python_joint}
@@ -92,6 +92,9 @@ def read_project(
             asset_groups |= {joint.name: group} if group else {}
     declared += [replace(j, quality=(*j.quality, *checks[j.name])) if j.name in checks else j for j in joints]
     macros, wrong_macros = _macros(root, manifest.macros)
+    if variables:
+        texts = [*(file.text for file in macros), *(joint.sql for joint in declared if joint.sql is not None)]
+        refuse_unknown(variables, {*manifest.variables, *chosen.variables}, texts)
     functions, wrong_functions = _functions(PythonSources(root, cache), declared)
     return Project(
         chosen,

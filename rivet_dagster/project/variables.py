@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rivet_dagster.errors import Diagnostic, RivetError
+from rivet_dagster.errors import Diagnostic, RivetError, nearest
 from rivet_dagster.model.variables import Variables
 from rivet_dagster.project.annotation_value import annotation_value
 from rivet_dagster.project.environment import MalformedReferenceError, references
@@ -69,6 +69,14 @@ def variables_of(manifest: Mapping[str, Any], profile: Mapping[str, Any], given:
     bound = {n: v for n, v in declared.items() if n not in given and isinstance(v, str) and references(v)}
     values = {name: _literal(value) for name, value in declared.items() if name not in bound} | dict(given)
     return Variables(values, bound)
+
+
+def refuse_unknown(given: Iterable[str], declared: Collection[str], templates: Sequence[str]) -> None:
+    """Raise RVT-110 for a ``given`` variable that is not ``declared``, and that no template names in quotes."""
+    for name in given:
+        if name not in declared and not any(f"{quote}{name}{quote}" in text for text in templates for quote in "'\""):
+            message = f"--var: there is no variable '{name}'{nearest(name, declared)}"
+            raise RivetError("RVT-110", message, remediation="Declare it under `vars:` of rivet.yaml.")
 
 
 def unset_variables(

@@ -72,8 +72,22 @@ def test_variables_of_the_command_win(project, capsys):
     assert (
         sql("--var", "least=0.10", "--var=columns=[net, id AS b]") == "SELECT id, net, id AS b FROM raw WHERE id > 0.10"
     )
-    code, out, _ = run(capsys, "-p", root, "compile", "--format", "json", "--var", "least")
-    assert (code, json.loads(out)["errors"][0]["code"]) == (10, "RVT-110")
+    for variable, message in (
+        ("least", "--var: 'least' has no value; write --var NAME=VALUE"),
+        ("laest=1", "--var: there is no variable 'laest'; did you mean 'least'?"),
+    ):
+        code, out, _ = run(capsys, "-p", root, "compile", "--format", "json", "--var", variable)
+        (error,) = json.loads(out)["errors"]
+        assert (code, error["code"], error["message"]) == (10, "RVT-110", message)
+
+
+def test_a_variable_that_only_a_template_names_can_be_given(project, capsys):
+    root = project(**{"joints/a.sql": "SELECT id, net, 1 AS {{ var('name', 'b') }} FROM raw"})
+    code, out, _ = run(capsys, "-p", root, "compile", "a", "--format", "json", "--var", "name=c")
+    assert code == 0
+    assert {joint["sql"] for joint in json.loads(out)["joints"] if joint["name"] == "a"} == {
+        "SELECT id, net, 1 AS c FROM raw"
+    }
 
 
 def test_mermaid(project, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rivet_dagster.project.templating.words import TemplateError
@@ -18,7 +19,18 @@ LARGEST = 4096
 DEEPEST = 50
 """The most macros, or lists, that may stand within each other."""
 
+SMALL = 60
+"""The most bits of numbers of which no two have the same hash."""
+
 _CHARACTERS = 100
+_COMPARISONS = 1000
+"""How many comparisons of characters count as an operation."""
+_PARTS = 2
+"""How many parts of what is repeated count as an operation."""
+_CALL = 5
+"""The operations of a call, besides what it does with its arguments."""
+_LARGE = 100
+"""The operations of a larger number: as a key it may have to be compared with all of its kind."""
 
 
 class Budget:
@@ -40,18 +52,43 @@ class Budget:
             raise TemplateError(f"makes a text of more than {LONGEST:,} characters")
         self.spend(1 + characters // _CHARACTERS)
 
+    def repeat(self, parts: int) -> None:
+        """Take off what a pass through a loop or a macro of so many parts costs."""
+        self.spend(1 + parts // _PARTS)
+
+    def call(self, arguments: Iterable[Any]) -> None:
+        """Take off what a call costs."""
+        self.spend(_CALL)
+        for argument in arguments:
+            self.weigh(argument)
+
+    def compare(self, text: Any, other: Any) -> None:
+        """Take off what comparing all characters of a text with all of another costs; other values are none."""
+        if isinstance(text, str) and isinstance(other, str):
+            self.spend(len(text) * len(other) // _COMPARISONS)
+
+    def search(self, text: str) -> None:
+        """Take off what the search for any other text costs; a long one is found as fast as one of 100 characters."""
+        self.spend(len(text) * _CHARACTERS // _COMPARISONS)
+
+    def iterate(self, items: Any) -> None:
+        """Take off what a pass through the characters of a text, or through other items, costs."""
+        self.spend(1 + len(items))
+
     def weigh(self, value: Any, depth: int = 0) -> None:
         """Take off what reading all of ``value`` costs. Raises TemplateError where a part of it is too large."""
         if isinstance(value, str):
             self.make(len(value))
         elif isinstance(value, int):
-            if value.bit_length() > LARGEST:
+            bits = value.bit_length()
+            if bits > LARGEST:
                 raise TemplateError(f"makes a number of more than {LARGEST:,} bits")
-            self.spend(1)
+            self.spend(1 if bits <= SMALL else _LARGE)
         elif isinstance(value, list | tuple | dict):
             if depth > DEEPEST:
                 raise TemplateError(f"nests lists more than {DEEPEST} deep")
-            self.spend(1 + len(value))
+            # As keys, tuples of few different items may all have one hash, and are compared with each other.
+            self.spend(1 + (len(value) ** 2 + depth if isinstance(value, tuple) else 0))
             for item in value:
                 self.weigh(item, depth + 1)
                 if isinstance(value, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -10,17 +11,31 @@ from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Cycler, Namespace
 
+from rivet_dagster.errors import nearest
 from rivet_dagster.model.text_lines import MacroCall, TextPlace
 from rivet_dagster.project.templating.budget import DEEPEST, LARGEST
 from rivet_dagster.project.templating.filters import limited_filters, limited_tests
 from rivet_dagster.project.templating.functions import Functions, Rendering, WordValue
+from rivet_dagster.project.templating.instrument import WRITTEN
+from rivet_dagster.project.templating.length import Length
 from rivet_dagster.project.templating.methods import ATTRIBUTES, call_method, percent
 from rivet_dagster.project.templating.traced import Traced, joined
-from rivet_dagster.project.templating.values import Bound, Function, Hook, MacroOfFile, Returned, described, text_of
+from rivet_dagster.project.templating.values import (
+    Bound,
+    Function,
+    Hook,
+    MacroOfFile,
+    Returned,
+    described,
+    text_of,
+    written,
+)
 from rivet_dagster.project.templating.words import Meaning, TemplateError
 
 _OF_A_LOOP = ("_loop_vars", "_block_vars")
 """What Jinja passes with a call for functions that take its context, of which there are none here."""
+
+_UNKNOWN = re.compile(r"No (filter|test) named '(.+)'\.")
 
 
 class TemplateEnvironment(ImmutableSandboxedEnvironment):
@@ -39,11 +54,11 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             keep_trailing_newline=True,
             optimized=False,
             cache_size=0,
-            extensions=["jinja2.ext.do"],
+            extensions=["jinja2.ext.do", Length],
         )
         self._state: list[Rendering] = []  # a list, which overlays share
         self._macros: dict[str, Macro] = {}
-        self.filters = limited_filters(self.filters, lambda: self.rendering.budget)
+        self.filters = limited_filters(self.filters, lambda: self.rendering.budget) | {WRITTEN: self._write}
         self.tests = limited_tests(self.tests, lambda: self.rendering.budget)
         self.globals = {
             **Functions(lambda: self.rendering, variables, bound).by_name(),
@@ -72,6 +87,14 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         """The names that every template knows."""
         return tuple(self.globals)
 
+    def hinted(self, message: str) -> str:
+        """Return an error of Jinja's; where it is about an unknown filter or test, with the nearest known ones."""
+        unknown = _UNKNOWN.search(message)
+        if unknown is None:
+            return message
+        known = self.filters if unknown[1] == "filter" else self.tests
+        return f"{message.rstrip('.')}{nearest(unknown[2], set(known) - {WRITTEN})}"
+
     # What compiled templates call, by the names that `instrument` gives
 
     def _hooks(self) -> dict[str, Callable[..., Any]]:
@@ -81,8 +104,9 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             "rivet_called": self._called,
             "rivet_join": self._join,
             "rivet_operand": self._operand,
+            "rivet_searched": self._searched,
             "rivet_items": self._items,
-            "rivet_step": lambda: self.rendering.budget.spend(1),
+            "rivet_step": self._step,
             "rivet_macro": self._macro_defined,
         }
 
@@ -93,18 +117,18 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
     def _write(self, value: Any, line: int, file: str | None) -> Traced:
         place = self.rendering.place = TextPlace(line, file)
         self.rendering.budget.weigh(value)
-        return value if isinstance(value, Traced) else Traced(text_of(value), place)
+        return value if isinstance(value, Traced) else Traced(written(value), place)
 
     def _called(self, function: Any, line: int, file: str | None) -> Any:
         self.rendering.place = TextPlace(line, file)
         return function
 
     def _join(self, values: list[Any], line: int, file: str | None) -> str:
-        self.rendering.place = TextPlace(line, file)
+        place = self.rendering.place = TextPlace(line, file)
         self.rendering.budget.weigh(values)
-        texts = [text_of(value) for value in values]
+        texts = [value if isinstance(value, Traced) else Traced(text_of(value), place) for value in values]
         self.rendering.budget.make(sum(map(len, texts)))
-        return "".join(texts)
+        return joined(texts)
 
     def _operand(self, value: Any) -> Any:
         if isinstance(value, Bound):
@@ -112,12 +136,21 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.rendering.budget.weigh(value)
         return value
 
+    def _searched(self, value: Any) -> Any:
+        if isinstance(value, str):
+            self.rendering.budget.search(value)
+        return self._operand(value)
+
     def _items(self, value: Any) -> Any:
         if isinstance(value, Bound):
             raise value.unknown()
         items = value if isinstance(value, str | list | tuple | dict) else list(value)
-        self.rendering.budget.spend(1 + len(items))
+        self.rendering.budget.iterate(items)
         return items
+
+    def _step(self, parts: int) -> bool:
+        self.rendering.budget.repeat(parts)
+        return True
 
     def _macro_defined(self, name: str, macro: Macro) -> None:
         self._macros.setdefault(name, macro)  # of two with one name, which is an error, the first
@@ -133,8 +166,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         rendering = __self.rendering
         if isinstance(__obj, MacroOfFile):
             __obj = __self._macros[__obj.name]
-        rendering.budget.weigh(args)
-        rendering.budget.weigh(kwargs)
+        rendering.budget.call((*args, *kwargs.values()))
         if isinstance(__obj, Macro | LoopContext):
             return __self._nested(__context, __obj, args, kwargs)
         if isinstance(__obj, Function):
@@ -160,6 +192,8 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         rendering = self.rendering
         if rendering.depth >= DEEPEST:
             raise TemplateError(f"nests calls more than {DEEPEST} deep")
+        if "caller" in kwargs and isinstance(called, Macro) and not (called.caller or called.catch_kwargs):
+            raise TemplateError(f"gives a block to the macro '{called.name}', which has no place for it: caller()")
         place, before = rendering.place, rendering.calls
         call = MacroCall(str(called.name or "caller"), place.line, place.file) if isinstance(called, Macro) else None
         rendering.depth += 1
@@ -169,7 +203,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         except Returned as returned:
             if call is None:
                 raise
-            return returned.value
+            result = returned.value
         except Exception:
             if rendering.calls_at_error is None:
                 rendering.calls_at_error = rendering.calls
@@ -201,12 +235,14 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """Return an attribute or an item. Raises TemplateError for those of a value that only a run knows."""
+        self.rendering.budget.spend(1)
         if isinstance(obj, Bound | Function | MacroOfFile):
             raise TemplateError(f"asks for '{attribute}' of {described(obj)}, which has none")
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         """Return an item or an attribute, as ``getattr`` does."""
+        self.rendering.budget.spend(1)
         if isinstance(obj, Bound | Function | MacroOfFile):
             raise TemplateError(f"asks for '{text_of(argument)}' of {described(obj)}, which has none")
         return super().getitem(obj, argument)

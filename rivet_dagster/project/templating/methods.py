@@ -7,6 +7,7 @@ from string import Formatter
 from typing import Any
 
 from rivet_dagster.project.templating.budget import Budget
+from rivet_dagster.project.templating.traced import changed
 from rivet_dagster.project.templating.values import text_of
 from rivet_dagster.project.templating.words import TemplateError
 
@@ -33,13 +34,21 @@ WIDEST = 1000
 """The largest number of characters, or of items, to which a method or filter may fill up."""
 
 _FILLS = frozenset(("center", "ljust", "rjust", "zfill"))
+_OF_AN_END = frozenset(("append", "clear", "extend", "get", "popitem", "setdefault", "update"))
+"""Methods of lists and mappings that take as long for a long one as for a short one."""
+
 _FORMAT = re.compile(r"%(?:%|(?:\(\w+\))?[-+ #0]*\d{0,3}(?:\.\d{0,2})?[sdifeEgGxXoc])")
 _SPEC = re.compile(r"(?:[^{}%]?[<>=^])?[-+ ]?#?0?\d{0,3}[,_]?(?:\.\d{0,2})?[sdeEfFgGnxXobc%]?")
 
 
 def call_method(owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], budget: Budget) -> Any:
     """Return the result of a method of a text, list or mapping; the arguments have been weighed."""
-    budget.weigh(owner)
+    if name not in _OF_AN_END:
+        budget.weigh(owner)
+    for given in (*args, *kwargs.values()):
+        budget.compare(owner, given)
+        if name == "extend":
+            budget.iterate(given)
     if name in _FILLS:
         within(args[:1])
     elif name == "replace":
@@ -52,7 +61,7 @@ def call_method(owner: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, 
     if isinstance(owner, dict) and name in ("items", "keys", "values"):
         result = list(result)
     budget.weigh(result)
-    return result
+    return changed(result, owner, budget.search)
 
 
 def within(numbers: Any) -> None:
@@ -69,6 +78,7 @@ def size_of_replaced(text: Any, old: Any = "", new: Any = "") -> int:
 
 def join(separator: str, items: Any, budget: Budget) -> str:
     """Return the items as one text, as the method and the filter do."""
+    budget.iterate(items)
     texts = [text_of(item) for item in items]
     budget.make(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)

@@ -15,6 +15,7 @@ from jinja2 import TemplateSyntaxError, UndefinedError, nodes
 from rivet_dagster.errors import Diagnostic, nearest
 from rivet_dagster.model.project import MacroFile
 from rivet_dagster.model.text_lines import MacroCall, Stretch, TextPlace
+from rivet_dagster.project.templating.budget import Budget
 from rivet_dagster.project.templating.environment import TemplateEnvironment, macros_in
 from rivet_dagster.project.templating.instrument import instrumented
 from rivet_dagster.project.templating.traced import lines_of
@@ -24,6 +25,9 @@ _FILE = "template:"
 """What the name of a template in a traceback begins with, before its file."""
 
 _UNDEFINED = re.compile(r"'(\w+)' is undefined")
+_INTERNAL = re.compile(r"\b(?:do|Functions\.)?_(\w+\(\))")
+"""A function in an error of Python's; the template has called it without what stands before its name."""
+
 _CODE = "RVT-212"
 
 
@@ -44,8 +48,7 @@ class Template:
 
     def render(self, meaning: Meaning) -> RenderedText:
         """Return the text of the template; equal meanings give equal texts. Raises TemplateError, with its place."""
-        text = _run(self._environment, self._compiled, meaning)
-        return RenderedText(str.__str__(text), lines_of(text))
+        return _run(self._environment, self._compiled, meaning)
 
 
 class Templates:
@@ -118,7 +121,7 @@ class Templates:
         newline: Literal["\r\n", "\n"] = "\r\n" if "\r\n" in text else "\n"
         environment = self._crlf if newline == "\r\n" else self._environment
         try:
-            tree = environment.parse(text)
+            tree = environment.parse(text, filename=file)
             macros = macros_in(tree)
             if file is not None:
                 _refuse_others(tree, file)
@@ -128,13 +131,10 @@ class Templates:
             code = environment.compile(tree, filename=f"{_FILE}{file or ''}")
             return JinjaTemplate.from_code(environment, code, environment.globals), macros
         except TemplateSyntaxError as error:
-            raise TemplateError(f"cannot be read: {error.message}", TextPlace(error.lineno, file)) from None
+            message = f"cannot be read: {self._environment.hinted(str(error.message))}"
+            raise TemplateError(message, TextPlace(error.lineno, file)) from None
         except (RecursionError, MemoryError, SyntaxError):
             raise TemplateError("cannot be read: it is nested too deeply") from None
-        except TemplateError:
-            raise
-        except ValueError as error:  # a number of too many digits
-            raise TemplateError(f"cannot be read: {error}") from None
 
     def _refuse_name(self, macro: nodes.Macro, file: str | None) -> None:
         """Raise TemplateError for a macro whose name has another meaning already."""
@@ -178,14 +178,17 @@ def _register(tree: nodes.Template, macros: Iterable[nodes.Macro]) -> None:
         tree.body.append(nodes.ExprStmt(call).set_lineno(macro.lineno, override=True))
 
 
-def _run(environment: TemplateEnvironment, template: JinjaTemplate, meaning: Meaning) -> str:
+def _run(environment: TemplateEnvironment, template: JinjaTemplate, meaning: Meaning) -> RenderedText:
     rendering = environment.begin(meaning)
     try:
-        return template.render()
+        text = template.render()
+        lines = lines_of(text, Budget().spend)  # one of its own: what a template may do does not depend on lines
+        return RenderedText(rendering.markers.written(str.__str__(text), lines), lines)
     except Exception as error:
         calls = rendering.calls_at_error or ()
         name = _unknown_name(error)
         message = _message(error) if name is None else f"does not know '{name}'{nearest(name, environment.known)}"
+        message = rendering.markers.described(environment.hinted(message))
         raise TemplateError(message, _place(error, calls, sys.exc_info()[2]), name is not None) from error
 
 
@@ -200,7 +203,9 @@ def _message(error: Exception) -> str:
         return error.message
     if isinstance(error, RecursionError):
         return "is nested too deeply"
-    text = " ".join(str(error).split())
+    if isinstance(error, KeyError):
+        return f"fails: there is no key {error}"
+    text = _INTERNAL.sub(r"\1", " ".join(str(error).split()))
     return f"fails: {text}" if text else f"fails: {type(error).__name__}"
 
 

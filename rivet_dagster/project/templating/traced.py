@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
-from rivet_dagster.model.text_lines import MacroCall, Stretch, TextPlace
+from rivet_dagster.model.text_lines import MacroCall, Stretch, TextPlace, place_of
+
+_COST_OF_A_LINE = 3
+_FREE_CALLS = 50
+_DEEPEST = 10
+"""How many changes of a text, one upon another, are followed."""
 
 
 class Traced(str):
     """A text with its origin: ``place``, or the ``parts`` that it was joined from, which ``call`` has made.
 
-    If it ``advances``, its second line came from the line below its ``place``, and so on.
+    If it ``advances``, its second line came from the line below its ``place``, and so on. A text that was ``changed``
+    from another has the other's lines, beginning with the one of this number.
     """
 
     place: TextPlace | None
     advances: bool
     parts: tuple[str, ...]
     call: MacroCall | None
+    changed: tuple[Traced, int] | None
 
     def __new__(
         cls,
@@ -26,8 +34,10 @@ class Traced(str):
         advances: bool = False,
         parts: tuple[str, ...] = (),
         call: MacroCall | None = None,
+        changed: tuple[Traced, int] | None = None,
     ) -> Traced:
         traced = super().__new__(cls, text)
+        traced.changed = changed
         traced.place, traced.advances, traced.parts, traced.call = place, advances, parts, call
         return traced
 
@@ -38,14 +48,30 @@ class Traced(str):
 
 def joined(texts: Iterable[str]) -> str:
     """Return the texts as one, as Jinja's ``concat`` does."""
-    parts = tuple(texts)
+    parts = tuple(text for text in texts if text)  # empty ones have no line, and could double without end
     if len(parts) == 1 and isinstance(parts[0], Traced):
         return parts[0]
     return Traced("".join(parts), parts=parts)
 
 
-def lines_of(text: str) -> tuple[Stretch, ...]:
+def changed(text: Any, origin: Any, search: Callable[[str], None]) -> Any:
+    """Return what a filter or method has made of another text, with its lines where they can be told.
+
+    They can if there are as many as before, or if the text is a part of the other; ``search`` is called before that.
+    """
+    if not isinstance(text, str) or isinstance(text, Traced) or not isinstance(origin, Traced):
+        return text
+    if text.count("\n") == origin.count("\n"):
+        return Traced(text, changed=(origin, 1))
+    search(origin)
+    at = origin.find(text)
+    return Traced(text, changed=(origin, 1 + origin.count("\n", 0, at))) if at >= 0 else text
+
+
+def lines_of(text: str, spend: Callable[[int], None] = lambda operations: None, depth: int = 0) -> tuple[Stretch, ...]:
     r"""Return where the lines of a text came from; a line belongs to the first part with something visible on it.
+
+    ``spend`` is called with the operations that this takes, before it takes them.
 
     >>> first, second = Traced("a\nb\n", TextPlace(1), advances=True), Traced("c\nd", TextPlace(7))
     >>> [(s.first, s.place.line) for s in lines_of(joined([first, second]))]
@@ -53,7 +79,8 @@ def lines_of(text: str) -> tuple[Stretch, ...]:
     """
     places: list[TextPlace | None] = [None]
     visible = False
-    for part, place, advances in _parts(text, ()):
+    for part, place, advances in _parts(text, spend, depth):
+        spend(_COST_OF_A_LINE * part.count("\n"))
         for number, line in enumerate(part.split("\n")):
             if number:
                 places.append(None)
@@ -64,18 +91,30 @@ def lines_of(text: str) -> tuple[Stretch, ...]:
     return tuple(_stretches(places))
 
 
-def _parts(text: str, calls: tuple[MacroCall, ...]) -> Iterator[tuple[str, TextPlace | None, bool]]:
+def _parts(text: str, spend: Callable[[int], None], depth: int) -> Iterator[tuple[str, TextPlace | None, bool]]:
     """Yield the parts of a text in order, each with its place, if that is known, and all calls that led there."""
-    if not isinstance(text, Traced):
-        yield text, None, False
-        return
-    if text.call is not None:
-        calls = (text.call, *calls)
-    if not text.parts:
-        place = text.place
-        yield text, None if place is None else replace(place, calls=(*place.calls, *calls)), text.advances
-    for part in text.parts:
-        yield from _parts(part, calls)
+    waiting: list[tuple[str, tuple[MacroCall, ...]]] = [(text, ())]
+    while waiting:
+        part, calls = waiting.pop()
+        if not isinstance(part, Traced):
+            yield part, None, False
+            continue
+        spend(1 + len(calls) // _FREE_CALLS)
+        if part.call is not None:
+            calls = (part.call, *calls)
+        if part.changed is not None and depth < _DEEPEST:
+            origin, first = part.changed
+            lines = lines_of(origin, spend, depth + 1)
+            for number, line in enumerate(part.split("\n")):
+                place = _within(place_of(lines, max(first + number, lines[0].first)), calls) if lines else None
+                yield ("\n" if number else "") + line, place, False
+        elif not part.parts:
+            yield part, None if part.place is None else _within(part.place, calls), part.advances
+        waiting += [(each, calls) for each in reversed(part.parts)]
+
+
+def _within(place: TextPlace, calls: tuple[MacroCall, ...]) -> TextPlace:
+    return replace(place, calls=(*place.calls, *calls))
 
 
 def _stretches(places: Iterable[TextPlace | None]) -> Iterator[Stretch]:

@@ -39,8 +39,6 @@ class Hook:
 class Bound:
     """A value that a run binds: its name in the query can be written, and nothing can be asked about it."""
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __init__(self, shown: str, write: Callable[[], str]) -> None:
         self.shown = shown
         self._write = write
@@ -48,17 +46,20 @@ class Bound:
     def __str__(self) -> str:
         return self._write()
 
-    def __bool__(self) -> bool:
+    def _looked_at(self, *others: object) -> Any:
         raise self.unknown()
 
-    def __eq__(self, other: object) -> bool:
-        raise self.unknown()
-
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__
+    __bool__ = __hash__ = __eq__ = __lt__ = __le__ = __gt__ = __ge__ = _looked_at
+    __iter__ = __index__ = __neg__ = __pos__ = __radd__ = _looked_at
 
     def unknown(self) -> TemplateError:
         """Return the error of a template that needs the value to be rendered."""
-        return TemplateError(f"asks for the value of {self.shown}, which only a run knows; it can only be written")
+        return unknown(self.shown)
+
+
+def unknown(shown: str) -> TemplateError:
+    """Return the error of a template that needs a value which only a run knows."""
+    return TemplateError(f"asks for the value of {shown}, which only a run knows; it can only be written")
 
 
 class Returned(Exception):
@@ -80,6 +81,13 @@ def text_of(value: Any) -> str:
         return value.written
     _refuse_objects(value)
     return str(value)
+
+
+def written(value: Any) -> str:
+    """Return what a template writes for a value: where Jinja writes words of Python, those of SQL."""
+    if value is None:
+        return "NULL"
+    return str(value).lower() if isinstance(value, bool) else text_of(value)
 
 
 def _refuse_objects(value: Any) -> None:

@@ -18,6 +18,9 @@ OF_A_SINK = (*CONDITIONS, WATERMARK, THIS)
 """The words that refer to a published table: the joint's own, or that of the joint which their argument names."""
 
 
+_LONGEST_MESSAGE = 1000
+
+
 @dataclass(frozen=True)
 class Word:
     """A word of a template, the name in its parentheses, and its place."""
@@ -44,12 +47,12 @@ class TemplateError(ValueError):
     """An error in a template; the message is the end of a sentence that begins with "the template".
 
     ``unknown`` says that a name is not known, as that of a macro whose file has errors. ``words`` were asked for before
-    it was raised.
+    it was raised. A long message, as of a text that a template has made, is cut.
     """
 
     def __init__(self, message: str, place: TextPlace | None = None, unknown: bool = False) -> None:
         super().__init__(message)
-        self.message = message
+        self.message = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}..."
         self.place = place
         self.unknown = unknown
         self.words: tuple[Word, ...] = ()

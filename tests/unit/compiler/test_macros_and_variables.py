@@ -62,6 +62,16 @@ def test_the_profile_wins_and_a_given_variable_before_both(compiled):
     assert least == ["1", "2", "3"]
 
 
+@pytest.mark.parametrize(("shape", "path"), [("{}", ""), ("[{}]", "[0]"), ("{{a: [{{b: {}}}]}}", ".a[0].b")])
+def test_a_number_that_is_written_anew_is_rendered_anew(compiled, shape, path):
+    """The text of one number does not come from the cache of another that is equal."""
+    for written in ("1000.0", "1e3", "1.5", "1.50"):
+        manifest = FILES["rivet.yaml"].replace("1", shape.format(written))
+        joint = f"SELECT id, {{{{ var('least'){path} }}}} AS least FROM raw"
+        plan = compiled(**{"rivet.yaml": manifest, "joints/rows.sql": joint}).raise_errors()
+        assert plan.joint("rows").sql == f"SELECT id, {written} AS least FROM raw"
+
+
 def test_lines_of_errors_are_those_of_files(compiled):
     loop = "-- rivet:eager: true\nSELECT\n{% for c in ['id', 'net'] %}\n  {{ c }} AS c_{{ c }},\n{% endfor %}\n"
     assert errors(compiled(**{"joints/rows.sql": f"{loop}  nte\nFROM raw"})) == [("RVT-327", "joints/rows.sql", 6)]
@@ -103,10 +113,28 @@ def test_a_value_of_the_environment_is_a_parameter(compiled, tmp_path):
     with pytest.raises(RivetError) as error:
         compiled("bound")
     assert [(d.code, d.file, d.line) for d in error.value.diagnostics] == [("RVT-107", "profiles.yaml", 11)]
+    joined = "SELECT id FROM raw\nWHERE id = {{ var('least') }}_of_all"
+    assert errors(compiled("bound", environ={"LEAST": SECRET}, **{"joints/rows.sql": joined})) == [
+        ("RVT-212", "joints/rows.sql", 2)
+    ]
     quoted = "SELECT id FROM raw\nWHERE id = '{{ var('least') }}'"
     assert errors(compiled("bound", environ={"LEAST": SECRET}, **{"joints/rows.sql": quoted})) == [
         ("RVT-212", "joints/rows.sql", 2)
     ]
+
+
+def test_code_versions_follow_the_text_of_a_bound_variable_where_it_is_used(compiled):
+    other = "-- rivet:eager: true\nSELECT id FROM raw"
+
+    def versions(text, environ):
+        profiles = FILES["profiles.yaml"].replace("'${LEAST}'", text)
+        plan = compiled("bound", environ=environ, **{"profiles.yaml": profiles, "joints/other.sql": other})
+        return [plan.raise_errors().joint(name).code_version for name in ("rows", "other")]
+
+    first = versions("'${LEAST}'", {"LEAST": "1"})
+    assert versions("'${LEAST}'", {"LEAST": "2"}) == first
+    rows, unused = versions("'1${LEAST}'", {"LEAST": "1"})
+    assert (rows != first[0], unused) == (True, first[1])
 
 
 def test_macros_decide_what_is_read(compiled):
