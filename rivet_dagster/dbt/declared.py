@@ -27,10 +27,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Config:
-    """The configuration of a node: its values by key without ``+``, and where each one stands."""
+    """The configuration of a node: its values by key without ``+``, and where each one stands.
+
+    ``unknown`` are keys whose values only a run of dbt knows, with the reasons.
+    """
 
     values: Mapping[str, Any] = field(default_factory=dict)
     places: Mapping[str, Place] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return a value; the default for one that is absent or null."""
@@ -49,11 +53,8 @@ class Column:
 
     name: str
     description: str = ""
-    data_type: str | None = None
     quote: bool = False
     tests: tuple[DataTest, ...] = ()
-    constraints: tuple[Any, ...] = ()
-    meta: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,10 @@ class DataTest:
 
 @dataclass(frozen=True)
 class Properties:
-    """Properties that a YAML file gives one model, seed, snapshot, analysis or macro."""
+    """Properties that a YAML file gives one model, seed, snapshot, analysis or macro.
+
+    ``folder`` is where the file is below the folder of its kind, ``notes`` say what of it is not used.
+    """
 
     name: str
     place: Place
@@ -85,7 +89,8 @@ class Properties:
     versions: tuple[Version, ...] = ()
     latest_version: Any = None
     relation: str | None = None
-    constraints: tuple[Any, ...] = ()
+    folder: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,6 +159,7 @@ class SourceTable:
     tags: tuple[str, ...] = ()
     freshness: Any = None
     loaded_at_field: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,7 +183,7 @@ class Owner:
     """Who is responsible for a group."""
 
     name: str | None
-    email: str | None
+    emails: tuple[str, ...]
 
 
 @dataclass(frozen=True)

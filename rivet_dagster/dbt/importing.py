@@ -22,9 +22,6 @@ from rivet_dagster.errors import Diagnostic, RivetError
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.project.environment import variables_in
 
-_MOST_ROUNDS = 25
-"""A round finds all errors at once, but those of joints behind others in the compiler's order of rules."""
-
 
 def import_dbt_project(directory: Path, target: Path) -> Report:
     """Write the project of joints that the dbt project in ``directory`` becomes to ``target``, and return the report.
@@ -32,14 +29,17 @@ def import_dbt_project(directory: Path, target: Path) -> Report:
     Raises RVT-130 for a target that is not empty, RVT-144 for one within the project, RVT-141 and RVT-142 without a
     project. Then, and when it is interrupted, nothing is written.
     """
-    directory, target = directory.absolute(), target.absolute()
-    _check_target(directory, target)
+    directory = directory.absolute()
+    with _made(target):
+        target = target.resolve()
+        _check_target(directory, target)
     project = read_dbt_project(directory)
     with _beside(target) as staged:
         refused = Refused()
-        for _ in range(_MOST_ROUNDS):
+        while True:  # each round refuses more than the one before, or is the last one
             translation = translate(project, directory, refused)
-            _write(translation, directory, staged)
+            with _made(target):
+                _write(translation, directory, staged)
             assembly = _compiled(staged, translation)
             found = _refused(refused, translation, assembly)
             if found is None:
@@ -47,17 +47,15 @@ def import_dbt_project(directory: Path, target: Path) -> Report:
             refused = found
             shutil.rmtree(staged)
             staged.mkdir()
-        else:
-            raise RivetError.of(assembly.errors)
-        if target.is_dir():
-            target.rmdir()
-        staged.rename(target)
+        with _made(target):
+            if target.is_dir():
+                target.rmdir()
+            staged.rename(target)
     return translation.report
 
 
 def _check_target(directory: Path, target: Path) -> None:
-    within = target.resolve()
-    if within == directory.resolve() or directory.resolve() in within.parents:
+    if target == directory.resolve() or directory.resolve() in target.parents:
         raise RivetError("RVT-144", f"{target} is within {directory}, where nothing is written")
     if target.exists() and not target.is_dir():
         raise RivetError("RVT-130", f"{target} is no directory")
@@ -68,12 +66,10 @@ def _check_target(directory: Path, target: Path) -> None:
 @contextmanager
 def _beside(target: Path) -> Iterator[Path]:
     """Yield an empty folder beside the target, which is removed unless it has been renamed."""
-    made = [folder for folder in reversed((target.parent, *target.parent.parents)) if not folder.exists()]
-    try:
+    with _made(target):
+        made = [folder for folder in reversed((target.parent, *target.parent.parents)) if not folder.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
-        staged = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    except OSError as error:
-        raise RivetError("RVT-130", f"{target} cannot be made: {error.strerror}") from None
+        staged = Path(tempfile.mkdtemp(prefix=f".{target.name[:40]}-", dir=target.parent))
     try:
         staged.chmod(0o777 & ~_umask())
         yield staged
@@ -83,6 +79,16 @@ def _beside(target: Path) -> Iterator[Path]:
             for folder in reversed(made):
                 folder.rmdir()
         raise
+
+
+@contextmanager
+def _made(target: Path) -> Iterator[None]:
+    """Raise RVT-130 where the file system refuses something: a name that is too long, a link to itself, a full disk."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # before Python 3.13, a loop of links is a RuntimeError
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise RivetError("RVT-130", f"{target} cannot be made: {reason or error}") from None
 
 
 def _umask() -> int:
@@ -135,11 +141,11 @@ def _refused(refused: Refused, translation: Translation, assembly: CompiledAssem
         else:
             unplaced.append(error)
     if not assembly.errors:
-        hidden = translation.hidden_refs()
-        if not hidden:
+        unsaid = translation.unsaid()
+        if not unsaid:
             return None
-        for joint, reason in hidden.items():
-            joints.setdefault(joint, []).extend([reason, reason])
+        for joint, reasons in unsaid.items():
+            joints.setdefault(joint, []).extend(reasons)
     found = Refused(joints, checks, macros)
     if found == refused:
         raise RivetError.of(unplaced or assembly.errors)

@@ -10,7 +10,8 @@ from rivet_dagster.dbt.declared import Place
 UNCHANGED, CHANGED, COMPILED, LEFT_OUT = "unchanged", "changed", "compiled", "left_out"
 
 TOLD_ONLY = frozenset(
-    "macro docs exposure unit_test hook grants disabled materialization group variable profile file_format".split()
+    "macro docs exposure unit_test hook grants disabled materialization group variable profile file_format link "
+    "setting selector macro_description".split()
 )
 """Kinds of which one that is left out is told, but does not make the import a partial one."""
 

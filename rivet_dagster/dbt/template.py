@@ -104,6 +104,12 @@ class Template:
         """Return the macros, tests, snapshots, materializations and docs at the top of the template."""
         return tuple(self._block(node) for node in self.tree.find_all(nodes.Macro))
 
+    def bodies(self, inner: tuple[int, int]) -> Iterator[nodes.Node]:
+        """Yield the nodes within a span: those of one of the blocks, else all."""
+        blocks = [] if inner == (0, len(self.text)) else [block for block in self.blocks() if block.inner == inner]
+        for body in [block.node.body for block in blocks] or [self.tree.body]:
+            yield from body
+
     def _block(self, node: nodes.Macro) -> Block:
         kind, _, name = node.name.rpartition(":")
         start, after = self.tag(node.lineno)

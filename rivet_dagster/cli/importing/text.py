@@ -46,12 +46,17 @@ def _told(entries: Sequence[Entry]) -> Iterator[str]:
         if plain:
             yield f"    {', '.join(plain)}"
         for entry in told:
-            yield f"    {_name(entry)}  {entry.place}"
-            yield from (f"      {reason}" for reason in entry.reasons)
+            yield f"    {_name(entry)}  {_shown(str(entry.place))}"
+            yield from (f"      {_shown(reason)}" for reason in entry.reasons)
 
 
 def _name(entry: Entry) -> str:
     kind = f"{entry.kind.replace('_', ' ')} " if entry.kind is not None else ""
     renamed = f" -> {entry.joint}" if entry.joint not in (None, entry.name) and entry.check is None else ""
     check = f" -> {entry.joint}.{entry.check}" if entry.check is not None else ""
-    return f"{kind}{entry.name}{renamed}{check}"
+    return _shown(f"{kind}{entry.name}{renamed}{check}")
+
+
+def _shown(text: str) -> str:
+    """Return a text on one line, without what would steer a terminal: names of files can hold anything."""
+    return "".join(c if c.isprintable() else " " if c == "\n" else f"\\x{ord(c):02x}" for c in text)

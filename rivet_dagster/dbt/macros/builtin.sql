@@ -44,6 +44,19 @@ current_timestamp()
 to_date('{{ "%04d-%02d-%02d" | format(year, month, day) }}', 'yyyy-MM-dd')
 {%- endmacro %}
 
+{% macro date_spine(datepart, start_date, end_date) -%}
+{#- dbt asks the warehouse how many periods there are; here the query itself counts them. The rows are dbt's: for weeks,
+    quarters and what is shorter than a day these are not the periods, as its `period - 1` is multiplied unbracketed. -#}
+with counted as (
+    select cast({{ datediff(start_date, end_date, datepart) }} as int) as periods
+), numbered as (
+    select explode(sequence(1, periods)) as period from counted where periods > 0
+), dated as (
+    select {{ dateadd(datepart, 'period - 1', start_date) }} as date_{{ datepart }} from numbered
+)
+select * from dated where date_{{ datepart }} <= {{ end_date }}
+{%- endmacro %}
+
 {% macro date_trunc(datepart, date) -%}
 date_trunc('{{ datepart }}', {{ date }})
 {%- endmacro %}
@@ -150,6 +163,10 @@ array_join({% if limit_num %}slice(collect_list({{ measure }}), 1, {{ limit_num 
 position({{ substring_text }} in {{ string_text }})
 {%- endmacro %}
 
+{% macro quote(identifier) -%}
+`{{ identifier }}`
+{%- endmacro %}
+
 {% macro replace(field, old_chars, new_chars) -%}
 replace({{ field }}, {{ old_chars }}, {{ new_chars }})
 {%- endmacro %}
@@ -165,6 +182,21 @@ cast({{ field.strip('"').strip("'") }} as {{ type }})
 {%- else -%}
 cast({{ field }} as {{ type }})
 {%- endif -%}
+{%- endmacro %}
+
+{% macro slugify(string) -%}
+{%- set slug -%}
+{%- set blank = namespace(before=false) -%}
+{%- for character in string | lower -%}
+{%- if character in ' -' -%}
+{%- if not blank.before -%}_{%- endif -%}
+{%- elif character in 'abcdefghijklmnopqrstuvwxyz0123456789_' -%}
+{{ character }}
+{%- endif -%}
+{%- set blank.before = character in ' -' -%}
+{%- endfor -%}
+{%- endset -%}
+{{ '_' if slug[:1] in '0123456789' and slug }}{{ slug }}
 {%- endmacro %}
 
 {% macro split_part(string_text, delimiter_text, part_number) -%}

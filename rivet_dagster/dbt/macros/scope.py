@@ -18,6 +18,9 @@ OWN_WORDS = frozenset(
 )
 """The words of our templates; no macro can have such a name."""
 
+_INSTEAD = frozenset({("dbt_utils", "date_spine"), ("dbt_utils", "slugify")})
+"""Macros of packages that ask the warehouse or Python: ours of that name, of `DBT`, write the same without."""
+
 _PREFIXES = ("spark__", "default__")
 
 
@@ -63,6 +66,8 @@ class MacroScope:
 
     def find_in(self, package: str, name: str) -> Macro | None:
         """Return the macro ``package.name``; the project may have a variant of its own of dbt's."""
+        if (package, name) in _INSTEAD:
+            package = DBT
         if package == DBT:
             for prefix in _PREFIXES:
                 if (self._root, f"{prefix}{name}") in self._macros:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rivet_dagster.dbt.declared import Config, Place
+from rivet_dagster.dbt.declared import Config, Other, Place
+from rivet_dagster.dbt.values import UnknownValueError, rendered
 from rivet_dagster.dbt.yaml_file import line_of
 from rivet_dagster.project.yaml_text import Located
 
-_ADDED = frozenset({"tags", "pre-hook", "post-hook"})
+_HOOKS = frozenset({"pre-hook", "post-hook"})
+_ADDED = _HOOKS | {"tags"}
+_UNUSED = frozenset(
+    "schema database grants meta docs access persist_docs file_format location_root tblproperties clustered_by buckets "
+    "pre-hook post-hook".split()
+)
 _MERGED = frozenset({"meta", "grants", "docs"})
 _SPELLINGS = {"pre_hook": "pre-hook", "post_hook": "post-hook", "tests": "data_tests"}
 
@@ -53,6 +59,31 @@ def config_of(value: Any, file: str) -> Config:
     return located_config({key.removeprefix("+"): (item, line_of(value, key)) for key, item in value.items()}, file)
 
 
+def is_used(key: str) -> bool:
+    """Return whether a joint depends on a configuration: what is told of the others does not need their values."""
+    return _SPELLINGS.get(key, key) not in _UNUSED
+
+
+def rendered_config(config: Config, context: Mapping[str, Any]) -> tuple[Config, list[Other]]:
+    """Return a configuration with the templates in its values rendered, and what is not known of it.
+
+    Hooks are rendered by dbt when they run, and not here.
+    """
+    values: dict[str, Any] = {}
+    reasons: dict[str, str] = {}
+    unknown = []
+    for key, value in config.values.items():
+        try:
+            values[key] = value if key in _HOOKS else rendered(value, context)
+        except UnknownValueError as error:
+            if is_used(key):
+                unknown.append(Other("config", key, config.places[key], str(error)))
+                reasons[key] = str(error)
+            else:
+                values[key] = value
+    return Config(values, config.places, reasons), unknown
+
+
 def merged(configs: Iterable[Config]) -> Config:
     """Return one configuration: the last value counts, but tags and hooks add up, and ``meta`` and grants are merged.
 
@@ -61,7 +92,9 @@ def merged(configs: Iterable[Config]) -> Config:
     """
     values: dict[str, Any] = {}
     places: dict[str, Place] = {}
+    unknown: dict[str, str] = {}
     for config in configs:
+        unknown = {key: reason for key, reason in unknown.items() if key not in config.values} | dict(config.unknown)
         for key, value in config.values.items():
             if key in _ADDED:
                 values[key] = list(dict.fromkeys([*values.get(key, ()), *_hashable(value)]))
@@ -70,7 +103,7 @@ def merged(configs: Iterable[Config]) -> Config:
             else:
                 values[key] = value
         places |= config.places
-    return Config(values, places)
+    return Config(values, places, unknown)
 
 
 def _hashable(value: Any) -> list[Any]:

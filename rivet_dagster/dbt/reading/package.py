@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from jinja2 import nodes
-
 from rivet_dagster.dbt.declared import (
     MODEL,
     SEED,
@@ -21,14 +19,16 @@ from rivet_dagster.dbt.declared import (
     Package,
     Place,
     Properties,
-    Version,
 )
-from rivet_dagster.dbt.reading.folder_config import folder_configs, located_config, merged
+from rivet_dagster.dbt.reading.file_config import file_config, python_config
+from rivet_dagster.dbt.reading.folder_config import folder_configs, is_used, located_config, merged, rendered_config
+from rivet_dagster.dbt.reading.ignored import IGNORE_FILE, ignored, read_ignored
 from rivet_dagster.dbt.reading.project_file import ProjectFile
 from rivet_dagster.dbt.reading.properties import FileProperties, PropertiesReader
-from rivet_dagster.dbt.reading.source_files import files_below, template_of
+from rivet_dagster.dbt.reading.source_files import PackageFiles, template_of
+from rivet_dagster.dbt.reading.versions import files_of_versions
 from rivet_dagster.dbt.template import DOCS, MATERIALIZATION, Template
-from rivet_dagster.dbt.values import UnknownValueError, called_with, rendered
+from rivet_dagster.dbt.values import UnknownValueError, project_file_context
 from rivet_dagster.dbt.yaml_file import read_yaml_file
 from rivet_dagster.project.text_file import TextError
 
@@ -42,9 +42,17 @@ class PackageReader:
     def __init__(self, root: Path, own: ProjectFile, outer: ProjectFile | None, context: Mapping[str, Any]) -> None:
         self._root, self._own, self._outer, self._context = root, own, outer, context
         self._problems: list[Other] = []
+        try:
+            is_ignored = read_ignored(root / own.folder)
+        except TextError as error:
+            place = Place(os.path.join(own.folder, IGNORE_FILE), error.line or 1)
+            self._problems.append(Other("file", IGNORE_FILE, place, f"{error.message}; all files are read"))
+            is_ignored = ignored("")
+        self._found = PackageFiles(root, own.folder, is_ignored)
         self._others: list[Other] = [
             Other("hook", name, Place(own.file, line), "hooks have no counterpart") for name, line in own.hooks
         ]
+        self._others += [Other("setting", key, Place(own.file, line), reason) for key, line, reason in own.unused]
 
     def package(self) -> Package:
         """Return all that the package declares."""
@@ -58,6 +66,10 @@ class PackageReader:
             for file, below in self._files("analyses", (".sql",))
         ]
         self._others += [other for node in found for other in _hooks(node)]
+        self._others += [
+            Other("link", link, Place(link), "is a link to a folder, and dbt does not follow it either")
+            for link in dict.fromkeys(self._found.links(self._own.all_paths))
+        ]
         described = {(node.kind, node.properties.name) for node in found if node.properties is not None}
         described |= {(MODEL, node.name) for node in found if node.version is not None}
         for (kind, name), patch in read.patches.items():
@@ -78,7 +90,7 @@ class PackageReader:
         )
 
     def _files(self, kind: str, extensions: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        return files_below(self._root, self._own.folder, self._own.paths[kind], extensions)
+        return self._found.below(self._own.paths[kind], extensions)
 
     def _trees(self, kind: str) -> list[tuple[str, Any]]:
         """Return the configuration trees that concern the package's nodes, those of the whole project last."""
@@ -87,7 +99,7 @@ class PackageReader:
 
     def _docs(self) -> dict[str, str]:
         found: dict[str, str] = {}
-        for file, _ in files_below(self._root, self._own.folder, self._own.docs_paths, (".md",)):
+        for file, _ in self._found.below(self._own.docs_paths, (".md",)):
             template, wrong = template_of(self._root, file)
             if template is None:
                 if wrong is not None:
@@ -104,7 +116,7 @@ class PackageReader:
             return docs[name]
 
         reader = PropertiesReader(self._own.name, self._context, doc, self._trees("sources"))
-        for file, below in files_below(self._root, self._own.folder, self._own.docs_paths, _YAML):
+        for file, below in self._found.below(self._own.all_paths, _YAML):
             try:
                 value = read_yaml_file(self._root / file)
             except TextError as error:
@@ -115,8 +127,9 @@ class PackageReader:
         return reader
 
     def _models(self, read: FileProperties) -> Iterator[Node]:
-        versions = dict(_versions(read))
-        for file, below in self._files("models", (".sql", ".py")):
+        files = list(self._files("models", (".sql", ".py")))
+        versions = dict(files_of_versions(read.patches, {PurePosixPath(below).stem for _, below in files}))
+        for file, below in files:
             stem = PurePosixPath(below).stem
             folders = PurePosixPath(below).parent.parts
             name, version, latest = versions.get(stem, (stem, None, None))
@@ -125,7 +138,9 @@ class PackageReader:
             fqn = (self._own.name, *folders, name, *(() if v is None else (f"v{v}",)))
             if below.endswith(".py"):
                 problem = ("is a Python model: its `dbt` and `session` have no counterpart", Place(file))
-                yield Node(MODEL, self._own.name, name, file, fqn, properties=patch, version=v, problem=problem)
+                own = python_config(self._root / file, file)
+                config = self._config("models", fqn, patch, None, file, own=own)
+                yield Node(MODEL, self._own.name, name, file, fqn, 1, None, None, config, patch, v, problem=problem)
                 continue
             template, wrong = template_of(self._root, file)
             config = self._config("models", fqn, patch, template, file)
@@ -155,7 +170,7 @@ class PackageReader:
     def _snapshots(self, read: FileProperties) -> Iterator[Node]:
         seen = set()
         paths = dict.fromkeys((*self._own.paths["snapshots"], *self._own.paths["models"]))
-        for file, below in files_below(self._root, self._own.folder, paths, (".sql",)):
+        for file, below in self._found.below(paths, (".sql",)):
             template, wrong = template_of(self._root, file)
             folders = (*PurePosixPath(below).parent.parts, PurePosixPath(below).stem)
             if template is None:
@@ -175,7 +190,7 @@ class PackageReader:
                 yield Node(SNAPSHOT, self._own.name, block.name, file, fqn, line, template, block.inner, config, patch)
         for (kind, name), patch in read.patches.items():
             if kind == SNAPSHOT and patch.relation is not None and name not in seen:
-                fqn = (self._own.name, PurePosixPath(patch.place.file).stem, name)
+                fqn = (self._own.name, *patch.folder, name)
                 config = self._config("snapshots", fqn, patch, None, patch.place.file)
                 file, line = patch.place.file, patch.place.line
                 yield Node(SNAPSHOT, self._own.name, name, file, fqn, line, config=config, properties=patch)
@@ -210,7 +225,7 @@ class PackageReader:
     def _macros(self) -> Iterator[Macro]:
         generic = [f"{path}/generic" for path in self._own.paths["tests"]]
         paths = (*self._own.paths["macros"], *generic)
-        for file, _ in files_below(self._root, self._own.folder, paths, (".sql",)):
+        for file, _ in self._found.below(paths, (".sql",)):
             template, wrong = template_of(self._root, file)
             if template is None:
                 if wrong is not None:
@@ -233,66 +248,40 @@ class PackageReader:
         template: Template | None,
         file: str,
         within: tuple[int, int] | None = None,
+        own: Config | None = None,
     ) -> Config:
         """Return the configuration of a node: its folders', its properties', its own, and last the whole project's."""
         fqn = tuple(fqn)
-        trees = [[self._known(c) for c in folder_configs(tree, fqn, name)] for name, tree in self._trees(kind)]
+        context = project_file_context(self._context)
+        trees = [[self._known(c, context) for c in folder_configs(tree, fqn, f)] for f, tree in self._trees(kind)]
         levels = list(trees[0])
         if patch is not None:
             levels.append(patch.config)
+        if own is not None:
+            levels.append(own)
         if template is not None:
             levels += self._in_file(template, file, within)
         return merged([*levels, *(config for tree in trees[1:] for config in tree)])
 
-    def _known(self, config: Config) -> Config:
+    def _known(self, config: Config, context: Mapping[str, Any]) -> Config:
         """Return the configuration with its values rendered."""
         if not config.values:
             return config
-        values = {}
-        for key, value in config.values.items():
-            try:
-                values[key] = rendered(value, self._context)
-            except UnknownValueError as error:
-                problem = Other("config", key, config.places[key], str(error))
-                if problem not in self._problems:
-                    self._problems.append(problem)
-        return Config(values, config.places)
+        known, unknown = rendered_config(config, context)
+        self._problems += [other for other in unknown if other not in self._problems]
+        return known
 
     def _in_file(self, template: Template, file: str, within: tuple[int, int] | None) -> Iterator[Config]:
-        begin, end = within or (0, len(template.text))
-        for call in template.tree.find_all(nodes.Call):
-            if not isinstance(call.node, nodes.Name) or call.node.name != "config" or not begin <= call.lineno < end:
-                continue
-            line = template.line(call.node.lineno)
-            try:
-                args, kwargs = called_with(template, call, self._context)
-            except UnknownValueError as error:
-                self._problems.append(Other("config", "config()", Place(file, line), str(error)))
-                continue
-            values = {key: item for arg in args if isinstance(arg, Mapping) for key, item in arg.items()} | kwargs
-            lines = {argument.key: template.line(argument.lineno) for argument in call.kwargs}
-            yield located_config({key: (value, lines.get(key, line)) for key, value in values.items()}, file)
-
-
-def _versions(read: FileProperties) -> Iterator[tuple[str, tuple[str, Version, Any]]]:
-    """Yield the stems of the files of versions, each with the model's name, the version, and the latest one."""
-    for (kind, name), patch in read.patches.items():
-        if kind != MODEL or not patch.versions:
-            continue
-        latest = patch.latest_version
-        if latest is None:
-            latest = max((version.v for version in patch.versions), key=_in_order)
-        for version in patch.versions:
-            stems = (f"{name}_v{version.v}", f"{name}.v{version.v}")
-            for stem in stems if version.defined_in is None else (version.defined_in,):
-                yield stem, (name, version, latest)
-
-
-def _in_order(version: Any) -> tuple[int, float, str]:
-    try:
-        return 1, float(version), ""
-    except (TypeError, ValueError):
-        return 0, 0.0, str(version)
+        found = file_config(template, within or (0, len(template.text)), file, self._context)
+        for unknown in found.unknown:
+            key = "config()" if unknown.key is None else unknown.key
+            place = Place(file, unknown.line)
+            if is_used(key):
+                self._problems.append(Other("config", key, place, unknown.reason))
+                yield Config({}, {key: place}, {key: unknown.reason})
+            else:
+                yield located_config({key: (unknown.reason, unknown.line)}, file)
+        yield from found.configs
 
 
 def _hooks(node: Node) -> Iterator[Other]:

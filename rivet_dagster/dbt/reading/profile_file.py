@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from rivet_dagster.project.text_file import TextError
 
 PROFILES_FILE = "profiles.yml"
 
+_ONLY_SHOWN = frozenset(("method", "host", "port"))
 _USED = ("type", "schema", "method", "host", "port", "server_side_parameters")
 
 
@@ -38,6 +40,8 @@ def read_target(root: Path, profile: str | None) -> tuple[Target, list[Other]]:
         try:
             return rendered(holder.get(key, default), context)
         except UnknownValueError as error:
+            if key in _ONLY_SHOWN:
+                return default
             place = Place(PROFILES_FILE, line_of(holder, key))
             wrong_values.append(Other("profile", key, place, f"`{key}` is left out: {error}"))
             return default
@@ -50,15 +54,20 @@ def read_target(root: Path, profile: str | None) -> tuple[Target, list[Other]]:
         wrong = f"the target '{target}' of the profile '{name}' is no mapping"
         return Target(target, name), [Other("profile", name, Place(PROFILES_FILE, line_of(outputs, target)), wrong)]
     values = {key: known(key, output, None) for key in _USED if key in output}
+    schema = str(values.get("schema") or "default")
+    if not re.fullmatch(r"\w+", schema, re.ASCII):
+        message = f"the schema '{schema}' is no name of letters, digits and '_': `default` is taken"
+        wrong_values.append(Other("profile", "schema", Place(PROFILES_FILE, line_of(output, "schema")), message))
+        schema = "default"
     return (
         Target(
             name=target,
             profile=name,
             adapter=str(values.get("type") or "spark"),
-            schema=str(values.get("schema") or "default"),
+            schema=schema,
             method=str(values.get("method") or ""),
             place=Place(PROFILES_FILE, line_of(outputs, target)),
-            values=values,
+            values={key: value for key, value in values.items() if value is not None and key != "schema"},
         ),
         wrong_values,
     )

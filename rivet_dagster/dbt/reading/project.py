@@ -15,6 +15,7 @@ from rivet_dagster.dbt.yaml_file import line_of, read_yaml_file
 from rivet_dagster.errors import RivetError
 from rivet_dagster.project.text_file import TextError
 
+SELECTORS = "selectors.yml"
 _LISTS = ("packages.yml", "dependencies.yml")
 
 
@@ -25,7 +26,12 @@ def read_dbt_project(root: Path) -> DbtProject:
     installed, wrong = _installed(root, own)
     packages = [_read(root, own, None, target)]
     packages += [_read(root, package, own, target) for package in installed]
-    packages[0] = replace(packages[0], problems=(*packages[0].problems, *problems, *wrong))
+    others = [Other("selector", SELECTORS, Place(SELECTORS), "selectors have no counterpart: name joints by tags")]
+    packages[0] = replace(
+        packages[0],
+        problems=(*packages[0].problems, *problems, *wrong),
+        others=(*packages[0].others, *(others if (root / SELECTORS).is_file() else ())),
+    )
     return DbtProject(tuple(packages), target, own.dispatch, own.target_path)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rivet_dagster.dbt.reading.known_keys import unused_keys
 from rivet_dagster.dbt.yaml_file import line_of, read_yaml_file
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.project.text_file import TextError
@@ -31,13 +33,15 @@ _TREES = {"models": "models", "seeds": "seeds", "snapshots": "snapshots", "sourc
 class ProjectFile:
     """The settings of a project; ``file`` is the path from the directory that is imported, ``folder`` that of the file.
 
-    ``paths`` are the folders by kind, ``trees`` the configuration by kind, as it stands in the file.
+    ``paths`` are the folders by kind, ``trees`` the configuration by kind, as it stands in the file; ``unused`` are the
+    keys that are not used, with their lines and the reasons.
     """
 
     name: str
     file: str
     folder: str
     paths: Mapping[str, tuple[str, ...]]
+    docs_paths: tuple[str, ...]
     trees: Mapping[str, Located]
     variables: Mapping[str, Any] = field(default_factory=dict)
     dispatch: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -45,10 +49,11 @@ class ProjectFile:
     target_path: str = "target"
     profile: str | None = None
     hooks: tuple[tuple[str, int], ...] = ()
+    unused: tuple[tuple[str, int, str], ...] = ()
 
     @property
-    def docs_paths(self) -> tuple[str, ...]:
-        """The folders in which docs blocks may be."""
+    def all_paths(self) -> tuple[str, ...]:
+        """The folders in which properties files may be."""
         return tuple(dict.fromkeys(path for paths in self.paths.values() for path in paths))
 
 
@@ -72,6 +77,7 @@ def read_project_file(root: Path, folder: str = "") -> ProjectFile:
         file=file,
         folder=folder,
         paths=paths,
+        docs_paths=_texts(value, file, "docs-paths", "", tuple(dict.fromkeys(p for ps in paths.values() for p in ps))),
         trees={kind: _tree(value, file, kind, other) for kind, other in _TREES.items()},
         variables=_tree(value, file, "vars", "vars"),
         dispatch=_dispatch(value),
@@ -79,6 +85,7 @@ def read_project_file(root: Path, folder: str = "") -> ProjectFile:
         target_path=str(value.get("target-path") or "target"),
         profile=value["profile"] if isinstance(value.get("profile"), str) else None,
         hooks=hooks,
+        unused=(*unused_keys(PROJECT_FILE, value), *_missing(value, root, paths)) if not folder else (),
     )
 
 
@@ -90,7 +97,16 @@ def _texts(value: Located, file: str, key: str, old: str, default: tuple[str, ..
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise RivetError("RVT-142", f"`{used}` must be a list of folders", file=file, line=line_of(value, used))
-    return tuple(text.strip("/").removeprefix("./") for text in texts)
+    return tuple(os.path.normpath(text) for text in texts)
+
+
+def _missing(value: Located, root: Path, paths: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, int, str]]:
+    """Yield the folders that are named, but are not there."""
+    for kind, (key, old, _) in _PATHS.items():
+        used = key if key in value else old
+        for path in paths[kind] if used in value else ():
+            if not (root / path).is_dir():
+                yield used, line_of(value, used), f"names '{path}', which is no folder"
 
 
 def _tree(value: Located, file: str, key: str, other: str) -> Located:

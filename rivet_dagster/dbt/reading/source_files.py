@@ -3,38 +3,55 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from rivet_dagster.dbt.template import Template, TemplateError, read_template
-from rivet_dagster.project.text_file import TextError, read_text
+from rivet_dagster.dbt.text_files import read_file
+from rivet_dagster.project.text_file import TextError
 
 _HIDDEN = (".", "#", "~")
 
 
-def files_below(
-    root: Path, folder: str, paths: Iterable[str], extensions: tuple[str, ...]
-) -> Iterator[tuple[str, str]]:
-    """Yield the files with some extensions below ``paths`` of a folder of ``root``, in order, without hidden ones.
+@dataclass(frozen=True)
+class PackageFiles:
+    """The files of the project in ``folder`` of ``root``, but for those that ``is_ignored`` says of their path."""
 
-    Each is its path from ``root``, and its path below the one of ``paths`` that it is in. No file is found twice.
-    """
-    seen: set[str] = set()
-    for path in paths:
-        top = os.path.join(root, folder, path)
-        for current, folders, names in os.walk(top):
-            folders.sort()
-            folders[:] = [name for name in folders if not name.startswith(".")]
-            for name in sorted(names):
-                found = os.path.join(current, name)
-                if name.lower().endswith(extensions) and not name.startswith(_HIDDEN) and found not in seen:
-                    seen.add(found)
-                    yield os.path.relpath(found, root), os.path.relpath(found, top)
+    root: Path
+    folder: str
+    is_ignored: Callable[[str], bool]
+
+    def below(self, paths: Iterable[str], extensions: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        """Yield the files with some extensions below ``paths`` of the folder, in order, without hidden ones.
+
+        Each is its path from ``root``, and its path below the one of ``paths`` that it is in. No file is found twice.
+        """
+        seen: set[str] = set()
+        for path in paths:
+            top = os.path.join(self.root, self.folder, path)
+            for current, folders, names in os.walk(top):
+                folders.sort()
+                for name in sorted(names):
+                    if not name.lower().endswith(extensions) or name.startswith(_HIDDEN):
+                        continue
+                    file = os.path.relpath(os.path.join(current, name), self.root)
+                    below = os.path.relpath(os.path.join(current, name), top)
+                    if file not in seen and not self.is_ignored(os.path.normpath(os.path.join(path, below))):
+                        seen.add(file)
+                        yield file, below
+
+    def links(self, paths: Iterable[str]) -> Iterator[str]:
+        """Yield the links to folders below ``paths``, which dbt does not follow, as paths from ``root``."""
+        for path in paths:
+            for current, folders, _ in os.walk(os.path.join(self.root, self.folder, path)):
+                linked = [os.path.join(current, name) for name in sorted(folders)]
+                yield from (os.path.relpath(each, self.root) for each in linked if os.path.islink(each))
 
 
 def template_of(root: Path, file: str) -> tuple[Template | None, tuple[str, int] | None]:
     """Return the template in a file, or what is wrong with it and the line."""
     try:
-        return read_template(read_text(root / file)), None
+        return read_template(read_file(root / file)), None
     except (TextError, TemplateError) as error:
         return None, (error.message, error.line or 1)

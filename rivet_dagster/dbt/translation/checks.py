@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rivet_dagster.dbt.declared import Config, DataTest, Node, Place
+from rivet_dagster.dbt.declared import Config, DataTest, Macro, Node, Place
 from rivet_dagster.dbt.macros.rendering import CheckRenderer, literal
 from rivet_dagster.dbt.macros.scope import DBT, MacroScope
 from rivet_dagster.dbt.template import applied
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.strategy import LeftOutError
 from rivet_dagster.dbt.translation.template_text import Translator
-from rivet_dagster.dbt.translation.variables import Variables
+from rivet_dagster.dbt.translation.variables import Variables, plain, unescaped
 from rivet_dagster.dbt.translation.writing import scalar
 from rivet_dagster.dbt.values import UnknownValueError, rendered
 from rivet_dagster.errors import nearest
@@ -23,8 +23,8 @@ _COLUMN = re.compile(r"[A-Za-z_]\w*")
 _SHORTHAND = re.compile(r"\s*(?:env_var|ref|var|source|doc)\s*\(.+\)\s*", re.DOTALL)
 _THIS = "{{ this }}"
 _KNOWN_CONFIG = frozenset(
-    "severity where limit warn_if error_if fail_calc enabled tags meta description name alias store_failures "
-    "store_failures_as schema database group docs".split()
+    "severity where limit warn_if error_if fail_calc enabled description name alias store_failures store_failures_as "
+    "schema database docs".split()
 )
 
 
@@ -96,7 +96,7 @@ class CheckTranslator:
         variables: Variables,
         translator: Translator,
         context: Mapping[str, Any],
-        folder_config: Callable[[Place, str], Config],
+        folder_config: Callable[[Place, str, bool], Mapping[str, Any]],
     ) -> None:
         self._names, self._scope, self._variables = names, scope, variables
         self._translator, self._context, self._folder_config = translator, context, folder_config
@@ -107,8 +107,9 @@ class CheckTranslator:
         if macro is None:
             raise LeftOutError(f"there is no generic test '{test.macro}'{nearest(test.macro, _BUILT_IN, listed=False)}")
         name = test.name or self._default_name(test)
-        config = {**self._folder_config(test.place, name).values, **test.config}
-        rules = self._rules(config)
+        found = self._translator.of_macro(macro)
+        macros = [macro, *self._translator.reached(found)]
+        rules = self._rules(self._config(test, macros) | ({"tags": test.tags} if test.tags else {}))
         arguments, reads = self._arguments(test.arguments, package)
         if test.column is not None and "column_name" not in arguments:
             arguments["column_name"] = f"`{test.column}`" if test.quote else test.column
@@ -119,11 +120,28 @@ class CheckTranslator:
                 return replace(check, options=options)
         model = _THIS if rules.where is None else f"(select * from {_THIS} where {rules.where}) dbt_subquery"
         given = ", ".join(f"{key}={literal(value)}" for key, value in {"model": model, **arguments}.items())
-        found = self._translator.of_macro(macro)
-        macros = [macro, *self._translator.reached(found)]
+        self._refuse_silent(macros)
         sql = self._rendered(f"{{{{ {self._scope.name_of(macro)}({given}) }}}}", macros, found.problems)
         refs = [ref for each in macros for ref in self._translator.of_macro(each).refs]
         return replace(check, sql=_with_condition(sql, rules), reads=tuple(dict.fromkeys([*reads, *refs])))
+
+    def is_enabled(self, test: DataTest) -> bool:
+        """Return whether a generic test is part of the project. Raise LeftOutError."""
+        value = self._config(test).get("enabled")
+        try:
+            return Config({"enabled": rendered(value, self._context)}).is_enabled
+        except UnknownValueError as error:
+            raise LeftOutError(f"whether it is enabled is not known: {error}") from None
+
+    def _config(self, test: DataTest, macros: Iterable[Macro] = ()) -> dict[str, Any]:
+        """Return the configuration of a generic test: its package's, its macros', its own, and the whole project's."""
+        of_macros = [self._translator.of_macro(macro).test_config for macro in macros]
+        name = test.name or self._default_name(test)
+        folders = (self._folder_config(test.place, name, last) for last in (False, True))
+        config = dict(next(folders))
+        for given in (*of_macros, test.config, next(folders)):
+            config |= given
+        return config
 
     def singular(self, node: Node) -> Check:
         """Return the check of a singular test; its own joint is among ``reads``. Raise LeftOutError."""
@@ -133,6 +151,7 @@ class CheckTranslator:
         if found.problems:
             raise LeftOutError("; ".join(map(str, found.problems)))
         macros = self._translator.reached(found)
+        self._refuse_silent(macros)
         refs = [*found.refs, *(ref for macro in macros for ref in self._translator.of_macro(macro).refs)]
         sql = self._rendered(_edited(node, found.edits), macros, [])
         description = node.properties.description if node.properties is not None else ""
@@ -145,14 +164,18 @@ class CheckTranslator:
             is_named=True,
         )
 
+    def _refuse_silent(self, macros: list[Any]) -> None:
+        problems = self._translator.silent_problems(macros)
+        if problems:
+            raise LeftOutError("; ".join(map(str, problems)))
+
     def _rendered(self, text: str, macros: list[Any], problems: list[Any]) -> str:
         texts = [(self._scope.name_of(macro), self._translator.text_of_macro(macro)) for macro in macros]
-        bound = [name for name, value in self._variables.values.items() if isinstance(value, str) and "${" in value]
-        values = {name: value for name, value in self._variables.values.items() if name not in bound}
         try:
-            return CheckRenderer(texts, values).render(text)
+            return CheckRenderer(texts, self._variables.literal()).render(text)
         except UnknownValueError as error:
             wrong = [*problems, *(p for macro in macros for p in self._translator.of_macro(macro).problems)]
+            wrong += self._variables.bound_in([text, *(own for _, own in texts)])
             raise LeftOutError(str(wrong[0]) if wrong else f"its template cannot be rendered: {error}") from None
 
     def _arguments(self, given: Mapping[str, Any], package: str) -> tuple[dict[str, Any], list[str]]:
@@ -176,7 +199,7 @@ class CheckTranslator:
                 return [value(each) for each in item]
             if isinstance(item, Mapping):
                 return {key: value(each) for key, each in item.items()}
-            return rendered(item, context)
+            return unescaped(plain(rendered(item, context)))
 
         try:
             return {key: value(item) for key, item in given.items() if key != "model"}, reads
@@ -188,6 +211,9 @@ class CheckTranslator:
             config = rendered(dict(config), self._context)
         except UnknownValueError as error:
             raise LeftOutError(f"its configuration is not known: {error}") from None
+        odd = next((key for key in _TEXTS if isinstance(config.get(key), Mapping | list)), None)
+        if odd is not None:
+            raise LeftOutError(f"its {odd} must be a text")
         severity = str(config.get("severity") or "error").lower()
         if severity not in ("error", "warn"):
             raise LeftOutError(f"its severity '{severity}' is neither error nor warn")
@@ -202,7 +228,7 @@ class CheckTranslator:
         for key in ("store_failures", "store_failures_as"):
             if config.get(key):
                 notes.append(f"{key} is left out: a result shows up to 10 rows")
-        unknown = sorted(key for key in config if key not in _KNOWN_CONFIG)
+        unknown = sorted(key for key, value in config.items() if key not in _KNOWN_CONFIG and value)
         notes += [f"its configuration `{key}` has no counterpart" for key in unknown]
         limit, where = config.get("limit"), config.get("where")
         return TestRules(
@@ -219,6 +245,7 @@ class CheckTranslator:
         return "_".join(part for part in parts if part)
 
 
+_TEXTS = ("severity", "where", "fail_calc", "error_if", "warn_if", "limit")
 _BUILT_IN = ("unique", "not_null", "accepted_values", "relationships")
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from rivet_dagster.dbt.declared import DbtProject, Node
+from rivet_dagster.dbt.text_files import read_file
 from rivet_dagster.dbt.translation.names import Names
-from rivet_dagster.project.text_file import TextError, read_text
+from rivet_dagster.project.text_file import TextError
 from rivet_dagster.sql.error import SqlError
 from rivet_dagster.sql.lexer import pieces
 
@@ -38,7 +39,7 @@ class CompiledTexts:
         """Return the compiled query of a model; None where there is none, or one that reads its own table."""
         file = f"{self._project.target_path}/compiled/{node.package}/{self._own(node)}"
         try:
-            sql = read_text(self._root / file).strip()
+            sql = read_file(self._root / file).strip()
         except TextError:
             return None
         if not sql:
@@ -76,7 +77,7 @@ class CompiledTexts:
 
     def _of_manifest(self) -> Iterator[tuple[str, str]]:
         try:
-            manifest = json.loads(read_text(self._root / self._project.target_path / "manifest.json"))
+            manifest = json.loads(read_file(self._root / self._project.target_path / "manifest.json"))
         except (TextError, ValueError):
             return
         for section in ("nodes", "sources"):

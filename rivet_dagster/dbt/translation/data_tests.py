@@ -8,7 +8,7 @@ from typing import Any
 
 from rivet_dagster.dbt.declared import TEST, DataTest, DbtProject, Node, Place
 from rivet_dagster.dbt.macros.scope import MacroScope
-from rivet_dagster.dbt.reading.folder_config import folder_configs, merged
+from rivet_dagster.dbt.reading.folder_config import folder_configs, merged, rendered_config
 from rivet_dagster.dbt.reading.project import target_values
 from rivet_dagster.dbt.report import Entry, disabled
 from rivet_dagster.dbt.translation.checks import Check, CheckTranslator
@@ -18,7 +18,7 @@ from rivet_dagster.dbt.translation.order import ancestors
 from rivet_dagster.dbt.translation.strategy import LeftOutError
 from rivet_dagster.dbt.translation.template_text import Translator
 from rivet_dagster.dbt.translation.variables import Variables
-from rivet_dagster.dbt.values import value_context
+from rivet_dagster.dbt.values import project_file_context, value_context
 from rivet_dagster.model.check import distinct_names
 
 
@@ -76,12 +76,18 @@ class DataTests:
         return [test for test in self.found if test.joint == joint and test.check is not None]
 
     def _checks(self, package: str) -> CheckTranslator:
-        trees = [(p.name, p) for p in self.project.packages if p.name in (package, self.project.root.name)]
+        folders = {p.name: f"{p.folder}/" for p in self.project.packages if p.folder}
+        own = next(each for each in self.project.packages if each.name == package)
+        outer = self.project.root if package != self.project.root.name else None
 
-        def folder_config(place: Place, name: str) -> Any:
-            parts = place.file.split("/")[1:-1]
-            configs = [c for _, p in trees for c in folder_configs(p.tests, (package, *parts, name), "")]
-            return merged(configs)
+        def folder_config(place: Place, name: str, of_project: bool) -> Mapping[str, Any]:
+            holder = outer if of_project else own
+            # dbt takes off the first part alone, also where a folder of models has several.
+            parts = place.file.removeprefix(folders.get(package, "")).split("/")[1:-1]
+            tree = holder.tests if holder is not None else {}
+            values = merged(folder_configs(tree, (package, *parts, name), ""))
+            known, _ = rendered_config(values, project_file_context(context))
+            return {**values.values, **known.values}
 
         def variable(name: str) -> Any:
             return self.project.variable(package, name)
@@ -94,7 +100,13 @@ class DataTests:
     ) -> None:
         for declared in tests:
             test = MovedTest(_shown(declared, joint), declared.place, joint=joint)
-            if str(declared.config.get("enabled", True)).lower() == "false":
+            try:
+                is_enabled = translator.is_enabled(declared)
+            except LeftOutError as error:
+                test.left_out = (str(error),)
+                self.found.append(test)
+                continue
+            if not is_enabled:
                 self.disabled.append(disabled(test.name, test.place, "test"))
                 continue
             self.found.append(test)

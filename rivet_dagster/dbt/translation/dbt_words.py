@@ -7,68 +7,34 @@ from dataclasses import dataclass
 
 from jinja2 import nodes
 
-from rivet_dagster.dbt.declared import Macro, Node
-from rivet_dagster.dbt.macros.scope import MacroScope
+from rivet_dagster.dbt.declared import Macro
+from rivet_dagster.dbt.macros.scope import DBT
 from rivet_dagster.dbt.template import constant
-from rivet_dagster.dbt.translation.names import Names
-from rivet_dagster.dbt.translation.template_changes import Changes, Found
-from rivet_dagster.dbt.translation.template_uses import Use, bound, uses
-from rivet_dagster.dbt.translation.variables import Variables
-from rivet_dagster.errors import nearest
-
-_JINJA = frozenset(
-    "range dict namespace cycler joiner lipsum caller loop varargs kwargs super self return true false none".split()
+from rivet_dagster.dbt.translation.other_words import (
+    AT_RUN_TIME,
+    CONSTANT,
+    OBJECTS_OF_JINJA,
+    OF_JINJA,
+    OF_TESTS,
+    QUERIES,
+    SILENT,
 )
-_QUERIES = frozenset("run_query statement load_result store_result store_raw_result get_columns_in_relation".split())
-_SILENT = frozenset(("log", "print"))
-_AT_RUN_TIME = {
-    "adapter": "the warehouse",
-    "api": "dbt's own classes",
-    "builtins": "dbt's own functions",
-    "context": "dbt's own state",
-    "database": "dbt's target",
-    "dbt_version": "dbt's own state",
-    "fromjson": "a function of dbt's",
-    "fromyaml": "a function of dbt's",
-    "graph": "dbt's manifest",
-    "invocation_args_dict": "the run at hand",
-    "invocation_id": "the run at hand",
-    "local_md5": "a function of dbt's",
-    "model": "dbt's manifest",
-    "modules": "Python's modules",
-    "schema": "dbt's target",
-    "selected_resources": "the run at hand",
-    "set": "a function of dbt's",
-    "submit_python_job": "dbt's own functions",
-    "thread_id": "the run at hand",
-    "tojson": "a function of dbt's",
-    "toyaml": "a function of dbt's",
-    "zip": "a function of dbt's",
-}
+from rivet_dagster.dbt.translation.template_changes import Found
+from rivet_dagster.dbt.translation.template_uses import Use, bound, uses
+from rivet_dagster.dbt.translation.variable_words import VariableWords
+from rivet_dagster.errors import nearest
 
 
 @dataclass(frozen=True)
-class DbtWords:
-    """The words in one template of ``package``, of which ``changes`` take what they become.
-
-    ``node`` is the model, snapshot or test that the template belongs to, None for a macro; ``table`` is what it writes.
-    """
-
-    names: Names
-    scope: MacroScope
-    variables: Variables
-    changes: Changes
-    package: str
-    node: Node | None = None
-    is_incremental: bool = False
-    table: str = ""
+class DbtWords(VariableWords):
+    """The words of dbt's in one template."""
 
     def read(self, body: Sequence[nodes.Node]) -> Found:
         """Return what is found in a template, or a part of one."""
         assigned = set(bound(body))
         for part in body:
             for use in uses(part):
-                if use.path[0] not in assigned:
+                if use.path[0] not in assigned and not self.changes.is_dropped(use):
                     self._use(use)
         for part in body:
             for kind in (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends):
@@ -82,18 +48,22 @@ class DbtWords:
         name, attribute = use.path[0], use.path[1] if len(use.path) > 1 else None
         if name in _BECOMING:
             _BECOMING[name](self, use)
-        elif name in _JINJA and attribute is None:
+        elif name in CONSTANT and attribute is None:
+            self.changes.replace(
+                use.call if use.call is not None else use.node, CONSTANT[name], f"{name} is {CONSTANT[name]}"
+            )
+        elif name in OF_JINJA and (attribute is None or name in OBJECTS_OF_JINJA):
             return
-        elif name in _QUERIES and attribute is None:
+        elif name in QUERIES and attribute is None:
             self.changes.problem(f"calls {name}, which needs a query before the query", use.node)
-        elif name in _SILENT and self.changes.drop(use):
+        elif name in SILENT and self.changes.drop(use):
             return
         elif attribute is not None and name in self.scope.packages:
             self._macro(use, self.scope.find_in(name, attribute))
         else:
             macro = self.scope.find(name, self.package) if attribute is None else None
-            if macro is None and name in _AT_RUN_TIME:
-                self.changes.problem(f"uses {'.'.join(use.path)}, which is {_AT_RUN_TIME[name]}", use.node)
+            if macro is None and name in AT_RUN_TIME:
+                self.changes.problem(f"uses {'.'.join(use.path)}, which is {AT_RUN_TIME[name]}", use.node)
             else:
                 self._macro(use, macro)
 
@@ -103,7 +73,7 @@ class DbtWords:
             hint = nearest(shown, self.scope.known(self.package), listed=False)
             what = f"calls '{shown}'" if use.call is not None else f"uses '{shown}'"
             self.changes.problem(
-                f"{what}, which is no macro of the project or of a package that is installed{hint}", use.node
+                f"{what}, which is no macro of the project or of a package that is installed{hint}", use.node, True
             )
             return
         self.changes.found.macros.append(macro)
@@ -116,8 +86,11 @@ class DbtWords:
 
     def _config(self, use: Use) -> None:
         if use.call is not None and len(use.path) == 1:
-            if not self.changes.drop(use):
-                self.changes.problem("uses the value of config(...)", use.node)
+            if self.node is None:
+                self._config_in_macro(use, use.call)
+            elif not self.changes.drop(use):
+                self.changes.found.dropped.append(self.changes.template.span(use.call))
+                self.changes.replace(use.call, "''", "config(...) is an empty text")
             return
         if use.call is not None and use.path[1:] in (("get",), ("require",)) and self.node is not None:
             try:
@@ -132,6 +105,17 @@ class DbtWords:
                     return
         self.changes.problem("asks for its own configuration", use.node)
 
+    def _config_in_macro(self, use: Use, call: nodes.Call) -> None:
+        """Note what only tests have; any other configuration would be that of the model that calls the macro."""
+        try:
+            given = {pair.key: constant(pair.value) for pair in call.kwargs}
+        except ValueError:
+            given = {}
+        if given and not call.args and given.keys() <= OF_TESTS and self.changes.drop(use):
+            self.changes.found.test_config |= given
+        else:
+            self.changes.problem("calls config(...), which would be that of the model that calls it", use.node)
+
     def _ref(self, use: Use) -> None:
         if use.call is None:
             return
@@ -140,10 +124,13 @@ class DbtWords:
             version = next((constant(pair.value) for pair in use.call.kwargs), None)
         except ValueError:
             return  # a name that is computed
+        if len(args) not in (1, 2):
+            self.changes.problem("gives ref something else than a name, or a package and a name", use.node)
+            return
         try:
             joint, _ = self.names.ref(self.package, [str(arg) for arg in args], version)
         except ValueError as error:
-            self.changes.problem(str(error), use.node)
+            self.changes.problem(str(error), use.node, True)
             return
         self.changes.found.refs.append(joint)
         if len(args) > 1 or version is not None or joint != args[0]:
@@ -171,71 +158,6 @@ class DbtWords:
         self.changes.found.refs.append(joint)
         self.changes.replace(use.call, f"ref('{joint}')", f"source('{args[0]}', '{args[1]}') is ref('{joint}')")
 
-    def _var(self, use: Use) -> None:
-        if use.call is None:
-            if use.path[1:] != ("has_var",):
-                self.changes.problem("uses var without its parentheses", use.node)
-            return
-        if use.path != ("var",):
-            self.changes.problem("asks whether there is a variable", use.node)
-            return
-        try:
-            name = str(constant(use.call.args[0] if use.call.args else use.call.kwargs[0].value))
-        except (ValueError, IndexError):
-            return  # a name that is computed
-        default = len(use.call.args) > 1 or any(pair.key == "default" for pair in use.call.kwargs)
-        try:
-            known = self.variables.use(self._viewer(name, default), name)
-        except KeyError:
-            if not default:
-                self.changes.problem(f"var('{name}') has no value in dbt_project.yml and no default", use.node)
-            elif use.call.kwargs:
-                self._positional(use.call, name)
-            return
-        if known != name or use.call.kwargs:
-            self._positional(use.call, known)
-
-    def _viewer(self, name: str, has_default: bool) -> str:
-        """Return the package as which a variable is seen: a macro sees those of its callers, here of the project."""
-        root = self.names.root
-        if self.node is None and (has_default or self.variables.knows(root, name)):
-            return root
-        return self.package
-
-    def _positional(self, call: nodes.Call, name: str) -> None:
-        """Write the call of a variable as our templates read it: a name, and a default without a keyword."""
-        given = [*call.args[1:], *(pair.value for pair in call.kwargs if pair.key == "default")]
-        try:
-            texts = [repr(constant(value)) for value in given[:1]]
-        except ValueError:
-            self.changes.problem(f"gives var('{name}') a default that is computed, by a keyword", call.node)
-            return
-        self.changes.replace(call, f"var({', '.join([repr(name), *texts])})", f"the variable is var('{name}')")
-
-    def _env_var(self, use: Use) -> None:
-        try:
-            assert use.call is not None
-            name, *default = [str(constant(arg)) for arg in use.call.args]
-        except (AssertionError, ValueError):
-            self.changes.problem("computes the name of an environment variable", use.node)
-            return
-        known = self.variables.use_environment(name, default[0] if default else None)
-        value = f"its default {default[0]!r}" if default else f"${{{name}}}"
-        self.changes.unquoted(
-            use.call, f"var('{known}')", f"env_var('{name}') is var('{known}'), which is {value}", not default
-        )
-
-    def _target(self, use: Use) -> None:
-        if len(use.path) != 2 or use.call is not None:
-            self.changes.problem("uses dbt's target as a whole", use.node)
-            return
-        try:
-            known = self.variables.use_target(use.path[1])
-        except KeyError:
-            self.changes.problem(f"uses target.{use.path[1]}, which the profile does not give", use.node)
-            return
-        self.changes.replace(use.node, f"var('{known}')", f"target.{use.path[1]} is var('{known}')")
-
     def _this(self, use: Use) -> None:
         if len(use.path) == 1:
             self.changes.found.uses_this = True
@@ -249,9 +171,6 @@ class DbtWords:
         if self.node is not None and not self.is_incremental:
             replaced = use.call if use.call is not None else use.node
             self.changes.replace(replaced, "false", "is_incremental() is false: it is no incremental model")
-
-    def _execute(self, use: Use) -> None:
-        self.changes.replace(use.node, "true", "execute is true")
 
     def _flags(self, use: Use) -> None:
         if use.path[1:] == ("FULL_REFRESH",):
@@ -281,6 +200,9 @@ class DbtWords:
             except ValueError:
                 self.changes.problem("computes which macro to dispatch", use.node)
                 return
+            if not given:
+                self.changes.problem("dispatches without a name", use.node)
+                return
             namespace = str(given[1]) if len(given) > 1 and given[1] is not None else None
             macro = self.scope.dispatched(str(given[0]), namespace, self.package)
             if macro is None:
@@ -289,6 +211,8 @@ class DbtWords:
             self.changes.found.macros.append(macro)
             name = self.scope.name_of(macro)
             self.changes.replace(use.call, name, f"adapter.dispatch('{given[0]}') is the macro {name}")
+        elif use.path[1:] == ("quote",) and use.call is not None:
+            self._macro(use, self.scope.find_in(DBT, "quote"))
         else:
             self.changes.problem(f"uses {'.'.join(use.path)}, which is the warehouse", use.node)
 
@@ -302,7 +226,6 @@ _BECOMING = {
     "target": DbtWords._target,
     "this": DbtWords._this,
     "is_incremental": DbtWords._is_incremental,
-    "execute": DbtWords._execute,
     "flags": DbtWords._flags,
     "project_name": DbtWords._project_name,
     "run_started_at": DbtWords._run_started_at,

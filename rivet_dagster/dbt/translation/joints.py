@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rivet_dagster.dbt.declared import Column, DbtProject, Node, Owner, SourceTable
+from rivet_dagster.dbt.declared import DbtProject, Node, Owner, SourceTable
 from rivet_dagster.dbt.template import applied, lines_of
+from rivet_dagster.dbt.text_files import read_file
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
+from rivet_dagster.dbt.translation.described import description_of, owners_of, tags_of
 from rivet_dagster.dbt.translation.draft import SEEDS, SESSION, WAREHOUSE, Draft
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.seeds import read_seed
 from rivet_dagster.dbt.translation.snapshots import history_of
-from rivet_dagster.dbt.translation.strategy import LeftOutError, Strategy, strategy_of
+from rivet_dagster.dbt.translation.strategy import LeftOutError, Strategy, strategy_of, unknown_keys
 from rivet_dagster.dbt.translation.template_changes import Problem
 from rivet_dagster.dbt.translation.template_text import Translator
 from rivet_dagster.dbt.translation.unused_config import OF_ALL, OF_SEEDS, OF_SNAPSHOTS, WHY, WITH_MEANING, unused
-from rivet_dagster.model.joint import OWNER, TAG_KEY
-from rivet_dagster.project.text_file import TextError, read_text
+from rivet_dagster.project.text_file import TextError
 
 
 class JointTranslator:
@@ -40,6 +41,7 @@ class JointTranslator:
         for package in reversed(project.packages):
             self._groups |= package.groups
         self._tables: dict[str, str] = {}
+        self._seed_files: set[str] = set()
 
     def model(self, node: Node) -> Draft:
         """Return the joint of a model."""
@@ -54,7 +56,7 @@ class JointTranslator:
             self._text(node, draft, strategy)
         except LeftOutError as error:
             self._leave_out(draft, str(error), error.key)
-        draft.reasons += unused(node.config, OF_ALL)
+        draft.reasons += self._unused(node, OF_ALL)
         draft.phase = "audit" if strategy_is_incremental(draft) else "assertion"
         return draft
 
@@ -77,7 +79,7 @@ class JointTranslator:
                 self._text(node, draft, Strategy(True, {"mode": "scd2"}))
         except LeftOutError as error:
             self._leave_out(draft, str(error), error.key)
-        draft.reasons += unused(node.config, OF_ALL | OF_SNAPSHOTS)
+        draft.reasons += self._unused(node, OF_ALL | OF_SNAPSHOTS)
         return [draft]
 
     def seed(self, node: Node) -> Draft:
@@ -88,19 +90,21 @@ class JointTranslator:
             return draft
         types = node.config.get("column_types", {})
         try:
-            text = read_text(self._root / node.file)
+            text = read_file(self._root / node.file)
             declared = {str(k): str(v) for k, v in types.items()} if isinstance(types, Mapping) else {}
             seed = read_seed(text, str(node.config.get("delimiter", ",")), declared)
         except (TextError, ValueError, TypeError) as error:
             self._leave_out(draft, f"the file cannot be read: {error}", None)
             return draft
-        table = self._below(node)
+        table = self._seed_file(node, joint)
         draft.keys |= {"name": joint, "type": "source", "catalog": SEEDS, "table": table}
         draft.keys |= self._described(node)
         draft.keys["options"] = {"schema": seed.schema, **seed.options}
         draft.copied = (node.file, seed.text)
+        if table != self._below(node):
+            draft.reasons.append(f"its file is '{table}': another seed's is '{self._below(node)}'")
         draft.reasons += [*self._renamed(node.name, joint), *seed.notes]
-        draft.reasons += unused(node.config, OF_ALL | OF_SEEDS)
+        draft.reasons += self._unused(node, OF_ALL | OF_SEEDS)
         return draft
 
     def source(self, table: SourceTable, joint: str) -> Draft:
@@ -116,8 +120,8 @@ class JointTranslator:
             "catalog": SESSION,
             "table": f"{table.schema}.{table.identifier}",
         }
-        tags = self._tags(table.tags, draft)
-        description = _description(table.description, table.columns)
+        tags = tags_of(table.tags, draft.reasons)
+        description = description_of(table.description, table.columns)
         draft.keys |= {"description": description} if description else {}
         draft.keys |= {"tags": tags} if tags else {}
         draft.reasons += self._renamed(table.name, joint)
@@ -125,7 +129,7 @@ class JointTranslator:
             draft.reasons.append(
                 f"its database '{table.database}' is not used: the table is looked for in the session's catalog"
             )
-        draft.reasons += unused(table.config, OF_ALL | {"meta", "freshness", "loaded_at_field"})
+        draft.reasons += [*unused(table.config, OF_ALL | {"freshness", "loaded_at_field"}), *table.notes]
         return draft
 
     def _is_refused(self, node: Node, draft: Draft) -> bool:
@@ -139,18 +143,22 @@ class JointTranslator:
 
     def _header(self, node: Node, draft: Draft) -> None:
         config = node.config
+        for key in unknown_keys(config, node.kind):
+            raise LeftOutError(f"{key} is not known: {config.unknown[key]}", key)
         for key in WITH_MEANING:
             if config.get(key):
                 raise LeftOutError(f"{key} {WHY[key]}", key)
         draft.reasons += self._renamed(node.versioned_name, draft.joint)
         draft.keys |= self._described(node)
-        tags = self._tags([str(tag) for tag in config.get("tags", ())], draft)
+        tags = tags_of(map(str, config.get("tags", ())), draft.reasons)
         draft.keys |= {"tags": tags} if tags else {}
         group = config.get("group")
         if group is not None:
-            draft.keys["group"] = re.sub(r"[^A-Za-z0-9_/]", "_", str(group))
+            known = re.sub(r"[^A-Za-z0-9_/]", "_", str(group))
+            draft.keys["group"] = known
+            draft.reasons += [] if known == str(group) else [f"its group is '{known}', not '{group}'"]
             owner = self._groups.get(str(group))
-            owners = _owners(owner) if owner is not None else []
+            owners = owners_of(owner) if owner is not None else []
             draft.keys |= {"owners": owners} if owners else {}
 
     def _stored(self, node: Node, draft: Draft, strategy: Strategy) -> None:
@@ -171,7 +179,9 @@ class JointTranslator:
         table = alias
         taken = self._tables.get(table.lower())
         if taken is not None and taken != draft.joint:
-            table = f"{node.config.get('schema') or node.package}_{alias}"
+            schema = str(node.config.get("schema"))
+            known = node.config.get("schema") is not None and re.fullmatch(r"\w+", schema)
+            table = f"{schema if known else node.package}_{alias}"
             draft.reasons.append(f"its table is '{table}', since '{alias}' is that of {taken}")
         self._tables[table.lower()] = draft.joint
         return {} if table == draft.joint else {"table": table}
@@ -183,7 +193,7 @@ class JointTranslator:
         reached = self._translator.reached(found)
         refs = dict.fromkeys([*found.refs, *(ref for m in reached for ref in self._translator.of_macro(m).refs)])
         draft.refs = tuple(refs)
-        problems = [*found.problems, *self._translator.refusals(reached)]
+        problems = [*found.problems, *self._translator.refusals(reached), *self._translator.silent_problems(reached)]
         if not strategy.is_stored:
             asking = [macro for macro in reached if self._translator.of_macro(macro).asks_incremental]
             problems += [
@@ -237,6 +247,9 @@ class JointTranslator:
         draft.body = f"select * from {{{{ ref('{joint}') }}}}"
         draft.reasons.append(f"its relation {relation} is a query")
 
+    def _unused(self, node: Node, used: Set[str]) -> list[str]:
+        return [*unused(node.config, used), *(node.properties.notes if node.properties is not None else ())]
+
     def _leave_out(self, draft: Draft, reason: str, key: str | None) -> None:
         draft.left_out.append(reason)
         if key is not None and isinstance(draft.node, Node):
@@ -245,18 +258,8 @@ class JointTranslator:
     def _described(self, node: Node) -> dict[str, Any]:
         if node.properties is None:
             return {}
-        text = _description(node.properties.description, node.properties.columns)
+        text = description_of(node.properties.description, node.properties.columns)
         return {"description": text} if text else {}
-
-    def _tags(self, tags: Any, draft: Draft) -> list[str]:
-        kept = []
-        for tag in dict.fromkeys(tags):
-            cleaned = re.sub(r"[^A-Za-z0-9_.-]", "_", tag)[:63]
-            if cleaned != tag:
-                draft.reasons.append(f"the tag '{tag}' is '{cleaned}': Dagster allows letters, digits, _, . and -")
-            if TAG_KEY.fullmatch(cleaned) and cleaned not in kept:
-                kept.append(cleaned)
-        return kept
 
     def _renamed(self, name: str, joint: str) -> list[str]:
         return [] if name == joint else [f"the joint is '{joint}', not '{name}'"]
@@ -267,9 +270,19 @@ class JointTranslator:
         folders = node.fqn[1:-1] if node.version is None else node.fqn[1:-2]
         return "/".join((*(() if node.package == self._names.root else (node.package,)), *folders, name))
 
+    def _seed_file(self, node: Node, joint: str) -> str:
+        """Return the path that a seed's file gets, which no other seed has, where case does not count either."""
+        below, number = self._below(node), 1
+        table = below
+        while table.lower() in self._seed_files:
+            table = f"{joint}.csv" if number == 1 else f"{joint}_{number}.csv"
+            number += 1
+        self._seed_files.add(table.lower())
+        return table
+
     def _path(self, top: str, node: Node, name: str, *own: str) -> str:
         folders = node.fqn[1:-1] if node.version is None else node.fqn[1:-2]
-        if node.kind == "snapshot":
+        if node.kind == "snapshot" and node.template is not None:  # that of a properties file is not in its fqn
             folders = folders[:-1]
         package = () if node.package == self._names.root else (node.package,)
         return "/".join((top, *package, *own, *(re.sub(r"^[._]+", "", f) or "folder" for f in folders), name))
@@ -278,15 +291,3 @@ class JointTranslator:
 def strategy_is_incremental(draft: Draft) -> bool:
     """Return whether the checks of a joint must look at the whole table, since a run writes only some of its rows."""
     return "write_strategy" in draft.keys
-
-
-def _description(text: str, columns: tuple[Column, ...]) -> str:
-    """Return a description, with those of the columns below it."""
-    described = [f"- `{column.name}`: {column.description}" for column in columns if column.description]
-    return "\n\n".join(part for part in (text, "\n".join(described)) if part)
-
-
-def _owners(owner: Owner) -> list[str]:
-    if owner.email is not None and OWNER.fullmatch(owner.email):
-        return [owner.email]
-    return [f"team:{owner.name}"] if owner.name else []

@@ -74,7 +74,10 @@ def name_joints(project: DbtProject) -> Names:
     # A source of a name that anything has is named with its source, whatever the order of the files.
     wanted = {key: _wanted(key, project.root.name, by_key) for key in nodes}
     taken: set[str] = set()
-    joints = {key: _distinct(name, taken) for key, name in wanted.items()}
+    # A node whose name need not change has it before one whose name becomes the same.
+    order = sorted(wanted, key=lambda key: (wanted[key] != key[1], key[0] != project.root.name))
+    joints = {key: _distinct(wanted[key], taken) for key in order}
+    joints = {key: joints[key] for key in nodes}
     tables = {(t.source, t.name): t for package in project.packages for t in package.sources if t.config.is_enabled}
     counted = Counter(clean_name(table) for _, table in tables)
     sources = {}

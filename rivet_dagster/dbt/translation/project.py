@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rivet_dagster.dbt.declared import MODEL, SEED, SNAPSHOT, DbtProject, Node
 from rivet_dagster.dbt.macros.rendering import CheckRenderer
 from rivet_dagster.dbt.macros.scope import MacroScope
-from rivet_dagster.dbt.report import Entry, Report, disabled
+from rivet_dagster.dbt.report import CHANGED, Entry, Report, disabled
+from rivet_dagster.dbt.translation.bound_names import names_in_place_of_values
 from rivet_dagster.dbt.translation.compiled_text import CompiledTexts
 from rivet_dagster.dbt.translation.data_tests import DataTests
 from rivet_dagster.dbt.translation.draft import Draft
@@ -22,10 +24,11 @@ from rivet_dagster.dbt.translation.names import name_joints
 from rivet_dagster.dbt.translation.order import in_order
 from rivet_dagster.dbt.translation.reporting import report_of
 from rivet_dagster.dbt.translation.result import Refused, Translation
-from rivet_dagster.dbt.translation.settings import FOLDERS, settings_files
+from rivet_dagster.dbt.translation.settings import FOLDERS, secrets_of, settings_files
 from rivet_dagster.dbt.translation.snapshots import history_of, reads_dbts_columns, with_dbts_columns
 from rivet_dagster.dbt.translation.template_text import Translator
-from rivet_dagster.dbt.translation.variables import Variables
+from rivet_dagster.dbt.translation.variables import Variables, is_bound
+from rivet_dagster.dbt.values import UnknownValueError
 
 
 def translate(project: DbtProject, root: Path, refused: Refused | None = None) -> Translation:
@@ -58,7 +61,14 @@ class _Assembly:
         macros, entries = macro_files(self._project, self._scope, self._translator, self._used_macros())
         files |= macros
         self._others += entries
-        files |= settings_files(self._project, self._variables.values, self._drafts.values(), bool(macros))
+        self._others += [
+            Entry(key, place, CHANGED, reasons=(f"it is a secret, so its value is ${{{name}}}",), kind="profile")
+            for key, name in self._secrets().items()
+            if (place := self._project.target.place) is not None
+        ]
+        variables = self._variables.written(files.values())
+        self._others += self._variables.told
+        files |= settings_files(self._project, variables, self._drafts.values(), bool(macros))
         copies = {
             f"seeds/{draft.keys['table']}": draft.copied[0]
             for draft in self._drafts.values()
@@ -77,10 +87,22 @@ class _Assembly:
             check_lines=lines,
             macro_lines={path: macro_lines(text) for path, text in macros.items()},
             origins={draft.path: origin(draft, files[draft.path]) for draft in self._drafts.values()},
-            variables=tuple(v for v in self._variables.values.values() if isinstance(v, str) and "${" in v),
+            variables=(
+                *filter(is_bound, variables.values()),
+                *(f"${{{name}}}" for name in self._secrets().values()),
+            ),
             folders=FOLDERS,
-            hidden_refs=self._hidden_refs,
+            unsaid=self._unsaid,
         )
+
+    @cached_property
+    def _marks(self) -> dict[str, str]:
+        """What stands for the variables that only a run knows."""
+        bound = [name for name, value in self._variables.values.items() if is_bound(value)]
+        return {name: f"rivet_bound_{number}" for number, name in enumerate(bound)}
+
+    def _secrets(self) -> dict[str, str]:
+        return secrets_of(self._project.target.values.get("server_side_parameters"))
 
     def _tests(self) -> DataTests:
         tests = DataTests(
@@ -125,6 +147,9 @@ class _Assembly:
                     self._others.append(with_freshness(draft, table))
 
     def _add(self, draft: Draft) -> None:
+        errors = self._refused.joints.get(draft.joint, [])
+        if errors and not draft.left_out and isinstance(draft.node, Node) and draft.node.template is None:
+            draft.left_out += errors  # a seed, or a snapshot of a relation: no other text could take its place
         if draft.left_out or draft.joint in self._drafts:
             if not draft.left_out:
                 draft.left_out.append(f"the joint '{draft.joint}' is there already, {self._drafts[draft.joint].place}")
@@ -135,13 +160,22 @@ class _Assembly:
     def _with_dbts_columns(self) -> None:
         """Add a joint with dbt's own columns for each snapshot of which a reader names them."""
         snapshots = {d.joint: d for d in self._drafts.values() if isinstance(d.node, Node) and d.node.kind == SNAPSHOT}
-        readers = [d for d in self._drafts.values() if d.body is not None and reads_dbts_columns(d.body)]
-        for name in sorted({ref for reader in readers for ref in reader.refs if ref in snapshots}):
+        bodies: dict[str, list[str]] = {}
+        for reader in self._drafts.values() if snapshots else ():
+            for ref in reader.refs if reader.body is not None else ():
+                bodies.setdefault(ref, []).append(str(reader.body))
+        for name in sorted(snapshots):
             draft = snapshots[name]
-            stored = f"{name}_history"
-            if stored in self._drafts or stored in self._names.joints.values() or not isinstance(draft.node, Node):
-                continue
+            assert isinstance(draft.node, Node)
             history = history_of(draft.node.config)
+            if not any(reads_dbts_columns(body, history.only_dbts) for body in bodies.get(name, ())):
+                continue
+            taken = {*self._drafts, *self._names.joints.values()}
+            stored = next(n for n in (f"{name}_history{'_' * i}" for i in range(len(taken) + 1)) if n not in taken)
+            if stored in self._refused.joints:
+                draft.left_out += self._refused.joints[stored]
+                self._left_out.append(self._drafts.pop(name))
+                continue
             path = draft.path.removesuffix(".sql")
             view = Draft(draft.node, name, f"{path}.sql", draft.place, body=with_dbts_columns(history, stored).strip())
             view.refs, view.phase = (stored,), "assertion"
@@ -153,7 +187,7 @@ class _Assembly:
                 f"a reader names dbt's own columns: '{stored}' writes the table, and '{name}' adds them",
             ]
             draft.keys.setdefault("table", name)
-            draft.joint, draft.path, draft.reasons = stored, f"{path}_history.sql", []
+            draft.joint, draft.path, draft.reasons = stored, f"{path}{stored.removeprefix(name)}.sql", []
             self._drafts[stored], self._drafts[name] = draft, view
 
     def _leave_out_readers(self) -> None:
@@ -190,19 +224,38 @@ class _Assembly:
                 used += self._translator.reached(found)
         return used
 
-    def _hidden_refs(self) -> dict[str, str]:
-        """Return the joints whose query reads a joint that its own CTE hides, each with the reason."""
-        found = {}
+    def _unsaid(self) -> dict[str, list[str]]:
+        """Return the joints that compile but would fail, or read something else, each with the reasons."""
+        found: dict[str, list[str]] = {}
         for draft in self._drafts.values():
             if draft.body is None or not isinstance(draft.node, Node):
                 continue
-            hidden = hidden_refs(draft.body, draft.refs, self._rendered(draft))
+            render = self._rendered(draft)
+            hidden = hidden_refs(draft.body, draft.refs, render)
             if hidden:
-                found[draft.joint] = (
+                reason = (
                     f"ref('{hidden[0]}') is read where the query has a CTE '{hidden[0]}', which would be read in its "
                     "place: rename the CTE"
                 )
+                found[draft.joint] = [reason, reason]  # the text that dbt compiled would not be another one
+            elif draft.status is None and self._marks:
+                names = self._bound_names(draft, render)
+                if names:
+                    found[draft.joint] = [
+                        f"var('{name}') is {self._variables.values[name]} of the environment, which only a run knows "
+                        "and gives as a value: here it is a name, or a part of the query"
+                        for name in names
+                    ]
         return found
+
+    def _bound_names(self, draft: Draft, render: Callable[[str, str, bool], str]) -> list[str]:
+        assert draft.body is not None
+        try:
+            texts = {render(draft.body, "", incremental) for incremental in (False, True)}
+        except UnknownValueError:
+            return []
+        wrong = [names_in_place_of_values(text, self._marks) for text in texts]
+        return list(dict.fromkeys(name for names in wrong for name in names))
 
     def _rendered(self, draft: Draft) -> Callable[[str, str, bool], str]:
         macros: list[Any] = []
@@ -211,6 +264,7 @@ class _Assembly:
         texts = [(self._scope.name_of(macro), self._translator.text_of_macro(macro)) for macro in macros]
 
         def render(text: str, prefix: str, incremental: bool) -> str:
-            return CheckRenderer(texts, self._variables.values).render(text, prefix, incremental)
+            values = self._marks | self._variables.literal()
+            return CheckRenderer(texts, values).render(text, prefix, incremental)
 
         return render

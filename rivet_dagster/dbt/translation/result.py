@@ -24,7 +24,7 @@ class Translation:
 
     ``joint_files`` are the joints by their files, ``check_lines`` the checks by file and line, or line 0 for all of a
     file, ``macro_lines`` the macros by the line on which each one begins, ``origins`` the places that the lines of a
-    joint's file came from.
+    joint's file came from. ``unsaid`` returns what is wrong with joints that compile.
     """
 
     files: Mapping[str, str]
@@ -36,7 +36,7 @@ class Translation:
     origins: Mapping[str, tuple[int, str, Sequence[int]]]
     variables: tuple[str, ...]
     folders: tuple[str, ...]
-    hidden_refs: Callable[[], dict[str, str]]
+    unsaid: Callable[[], dict[str, list[str]]]
 
     def macro_at(self, file: str, line: int) -> str | None:
         """Return the macro that a line of a file of macros is in."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from rivet_dagster.dbt.translation.seed_casts import cast_to
+
 _NULLS = frozenset(("null", ""))
 _CURRENCIES = "؋$ƒ៛¥₡₱£€¢﷼₪₩₭₮₦฿₤₫"
 _ISO = re.compile(r"\d{4}-?\d{2}-?\d{2}T\d{2}(:?\d{2}(:?\d{2}([.,]\d+)?)?)?(Z|[+-]\d{2}(:?\d{2})?)?")
@@ -56,18 +58,25 @@ def read_seed(text: str, delimiter: str = ",", declared: Mapping[str, str] | Non
     ('id bigint, paid boolean, day date, note string', 'id,paid,day,note\n1,true,2024-01-31,\n2,false,,b\n')
     """
     declared = declared or {}
-    lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise ValueError(f"the delimiter {delimiter!r} is no single character")
+    try:
+        lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    except csv.Error as error:
+        raise ValueError(f"it is no CSV: {error}") from None
     if not lines:
         raise ValueError("the file is empty")
     header = _column_names(lines[0])
     rows = [_padded(line, header, number) for number, line in enumerate(lines[1:], 2)]
-    columns, converted = [], []
+    columns, converted, notes = [], [], _without_column(declared, header)
     for position, name in enumerate(header):
         cells = [row[position] for row in rows]
-        given = declared.get(name)
-        kind = _TYPES.get(given.strip().lower(), given.strip()) if given is not None else guessed_type(cells)
+        if name in declared:
+            kind, convert = _declared(declared[name], name, notes)
+        else:
+            kind = guessed_type(cells)
+            convert = _CONVERTERS[kind]
         columns.append((name, kind))
-        convert = _text if given is not None and kind.lower() == "string" else _CONVERTERS.get(kind, _stripped)
         converted.append([convert(cell) for cell in cells])
     written = [list(row) for row in zip(*converted, strict=True)] if rows else []
     same = header == lines[0] and all(
@@ -82,13 +91,36 @@ def read_seed(text: str, delimiter: str = ",", declared: Mapping[str, str] | Non
         options["multiLine"] = True
     alone = len(header) == 1 and any(cell is None for row in written for cell in row)
     if unchanged and not alone:
-        return SeedFile(tuple(columns), options, None)
+        return SeedFile(tuple(columns), options, None, tuple(notes))
     null = "\\N" if alone else ""
     if alone:
         options["nullValue"] = null
     shown = ", ".join(_differences(header, lines[1:], written)) or "empty texts in quotes"
     note = f"the values are written as dbt reads them ({shown})"
-    return SeedFile(tuple(columns), options, _csv([header, *written], delimiter, null), (note,))
+    return SeedFile(tuple(columns), options, _csv([header, *written], delimiter, null), (*notes, note))
+
+
+def _without_column(declared: Mapping[str, str], header: Sequence[str]) -> list[str]:
+    return [f"column_types names '{name}', which is no column" for name in declared if name not in header]
+
+
+def _declared(given: str, column: str, notes: list[str]) -> tuple[str, Callable[[str | None], str | None]]:
+    """Return a declared type as Spark's reader knows it, and how its values are read. Raise ValueError."""
+    kind = _TYPES.get(given.strip().lower(), given.strip())
+    if re.fullmatch(r"(?:var)?char\s*\(\s*\d+\s*\)|character varying\s*\(\s*\d+\s*\)", kind, re.IGNORECASE):
+        notes.append(f"the type {kind} of {column} is string, as a CSV file has texts of any length")
+        kind = "string"
+    if kind.lower() in ("string", "binary"):
+        return kind, _text
+    cast = cast_to(kind)
+    if cast is None:
+        raise ValueError(f"a CSV file has no values of the type '{kind}' ({column})")
+
+    def convert(cell: str | None) -> str | None:
+        text = _text(cell)
+        return None if text is None else cast(text)
+
+    return kind, convert
 
 
 def guessed_type(cells: Iterable[str | None]) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rivet_dagster.dbt.declared import DbtProject
 from rivet_dagster.dbt.translation.draft import SEEDS, SESSION, WAREHOUSE, Draft
 from rivet_dagster.dbt.translation.writing import scalar, yaml_lines
+from rivet_dagster.secret_names import names_secret
 
 FOLDERS = ("sources", "joints", "sinks")
 
@@ -68,6 +70,26 @@ def _profiles(project: DbtProject, used: set[str]) -> str:
 
 
 def _server_settings(value: Any) -> dict[str, str]:
-    """Return the settings that dbt gives its session, but for those that are a secret."""
+    """Return the settings that dbt gives its session; a secret becomes a variable of the environment."""
     settings = value if isinstance(value, Mapping) else {}
-    return {str(k): str(v) for k, v in settings.items() if "password" not in str(k) and "secret" not in str(k)}
+    secrets = secrets_of(value)
+    return {str(key): f"${{{secrets[str(key)]}}}" if str(key) in secrets else _text(v) for key, v in settings.items()}
+
+
+def secrets_of(value: Any) -> dict[str, str]:
+    """Return the settings of a session that are secrets, with the variables of the environment for them.
+
+    >>> secrets_of({"fs.azure.account.key.x": "abc", "spark.sql.shuffle.partitions": 8})
+    {'fs.azure.account.key.x': 'FS_AZURE_ACCOUNT_KEY_X'}
+    """
+    settings = value if isinstance(value, Mapping) else {}
+    return {key: _variable(key) for key in map(str, settings) if names_secret(key)}
+
+
+def _variable(key: str) -> str:
+    name = re.sub(r"[^A-Z0-9]+", "_", key.upper()).strip("_")
+    return f"S_{name}" if name[:1].isdigit() else name or "SECRET"
+
+
+def _text(value: Any) -> str:
+    return (str(value).lower() if isinstance(value, bool) else str(value)).replace("${", "$${")

@@ -12,18 +12,19 @@ from rivet_dagster.dbt.translation.strategy import LeftOutError, texts
 
 IS_CURRENT = "dbt_is_current"
 _ONLY_DBTS = ("dbt_scd_id", "dbt_updated_at")
-_USED = re.compile(r"\b(?:dbt_scd_id|dbt_updated_at)\b", re.IGNORECASE)
+_COLUMNS = {"valid_from": "dbt_valid_from", "valid_to": "dbt_valid_to"}
 
 
 @dataclass(frozen=True)
 class History:
-    """The write strategy of a snapshot, and what differs from dbt's."""
+    """The write strategy of a snapshot, and what differs from dbt's; ``only_dbts`` are columns that only dbt has."""
 
     write: Mapping[str, Any]
     notes: tuple[str, ...]
     keys: tuple[str, ...]
     updated_at: str | None
     valid_from: str
+    only_dbts: tuple[str, str]
 
 
 def history_of(config: Config) -> History:
@@ -37,11 +38,17 @@ def history_of(config: Config) -> History:
     if wrong is not None:
         raise LeftOutError(f"'{wrong}' is an expression: give the query a column of it first", "unique_key")
     columns = config.get("snapshot_meta_column_names") or {}
-    names = {ours: str(columns.get(theirs, theirs)) for ours, theirs in _names_of_dbt()}
+    if not isinstance(columns, Mapping):
+        raise LeftOutError("snapshot_meta_column_names must be a mapping", "snapshot_meta_column_names")
+    all_names = {theirs: str(columns.get(theirs) or theirs) for theirs in (*_COLUMNS.values(), *_ONLY_DBTS)}
+    odd = next((name for name in all_names.values() if not re.fullmatch(r"[A-Za-z_]\w*", name)), None)
+    if odd is not None:
+        raise LeftOutError(f"'{odd}' in snapshot_meta_column_names is no name", "snapshot_meta_column_names")
+    names = {ours: all_names[theirs] for ours, theirs in _COLUMNS.items()}
+    scd_id, updated = (all_names[theirs] for theirs in _ONLY_DBTS)
     write: dict[str, Any] = {"mode": "scd2", "key_columns": [key.strip("`") for key in keys]}
     notes = [
-        f"the table has {names['valid_from']}, {names['valid_to']} and {IS_CURRENT}, but no "
-        f"{' and no '.join(_ONLY_DBTS)}",
+        f"the table has {names['valid_from']}, {names['valid_to']} and {IS_CURRENT}, but no {scd_id} and no {updated}",
         "a key that is NULL equals itself, where dbt adds such rows each time",
     ]
     if strategy == "timestamp":
@@ -63,12 +70,7 @@ def history_of(config: Config) -> History:
             raise LeftOutError("the strategy check has no check_cols", "check_cols")
     else:
         raise LeftOutError(f"the strategy '{strategy}' has no counterpart", "strategy")
-    deletes = str(config.get("hard_deletes", "ignore")).lower()
-    if deletes == "new_record":
-        raise LeftOutError(
-            "hard_deletes: new_record has no counterpart: close_missing ends the versions", "hard_deletes"
-        )
-    if deletes == "invalidate" or config.get("invalidate_hard_deletes") is True:
+    if _closes_missing(config):
         write["close_missing"] = True
     if config.get("dbt_valid_to_current") is not None:
         raise LeftOutError(
@@ -76,17 +78,31 @@ def history_of(config: Config) -> History:
         )
     # Snapshots of dbt take new columns by themselves.
     write |= {**names, "is_current": IS_CURRENT, "on_schema_change": "add"}
-    updated = None if updated_at is None else str(updated_at)
-    return History(write, tuple(notes), tuple(write["key_columns"]), updated, names["valid_from"])
+    at = None if updated_at is None else str(updated_at)
+    return History(write, tuple(notes), tuple(write["key_columns"]), at, names["valid_from"], (scd_id, updated))
 
 
-def reads_dbts_columns(text: str) -> bool:
+def _closes_missing(config: Config) -> bool:
+    """Return whether a row that is gone ends its version. Raise LeftOutError."""
+    deletes, old = config.get("hard_deletes"), config.get("invalidate_hard_deletes")
+    if deletes is not None and old is not None:
+        raise LeftOutError("hard_deletes and invalidate_hard_deletes cannot both be given", "hard_deletes")
+    if deletes == "new_record":
+        raise LeftOutError(
+            "hard_deletes: new_record has no counterpart: close_missing ends the versions", "hard_deletes"
+        )
+    if deletes not in (None, "ignore", "invalidate"):
+        raise LeftOutError(f"hard_deletes '{deletes}' has no counterpart", "hard_deletes")
+    return deletes == "invalidate" or bool(old)
+
+
+def reads_dbts_columns(text: str, names: Sequence[str] = _ONLY_DBTS) -> bool:
     """Return whether a query names columns of a snapshot that only dbt has.
 
     >>> reads_dbts_columns("select DBT_UPDATED_AT from s"), reads_dbts_columns("select * from s")
     (True, False)
     """
-    return _USED.search(text) is not None
+    return re.search(rf"\b(?:{'|'.join(names)})\b", text, re.IGNORECASE) is not None
 
 
 def with_dbts_columns(history: History, stored: str) -> str:
@@ -94,9 +110,6 @@ def with_dbts_columns(history: History, stored: str) -> str:
     at = f"`{history.updated_at or history.valid_from}`"
     keys: Sequence[str] = [f"coalesce(cast(`{key}` as string), '')" for key in history.keys]
     joined = " || '|' || ".join([*keys, f"coalesce(cast({at} as string), '')"])
-    own = f"`{history.valid_from}` AS dbt_updated_at, md5({joined}) AS dbt_scd_id"
+    scd_id, updated = history.only_dbts
+    own = f"`{history.valid_from}` AS {updated}, md5({joined}) AS {scd_id}"
     return f"SELECT *, {own}\nFROM {{{{ ref('{stored}') }}}}\n"
-
-
-def _names_of_dbt() -> list[tuple[str, str]]:
-    return [("valid_from", "dbt_valid_from"), ("valid_to", "dbt_valid_to")]

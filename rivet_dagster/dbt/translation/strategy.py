@@ -23,6 +23,14 @@ _NO_COUNTERPART = {
 }
 
 
+_OF_ALL = frozenset(("config()", "materialized"))
+_DECISIVE = {
+    "model": _OF_ALL,
+    INCREMENTAL: _OF_ALL | {"incremental_strategy", "unique_key", "partition_by", "on_schema_change", "full_refresh"},
+    "snapshot": _OF_ALL | {"strategy", "unique_key", "updated_at", "check_cols", "hard_deletes"},
+}
+
+
 class LeftOutError(ValueError):
     """A model that has no counterpart; ``key`` is that of its configuration that says so."""
 
@@ -61,6 +69,9 @@ def strategy_of(config: Config, adapter: str) -> Strategy:
         return Strategy(False)
     if materialized == TABLE:
         return Strategy(True)
+    if materialized == INCREMENTAL and _is(config, "full_refresh", "true"):
+        note = "full_refresh: true computes the whole table in each run, so it becomes replace with the full text"
+        return Strategy(True, {}, (note,))
     if materialized != INCREMENTAL:
         hint = nearest(materialized, MATERIALIZATIONS)
         raise LeftOutError(f"the materialization '{materialized}' has no counterpart{hint}", "materialized")
@@ -72,6 +83,8 @@ def _incremental(config: Config, adapter: str) -> Strategy:
     named = config.get("incremental_strategy")
     strategy = str(named).replace("-", "_") if named is not None else _DEFAULTS.get(adapter, "append")
     notes: list[str] = []
+    if _is(config, "full_refresh", "false"):
+        notes.append("full_refresh: false is not used: `run --full-refresh` computes the whole table here, too")
     if named is None and keys:
         notes.append(f"incremental_strategy is not given, and is {strategy} on {adapter}")
     change = str(config.get("on_schema_change", "ignore"))
@@ -103,8 +116,12 @@ def _incremental(config: Config, adapter: str) -> Strategy:
         if not keys:
             notes.append(f"{strategy} without unique_key adds all rows, so it becomes append")
             return Strategy(True, {"mode": "append", **options}, tuple(notes))
-        if config.get("incremental_predicates") or config.get("predicates"):
-            notes.append("incremental_predicates are left out: they only limit what the warehouse reads")
+        for key in ("incremental_predicates", "predicates"):
+            if config.get(key):
+                raise LeftOutError(
+                    f"{key} has no counterpart: dbt matches only rows that meet it, so others of a key are added again",
+                    key,
+                )
         mode = "merge" if strategy == "merge" else "delete_insert"
         if mode == "merge":
             notes.append(
@@ -113,6 +130,21 @@ def _incremental(config: Config, adapter: str) -> Strategy:
             )
         return Strategy(True, {"mode": mode, "key_columns": keys, **options}, tuple(notes))
     raise LeftOutError(f"incremental_strategy '{strategy}' has no counterpart", "incremental_strategy")
+
+
+def unknown_keys(config: Config, kind: str) -> list[str]:
+    """Return the keys that are not known and decide how a model or snapshot is stored.
+
+    >>> config = Config({"materialized": "table"}, {}, {"unique_key": "a reason"})
+    >>> unknown_keys(config, "model"), unknown_keys(config, "snapshot")
+    ([], ['unique_key'])
+    """
+    stored = "incremental" if kind == "model" and config.get("materialized") == INCREMENTAL else kind
+    return [key for key in config.unknown if key in _DECISIVE[stored]]
+
+
+def _is(config: Config, key: str, value: str) -> bool:
+    return str(config.values.get(key)).lower() == value
 
 
 def texts(value: Any) -> list[str]:

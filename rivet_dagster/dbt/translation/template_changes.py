@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from jinja2 import nodes
 
@@ -14,10 +16,14 @@ from rivet_dagster.dbt.translation.template_uses import Use
 
 @dataclass(frozen=True)
 class Problem:
-    """Part of a template that has no counterpart, and where it is."""
+    """Part of a template that has no counterpart, and where it is.
+
+    ``is_loud`` is whether our templates fail there, too: then it does not matter in a branch that none of them reaches.
+    """
 
     message: str
     place: Place
+    is_loud: bool = False
 
     def __str__(self) -> str:
         return f"{self.place}: {self.message}"
@@ -25,7 +31,10 @@ class Problem:
 
 @dataclass
 class Found:
-    """Findings of a template: the parts to replace, what that changes, what cannot be, and what it uses."""
+    """Findings of a template: the parts to replace, what that changes, what cannot be, and what it uses.
+
+    ``dropped`` are the spans of calls that are gone with all that they name.
+    """
 
     edits: list[Edit] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
@@ -34,6 +43,8 @@ class Found:
     refs: list[str] = field(default_factory=list)
     asks_incremental: bool = False
     uses_this: bool = False
+    dropped: list[tuple[int, int]] = field(default_factory=list)
+    test_config: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -81,9 +92,17 @@ class Changes:
         if not text[first:start].strip() and not text[end:last].strip() and text[end - 1] != "\n":
             start, end = max(first, self.begin), min(last, self.end)
         self.found.edits.append(Edit(start, end, ""))
+        self.found.dropped.append(self.template.span(use.call))
         if use.path[0] != "config":
             self._change(f"{'.'.join(use.path)}(...) is left out", use.node)
         return True
+
+    def preset(self, names: Iterable[str], at: int) -> None:
+        """Assign an empty text to names at an offset: what dbt writes where nothing has assigned them."""
+        strips = "-" if self.template.text[:at].endswith(("-%}", "-}}")) else ""
+        for name in names:
+            self.found.edits.append(Edit(at, at, f"{{% set {name} = '' {strips}%}}"))
+            self.found.changes.append(f"line {self.template.line(at)}: {name} is empty where nothing sets it")
 
     def _edit(self, start: int, end: int, text: str, change: str, node: nodes.Expr) -> None:
         self.found.edits.append(Edit(start, end, text))
@@ -93,10 +112,15 @@ class Changes:
         line = self.template.line(self.template.span(node)[0])
         self.found.changes.append(f"line {line}: {change}")
 
-    def problem(self, message: str, node: nodes.Node | None) -> None:
+    def is_dropped(self, use: Use) -> bool:
+        """Return whether a use is an argument of a call that is gone."""
+        offset = _first(use.node)
+        return any(start <= offset < end for start, end in self.found.dropped)
+
+    def problem(self, message: str, node: nodes.Node | None, is_loud: bool = False) -> None:
         """Note what has no counterpart."""
         offset = 0 if node is None else _first(node)
-        self.found.problems.append(Problem(message, Place(self.file, self.template.line(offset))))
+        self.found.problems.append(Problem(message, Place(self.file, self.template.line(offset)), is_loud))
 
 
 def _first(node: nodes.Node) -> int:

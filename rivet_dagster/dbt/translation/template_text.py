@@ -12,7 +12,7 @@ from rivet_dagster.dbt.template import Edit, applied
 from rivet_dagster.dbt.translation.dbt_words import DbtWords
 from rivet_dagster.dbt.translation.names import Names
 from rivet_dagster.dbt.translation.template_changes import Changes, Found, Problem
-from rivet_dagster.dbt.translation.template_uses import bodies
+from rivet_dagster.dbt.translation.unset_names import unset_names
 from rivet_dagster.dbt.translation.variables import Variables
 
 
@@ -34,9 +34,9 @@ class Translator:
         assert node.template is not None and node.inner is not None
         begin, end = node.inner
         changes = Changes(node.template, node.file, begin, end)
-        return self._words(changes, node.package, node, is_incremental, table).read(
-            list(bodies(node.template, node.inner))
-        )
+        body = list(node.template.bodies(node.inner))
+        changes.preset(unset_names(body), begin)
+        return self._words(changes, node.package, node, is_incremental, table).read(body)
 
     def of_macro(self, macro: Macro) -> Found:
         """Return what to replace in a macro."""
@@ -44,6 +44,7 @@ class Translator:
         if key not in self._macros:
             block = macro.block
             changes = Changes(macro.template, macro.file, block.start, block.end)
+            changes.preset(unset_names([block.node]), block.inner[0])
             self._macros[key] = self._words(changes, macro.package).read([block.node])
         return self._macros[key]
 
@@ -55,6 +56,10 @@ class Translator:
             for name, macro in names.items()
             if name in self._refused
         ]
+
+    def silent_problems(self, macros: Iterable[Macro]) -> list[Problem]:
+        """Return the problems in macros that our templates would pass over, with another meaning."""
+        return [problem for macro in macros for problem in self.of_macro(macro).problems if not problem.is_loud]
 
     def reached(self, found: Found) -> list[Macro]:
         """Return the macros that a template calls, and those that they call."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from jinja2 import nodes
 
-from rivet_dagster.dbt.template import Template
-
 
 @dataclass(frozen=True)
 class Use:
@@ -17,16 +15,6 @@ class Use:
     path: tuple[str, ...]
     node: nodes.Expr
     call: nodes.Call | None
-
-
-def bodies(template: Template, inner: tuple[int, int]) -> Iterator[nodes.Node]:
-    """Yield the nodes of the template within a span: of a snapshot its body, else all."""
-    if inner == (0, len(template.text)):
-        yield from template.tree.body
-        return
-    for block in template.blocks():
-        if block.inner == inner:
-            yield from block.node.body
 
 
 def bound(body: Sequence[nodes.Node]) -> Iterator[str]:

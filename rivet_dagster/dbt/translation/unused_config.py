@@ -8,8 +8,8 @@ from typing import Any
 from rivet_dagster.dbt.declared import Config
 
 OF_ALL = frozenset(
-    "materialized incremental_strategy unique_key partition_by on_schema_change tags enabled alias group description "
-    "grants pre-hook post-hook access docs name".split()
+    "materialized incremental_strategy unique_key partition_by on_schema_change full_refresh tags enabled alias group "
+    "description grants pre-hook post-hook access docs name".split()
 )
 OF_SNAPSHOTS = frozenset(
     "strategy updated_at check_cols invalidate_hard_deletes hard_deletes snapshot_meta_column_names "
@@ -26,7 +26,6 @@ WHY = {
     "database": "is not used",
     "meta": "has no counterpart",
     "persist_docs": "is not needed: descriptions are those of Dagster's assets",
-    "full_refresh": "has no counterpart",
     "contract": "has no counterpart: a check of the type `schema` is one",
     "sql_header": "has no counterpart",
 }

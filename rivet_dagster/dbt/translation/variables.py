@@ -3,37 +3,65 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rivet_dagster.dbt.declared import DbtProject
+from jinja2 import nodes
+
+from rivet_dagster.dbt.declared import DbtProject, Package, Place
 from rivet_dagster.dbt.reading.project import target_values
+from rivet_dagster.dbt.reading.project_file import PROJECT_FILE
+from rivet_dagster.dbt.report import CHANGED, LEFT_OUT, Entry
+from rivet_dagster.dbt.template import TemplateError, constant, read_template
+from rivet_dagster.dbt.values import UnknownValueError, rendered, value_context
+from rivet_dagster.dbt.yaml_file import line_of
+from rivet_dagster.project.environment import references
+
+_ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CALLED = re.compile(r"\bvar\(\s*(?:'([^']*)'|\"([^\"]*)\"|(\S))")
 
 
 class Variables:
-    """The variables that templates use; all that the project declares for itself are among them."""
+    """The variables that templates use; all that the project declares for itself are among them.
+
+    ``told`` is what is told of those that have another name here, or no value.
+    """
 
     def __init__(self, project: DbtProject) -> None:
         self._project = project
         self._target = target_values(project.target)
-        packages = {package.name for package in project.packages}
-        declared = project.root.variables
-        own = declared.get(project.root.name)
-        shared = {name: value for name, value in declared.items() if name not in packages}
-        self.values: dict[str, Any] = {
-            name: plain(value) for name, value in {**shared, **(own if isinstance(own, Mapping) else {})}.items()
-        }
+        self.values: dict[str, Any] = {}
+        self.told: list[Entry] = []
         self._by_package: dict[tuple[str, str], str] = {}
+        packages = {package.name for package in project.packages}
+        root = project.root
+        own = root.variables.get(root.name)
+        declared = {name: root.variables for name in root.variables if name not in packages}
+        declared |= dict.fromkeys(own, own) if isinstance(own, Mapping) else {}
+        for name, holder in sorted(declared.items(), key=lambda each: variable_name(each[0]) != each[0]):
+            place = Place(PROJECT_FILE, line_of(holder, name))
+            try:
+                known = self._named(variable_name(name), f"var_{variable_name(name)}", self._known(root, holder[name]))
+            except UnknownValueError as error:
+                self.told.append(Entry(name, place, LEFT_OUT, reasons=(str(error),), kind="variable"))
+                continue
+            self._by_package[root.name, name] = known
+            if known != name:
+                self.told.append(Entry(name, place, CHANGED, reasons=(f"it is '{known}'",), kind="variable"))
 
     def use(self, package: str, name: str) -> str:
         """Return the name of a variable as a file of ``package`` sees it. Raise KeyError where it has no value."""
-        value = plain(self._project.variable(package, name))
         if (package, name) not in self._by_package:
-            known = name
-            if name in self.values and self.values[name] != value:
-                known = f"{package}_{name}"
-            self.values[known] = value
-            self._by_package[package, name] = known
+            value = self._project.variable(package, name)
+            viewer = next((each for each in self._project.packages if each.name == package), self._project.root)
+            wanted = variable_name(name)
+            try:
+                known = self._known(viewer, value)
+            except UnknownValueError:
+                raise KeyError(name) from None
+            self._by_package[package, name] = self._named(wanted, variable_name(f"{package}_{wanted}"), known)
         return self._by_package[package, name]
 
     def knows(self, package: str, name: str) -> bool:
@@ -45,21 +73,128 @@ class Variables:
         return True
 
     def use_environment(self, name: str, default: str | None) -> str:
-        """Return the name of a variable for an environment variable, whose value is its default if it has one."""
-        value = f"${{{name}}}" if default is None else plain(default)
-        known = name.lower()
-        while self.values.get(known, value) != value:
-            known = f"env_{known}"
-        self.values[known] = value
-        return known
+        """Return the name of a variable for an environment variable, whose value is its default if it has one.
+
+        Raise ValueError for a name that no ``${NAME}`` can have.
+        """
+        value = plain(default) if default is not None else _reference(name)
+        wanted = variable_name(name.lower())
+        return self._named(wanted, f"env_{wanted}", value)
 
     def use_target(self, key: str) -> str:
         """Return the name of a variable for a property of dbt's target. Raise KeyError."""
-        value, known = plain(self._target[key]), f"target_{key}"
-        while self.values.get(known, value) != value:
-            known = f"dbt_{known}"
+        value = self._target[key]
+        if isinstance(value, Mapping | list):
+            raise KeyError(key)
+        return self._named(f"target_{key}", f"dbt_target_{key}", plain(value))
+
+    def written(self, texts: Iterable[str]) -> dict[str, Any]:
+        """Return the variables of a project of these files: of the environment only those that a file names."""
+        named = {match.group(1, 2, 3) for text in texts for match in _CALLED.finditer(text)}
+        names = {single or double for single, double, _ in named}
+        is_computed = any(other for _, _, other in named)
+        return {
+            name: value
+            for name, value in self.values.items()
+            if is_computed or name in names or (name in self._declared() and not is_bound(value))
+        }
+
+    def bound_in(self, texts: Iterable[str]) -> list[str]:
+        """Return what is wrong with templates that are rendered now, but name what only a run knows."""
+        named = {match[1] or match[2] for text in texts for match in _CALLED.finditer(text)}
+        return [
+            f"it depends on the environment variable {references(value)[0]}, which is not read"
+            for name, value in self.values.items()
+            if name in named and is_bound(value)
+        ]
+
+    def literal(self) -> dict[str, Any]:
+        """Return the values that are known without the environment."""
+        return {name: unescaped(value) for name, value in self.values.items() if not is_bound(value)}
+
+    def _declared(self) -> set[str]:
+        root = self._project.root.name
+        return {known for (package, _), known in self._by_package.items() if package == root}
+
+    def _named(self, wanted: str, otherwise: str, value: Any) -> str:
+        """Give a value the name ``wanted``, or another one if that is the name of another value."""
+        known, number = wanted, 1
+        while known in self.values and not _same(self.values[known], value):
+            known = otherwise if number == 1 else f"{otherwise}_{number}"
+            number += 1
         self.values[known] = value
         return known
+
+    def _known(self, package: Package, value: Any) -> Any:
+        """Return a value; a text is a template, in which a variable of the environment becomes a reference."""
+        if not isinstance(value, str) or not ("{{" in value or "{%" in value):
+            return plain(value)
+        parts = _with_environment(value)
+        if parts is not None:
+            return parts
+
+        def variable(name: str) -> Any:
+            return self._project.variable(package.name, name)
+
+        return plain(str(rendered(value, value_context(variable, self._target))))
+
+
+def _with_environment(text: str) -> str | None:
+    """Return the value of a text whose only templates are variables of the environment; None for any other.
+
+    >>> _with_environment("s3://{{ env_var('BUCKET') }}/${x}")
+    's3://${BUCKET}/$${x}'
+    """
+    try:
+        body = read_template(text).tree.body
+        parts = [part for node in body for part in (node.nodes if isinstance(node, nodes.Output) else [None])]
+        return "".join(map(_part, parts))
+    except (TemplateError, ValueError):
+        return None
+
+
+def _part(node: nodes.Node | None) -> str:
+    if isinstance(node, nodes.TemplateData):
+        return str(plain(node.data))
+    if isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) and node.node.name == "env_var":
+        name, *default = [constant(arg) for arg in node.args]
+        if not default and not node.kwargs:
+            return _reference(str(name))
+    raise ValueError("is computed")
+
+
+def _reference(name: str) -> str:
+    if not _ENVIRONMENT_NAME.fullmatch(name):
+        raise ValueError(f"the environment variable '{name}' has no name that ${{...}} could hold")
+    return f"${{{name}}}"
+
+
+def variable_name(name: str) -> str:
+    """Return the nearest name that a variable can have.
+
+    >>> variable_name("start-date"), variable_name("2x"), variable_name("day")
+    ('start_date', 'v_2x', 'day')
+    """
+    cleaned = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return cleaned if cleaned[:1].isalpha() or cleaned[:1] == "_" else f"v_{cleaned}"
+
+
+def is_bound(value: Any) -> bool:
+    """Return whether a value refers to the environment, so that only a run knows it."""
+    return isinstance(value, str) and bool(references(value))
+
+
+def _same(one: Any, other: Any) -> bool:
+    return repr(one) == repr(other)  # 1, 1.0 and true are equal for Python
+
+
+def unescaped(value: Any) -> Any:
+    """Return a value of rivet.yaml as templates see it: ``$${`` is a literal ``${``."""
+    if isinstance(value, Mapping):
+        return {key: unescaped(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [unescaped(item) for item in value]
+    return value.replace("$${", "${") if isinstance(value, str) else value
 
 
 def plain(value: Any) -> Any:
@@ -74,4 +209,7 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, str):
         return value.replace("${", "$${")
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    is_number = isinstance(value, int | float) and math.isfinite(value)
+    return value if value is None or is_number else plain(str(value))

@@ -163,3 +163,66 @@ def test_severity_by_folder_and_disabled_tests(tmp_path):
     assert annotations(result) == ["-- rivet:assert: {type: unique, columns: [id], severity: warn}"]
     assert [entry.name for entry in result.report.others if entry.kind == "disabled"] == ["not_null_m_id"]
     assert result.report.is_whole
+
+
+@pytest.mark.parametrize(
+    ("test", "tests", "is_there"),
+    [
+        ("unique", "{shop: {+enabled: false}}", False),
+        ("unique: {config: {enabled: true}}", "{shop: {+enabled: false}}", True),
+        ("unique: {enabled: \"{{ var('flag') }}\"}", "{}", False),
+        ("unique", "{shop: {+enabled: \"{{ var('flag') }}\"}}", False),
+        ("unique", "{tools: {+enabled: false}}", True),
+    ],
+)
+def test_enabled(tmp_path, test, tests, is_there):
+    yml = f"models: [{{name: m, columns: [{{name: id, data_tests: [{test}]}}]}}]"
+    project = f"name: shop\nvars: {{flag: false}}\ndata_tests: {tests}"
+    result = translated(tmp_path, {**MODELS, "models/m.yml": yml}, project)
+    assert [entry.status for entry in result.report.tests] == (["unchanged"] if is_there else [])
+    assert [e.name for e in result.report.others if e.kind == "disabled"] == ([] if is_there else ["unique_m_id"])
+
+
+def test_unknown_whether_a_test_is_enabled(tmp_path):
+    entry, _ = moved(tmp_path, "unique: {enabled: \"{{ env_var('X') }}\"}")
+    assert (entry.status, "whether it is enabled is not known" in entry.reasons[0]) == ("left_out", True)
+
+
+def test_tests_of_packages_are_configured_by_their_own_folders(tmp_path):
+    files = {
+        "dbt_packages/tools/dbt_project.yml": "name: tools\ndata_tests: {tools: {staging: {+severity: warn}}}",
+        "dbt_packages/tools/models/staging/t.sql": "select 1 as id",
+        "dbt_packages/tools/models/staging/t.yml": "models: [{name: t, columns: [{name: id, data_tests: [unique]}]}]",
+    }
+    result = translated(tmp_path, {**MODELS, **files})
+    assert "{type: unique, columns: [id], severity: warn}" in result.files["joints/tools/staging/t.sql"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("{{ config(materialized='view') }}select * from {{ model }}", "calls config(...)"),
+        ("{{ config(severity=model) }}select * from {{ model }}", "calls config(...)"),
+        ("select '{{ invocation_id | default('x') }}' from {{ model }}", "uses invocation_id"),
+    ],
+)
+def test_words_of_dbt_within_generic_tests(tmp_path, body, reason):
+    files = {"macros/odd.sql": f"{{% test odd(model, column_name) %}}{body}{{% endtest %}}"}
+    entry, _ = moved(tmp_path, "odd", files=files)
+    assert (entry.status, reason in entry.reasons[0]) == ("left_out", True)
+
+
+@pytest.mark.parametrize(
+    "yml",
+    [
+        "models: [{name: m, versions: [{v: 1, columns: [{include: 5}]}], columns: [{name: id}]}]",
+    ],
+)
+def test_properties_of_a_wrong_type_are_told(tmp_path, yml):
+    result = translated(tmp_path, {**MODELS, "models/m.yml": yml})
+    entry = next(entry for entry in result.report.others if entry.kind == "properties")
+    assert "must be a list" in entry.reasons[0]
+
+
+def test_tags_of_a_test_may_be_anything(tmp_path):
+    assert moved(tmp_path, "unique: {config: {tags: 5}}")[0].status != "left_out"

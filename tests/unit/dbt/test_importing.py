@@ -133,3 +133,90 @@ def test_the_report_as_text(tmp_path, capsys):
     assert "models: 1 left out, 2 unchanged" in lines
     at = lines.index("    asks  models/asks.sql:1")
     assert "calls run_query" in lines[at + 1]
+
+
+def test_a_target_through_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert main(["import", "dbt", str(write_dbt(tmp_path / "old", VIEWS)), "--to", str(tmp_path / "link")]) == 0
+    assert (tmp_path / "real" / "rivet.yaml").is_file()
+    assert (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize("target", ["n" * 300, "loop", f"{'ä' * 120}/x", "file/new"])
+def test_targets_that_cannot_be_made(tmp_path, capsys, target):
+    old = write_dbt(tmp_path / "old", VIEWS)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").write_text("a")
+    code = main(["import", "dbt", str(old), "--to", str(tmp_path / target), "--format", "json"])
+    if "ä" in target:
+        assert code == 0
+    else:
+        assert (code, json.loads(capsys.readouterr().out)["errors"][0]["code"]) == (10, "RVT-130")
+        assert sorted(os.listdir(tmp_path)) == ["file", "loop", "old"]
+
+
+def test_a_snapshot_of_a_relation_that_does_not_compile_is_left_out(tmp_path, capsys):
+    files = {
+        **VIEWS,
+        "snapshots/s.yml": "snapshots: [{name: h, relation: ref('a'), "
+        "config: {unique_key: nothing, strategy: check, check_cols: all}}]",
+    }
+    old = write_dbt(tmp_path / "old", files)
+    code = main(["import", "dbt", str(old), "--to", str(tmp_path / "new"), "--format", "json"])
+    report = json.loads(capsys.readouterr().out)
+    assert code == 2, report
+    others = {entry["name"]: entry["status"] for entry in report["others"]}
+    assert (others["h"], others["s"]) == ("left_out", "unchanged")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_there"),
+    [
+        ("select id from values (1) as t(id) where id = {{ env_var('X') }} and id in (1, '{{ env_var('Y') }}')", True),
+        ("select {{ env_var('X') }} as a, concat('b', {{ env_var('X') }}) b from values (1) as t(id) limit 1", True),
+        ("select * from {{ env_var('X') }}.orders", False),
+        ("select * from {{ table_of() }}", False),
+        ("select id as {{ env_var('X') }} from values (1) as t(id)", False),
+        ("select id from values (1) as t(id) order by id {{ env_var('X') }}", False),
+    ],
+)
+def test_variables_of_the_environment_are_values(tmp_path, capsys, text, is_there):
+    files = {"models/m.sql": text, "macros/m.sql": "{% macro table_of() %}{{ env_var('X') }}.t{% endmacro %}"}
+    old = write_dbt(tmp_path / "old", files)
+    code = main(["import", "dbt", str(old), "--to", str(tmp_path / "new"), "--format", "json"])
+    report = json.loads(capsys.readouterr().out)
+    assert (code, report["models"][0]["status"]) == ((0, "changed") if is_there else (2, "left_out"))
+    if not is_there:
+        assert "which only a run knows and gives as a value" in report["models"][0]["reasons"][0]
+
+
+def test_variables_of_the_environment_that_nothing_uses(tmp_path, capsys):
+    """A run needs none of them, and none is told."""
+    files = {
+        **VIEWS,
+        "models/gone.sql": "select {{ env_var('A') }} as x, {{ run_query('select 1') }} as y",
+        "models/b.sql": "{{ config(meta={'a': env_var('M')}, schema=env_var('S'), pre_hook=env_var('P')) }}"
+        "select 1 as id",
+        "models/b.yml": "models: [{name: b, docs: {node_color: \"{{ env_var('C') }}\"}}]",
+        "macros/unused.sql": "{% macro unused() %}{{ env_var('U') }}{% endmacro %}",
+        "profiles.yml": "shop: {outputs: {dev: {type: spark, schema: s, host: \"{{ env_var('H') }}\", "
+        "port: \"{{ env_var('PORT') | as_number }}\", token: \"{{ env_var('T') }}\"}}}",
+    }
+    project = (
+        "name: shop\nprofile: shop\nvars: {v: \"{{ env_var('V') }}\"}\nmodels: {+database: \"{{ env_var('D') }}\"}"
+    )
+    old = write_dbt(tmp_path / "old", files, project)
+    main(["import", "dbt", str(old), "--to", str(tmp_path / "new"), "--format", "json"])
+    report = json.loads(capsys.readouterr().out)
+    assert {entry["kind"] for entry in report["others"]} <= {"macro", "hook", "seed", "snapshot", "source"}
+    written = (tmp_path / "new" / "rivet.yaml").read_text()
+    assert [name for name in "AMSPCHTVD" if f"${{{name}}}" in written] == []
+
+
+def test_the_text_of_odd_names_does_not_steer_a_terminal(tmp_path, capsys):
+    old = write_dbt(tmp_path / "old", {"models/a\x1b[2J\nb.sql": "select 1 as id", "models/x.sql": "{% broken"})
+    assert main(["import", "dbt", str(old), "--to", str(tmp_path / "new")]) == 2
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert "a\\x1b[2J b -> a__2j_b  models/a\\x1b[2J b.sql:1" in text

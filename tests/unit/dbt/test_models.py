@@ -69,7 +69,7 @@ def test_text(tmp_path, written, moved):
     [
         ("select 1\nfrom {{ ref('nowhere') }}", 2, "ref('nowhere') names no model"),
         ("\n{% set x = run_query('select 1') %}select 1", 2, "calls run_query"),
-        ("select {{ adapter.quote('x') }}", 1, "uses adapter.quote"),
+        ("select {{ adapter.get_relation('x') }}", 1, "uses adapter.get_relation"),
         ("select\n\n{{ unheard_of(1) }}", 3, "calls 'unheard_of', which is no macro"),
         ("select {{ tools.nothing() }}", 1, "calls 'tools.nothing', which is no macro"),
         ("select {{ twise('a') }}", 1, "did you mean 'twice'"),
@@ -201,6 +201,21 @@ def test_versions(tmp_path):
     assert {entry.joint for entry in result.report.models} == {"p_v1", "p_v2", "reads"}
 
 
+@pytest.mark.parametrize(("latest", "file"), [("", "models/p_v1.sql"), ("latest_version: 1, ", "models/p_v2.sql")])
+def test_the_file_of_the_latest_version_may_have_the_name_of_the_model_alone(tmp_path, latest, file):
+    files = {
+        "models/p.sql": VIEW,
+        file: VIEW,
+        "models/reads.sql": "select * from {{ ref('p') }} join {{ ref('p', v=1) }} join {{ ref('p', v=2) }}",
+        "models/p.yml": f"models: [{{name: p, {latest}versions: [{{v: 1}}, {{v: 2}}]}}]",
+    }
+    result = translated(tmp_path, files)
+    newest = "p_v1" if latest else "p_v2"
+    joined = "join {{ ref('p_v1') }} join {{ ref('p_v2') }}"
+    assert body_of(result, "reads") == f"select * from {{{{ ref('{newest}') }}}} {joined}"
+    assert {entry.joint: entry.place.file for entry in result.report.models}[newest] == "models/p.sql"
+
+
 def test_two_models_of_one_name(tmp_path):
     result = translated(tmp_path, {"models/a/m.sql": VIEW, "models/b/m.sql": VIEW, "models/other.sql": VIEW})
     both = [entry for entry in result.report.models if entry.name == "m"]
@@ -272,3 +287,198 @@ def test_variables(tmp_path):
         'vars:\n  a: 1\n  since: "2024-01-31"\n  price: "in $${"\n  b: [x, "y: z"]\n'
         '  day: "${DAY}"\n  target_schema: default\n'
     )
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("'{{ invocation_id | default('x') }}'", "macros/m.sql:1: uses invocation_id"),
+        ("{{ config(materialized='table') }}1", "macros/m.sql:1: calls config(...)"),
+        ("{{ adapter.dispatch()() }}", "macros/m.sql:1: dispatches without a name"),
+    ],
+)
+def test_words_of_dbt_within_macros(tmp_path, body, reason):
+    """What our templates would render with another meaning counts in a macro, too."""
+    files = {"models/m.sql": "select {{ f() }}", "macros/m.sql": f"{{% macro f() %}}{body}{{% endmacro %}}"}
+    result = translated(tmp_path, files)
+    assert model(result, "m").status == "left_out"
+    assert reason in model(result, "m").reasons[0]
+    assert told(result, "macro")[0].status == "left_out"
+
+
+@pytest.mark.parametrize(
+    ("config", "status", "reason"),
+    [
+        ("incremental_predicates=['x > 1']", "left_out", "incremental_predicates has no counterpart"),
+        ("predicates=['x > 1']", "left_out", "predicates has no counterpart"),
+        ("full_refresh=true", "changed", "so it becomes replace with the full text"),
+        ("full_refresh=false", "changed", "full_refresh: false is not used"),
+    ],
+)
+def test_settings_of_incremental_models(tmp_path, config, status, reason):
+    own = f"materialized='incremental', incremental_strategy='merge', unique_key='id', {config}"
+    text = f"{{{{ config({own}) }}}}select 1 as id{{% if is_incremental() %}} where 1{{% endif %}}"
+    result = translated(tmp_path, {"models/m.sql": text})
+    entry = model(result, "m")
+    assert (entry.status, sum(reason in told for told in entry.reasons)) == (status, 1)
+    if "true" in config:
+        assert "write_strategy" not in text_of(result, "m")
+        assert "{% if false %}" in text_of(result, "m")
+
+
+def test_secrets_of_the_profile(tmp_path):
+    profile = (
+        "shop: {outputs: {dev: {type: spark, schema: s, server_side_parameters: {fs.azure.account.key.x: abc, "
+        "fs.s3a.access.key: d-e-f, my.token: ghi, spark.x: 'a ${b}'}}}}"
+    )
+    result = translated(tmp_path, {"models/m.sql": VIEW, "profiles.yml": profile})
+    written = result.files["profiles.yaml"]
+    assert not [secret for secret in ("abc", "d-e-f", "ghi") if secret in written]
+    assert 'fs.azure.account.key.x: "${FS_AZURE_ACCOUNT_KEY_X}"' in written
+    assert 'spark.x: "a $${b}"' in written
+    assert {entry.name for entry in told(result, "profile")} == {
+        "fs.azure.account.key.x",
+        "fs.s3a.access.key",
+        "my.token",
+    }
+    assert "${MY_TOKEN}" in result.variables
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("{% if var('big') %}{{ config(materialized='table') }}{% else %}{{ config(tags='x') }}{% endif %}", True),
+        ("{% if not var('big') %}{{ config(materialized='table') }}{% endif %}", False),
+        ("{% if execute or is_incremental() %}{{ config(materialized='table') }}{% endif %}", False),
+        ("{% if target.name == 'prod' %}{% do config(materialized='table') %}{% endif %}", False),
+        ("{% set how = [] %}{% do how.append('table') %}{{ config(materialized=how[0]) }}", True),
+        ("{% for m in ['view', 'table'] %}{{ config(materialized=m) }}{% endfor %}", True),
+        ("{% set x = run_query('select 1') %}{{ config({'materialized': 'table'}) }}", None),
+        ("{% if var('big') %}{% set how = 'table' %}{% endif %}{{ config(materialized=how) }}", True),
+        ("{{ config(materialized='table') if var('big') else config(materialized='view') }}", True),
+        ("{{ config(materialized='view') if var('big') else config(materialized='table') }}", False),
+        ("{{ config(materialized='table', schema=env_var('X'), pre_hook='{{ f() }}') }}", True),
+    ],
+)
+def test_configuration_in_branches(tmp_path, text, stored):
+    """The calls that dbt reaches when it parses a model count, and no others."""
+    project = "name: shop\nvars: {big: true}"
+    result = translated(tmp_path, {"models/m.sql": f"{text}\nselect 1 as id"}, project)
+    if stored is None:
+        assert model(result, "m").status == "left_out"
+    else:
+        assert ("-- rivet:catalog: warehouse" in text_of(result, "m")) is stored
+    assert not told(result, "config")
+
+
+def test_configuration_that_is_not_known(tmp_path):
+    text = "{{ config(materialized='table', unique_key=env_var('KEY'), tags=['a']) }}select 1 as id"
+    result = translated(tmp_path, {"models/m.sql": text})
+    assert "-- rivet:tags: [a]\n-- rivet:catalog: warehouse" in text_of(result, "m")
+    (entry,) = told(result, "config")
+    assert (entry.name, entry.place.line, "environment variable KEY" in entry.reasons[0]) == ("unique_key", 1, True)
+
+
+def test_texts_of_yaml_remain_texts(tmp_path):
+    """As in dbt: only `as_number`, `as_bool` and `as_native` read a text as a value."""
+    project = (
+        "name: shop\nvars: {zip: '007', n: \"{{ env_var('N', '12') }}\"}\n"
+        "models: {shop: {+alias: \"{{ var('zip') }}\", +tags: [\"{{ var('n') | as_number }}\", \"{{ var('zip') }}\"], "
+        "+materialized: \"{{ 'table' if var('n') == '12' else 'view' }}\"}}"
+    )
+    result = translated(tmp_path, {"models/m.sql": VIEW}, project)
+    assert '-- rivet:tags: ["12", "007"]' in text_of(result, "m")
+    assert '-- rivet:table: "007"' in text_of(result, "m")
+
+
+def test_variables_that_need_another_name_or_value(tmp_path):
+    project = (
+        "name: shop\nvars: {start-date: 2024-01-31, start_date: x, 2x: [1], bucket: \"s3://{{ env_var('B') }}/d\", "
+        'unused: "{{ env_var(\'U\') }}", twice: "{{ var(\'name\') }}2", name: b, odd: "{{ nothing() }}"}'
+    )
+    text = "select '{{ var('start-date') }}' a, {{ var('2x')[0] }} b, '{{ var(\"bucket\") }}' c, '{{ var('twice') }}' d"
+    result = translated(tmp_path, {"models/m.sql": text, "models/n.sql": "select '{{ var('odd') }}' a"}, project)
+    assert "'{{ var('var_start_date') }}' a, {{ var('v_2x')[0] }} b, " in text_of(result, "m")
+    manifest = result.files["rivet.yaml"]
+    assert 'var_start_date: "2024-01-31"' in manifest
+    assert " start_date: x" in manifest
+    assert 'bucket: "s3://${B}/d"' in manifest
+    assert "twice: b2" in manifest
+    assert "unused" not in manifest
+    assert "odd" not in manifest
+    assert {entry.name: entry.status for entry in told(result, "variable")} == {
+        "start-date": "changed",
+        "2x": "changed",
+        "odd": "left_out",
+    }
+    assert "has no value" in model(result, "n").reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "project", "is_there"),
+    [
+        ("def model(dbt, session):\n    dbt.config(enabled=False)", "name: shop", False),
+        ("def model(dbt, session):\n    pass", "name: shop\nmodels: {shop: {+enabled: false}}", False),
+        ("def model(dbt, session):\n    dbt.config(enabled=X)", "name: shop", True),
+        ("def broken(", "name: shop", True),
+    ],
+)
+def test_python_models(tmp_path, text, project, is_there):
+    result = translated(tmp_path, {"models/p.py": text}, project)
+    assert [(entry.name, entry.status) for entry in result.report.models] == ([("p", "left_out")] if is_there else [])
+    assert [entry.name for entry in told(result, "disabled")] == ([] if is_there else ["p"])
+    assert result.report.is_whole is not is_there
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("select * from {{ ref() }}", "models/m.sql:1: gives ref something else than a name, or a package and a name"),
+        ("select * from {{ ref('a', 'b', 'c') }}", "gives ref something else than a name, or a package and a name"),
+        ("select '{{ env_var('MY-VAR') }}'", "the environment variable 'MY-VAR' has no name that ${...} could hold"),
+        ("select 1 {{ env_var() }}", "computes the name of an environment variable"),
+    ],
+)
+def test_calls_that_are_wrong(tmp_path, text, reason):
+    assert reason in model(translated(tmp_path, {"models/m.sql": text}), "m").reasons[0]
+
+
+def test_variables_in_the_project_file(tmp_path):
+    """dbt has no variables of dbt_project.yml in that file: only their defaults count; properties files have them."""
+    project = (
+        "name: shop\nvars: {stored: view, flag: false}\n"
+        "models: {shop: {+materialized: \"{{ var('stored', 'table') }}\", +enabled: \"{{ var('flag', true) }}\"}}\n"
+        "data_tests: {shop: {+enabled: \"{{ var('flag', true) }}\"}}"
+    )
+    yml = "models: [{name: n, config: {enabled: \"{{ var('flag', true) }}\"}}, "
+    yml += "{name: m, columns: [{name: id, tests: [unique]}]}]"
+    result = translated(tmp_path, {"models/m.sql": VIEW, "models/n.sql": VIEW, "models/p.yml": yml}, project)
+    assert "-- rivet:catalog: warehouse" in text_of(result, "m")
+    assert [entry.name for entry in told(result, "disabled")] == ["n"]
+    assert len(result.report.tests) == 1
+
+
+def test_tags_beside_config_are_told(tmp_path):
+    """dbt reads `meta`, `group` and the like there, but no tags."""
+    yml = "models: [{name: m, tags: [a], group: g, config: {tags: [b]}}]"
+    result = translated(tmp_path, {"models/m.sql": VIEW, "models/m.yml": yml})
+    assert text_of(result, "m").startswith("-- rivet:tags: [b]\n-- rivet:group: g\n")
+    assert model(result, "m").reasons == ("`tags` is not used: it belongs below `config`",)
+
+
+@pytest.mark.parametrize(
+    ("config", "project", "is_there"),
+    [
+        ("materialized=env_var('M')", "", False),
+        ("materialized='incremental', unique_key=env_var('K')", "", False),
+        ("materialized='table', unique_key=env_var('K')", "", True),
+        ("tags='a'", "models: {+materialized: \"{{ env_var('M') }}\"}", False),
+        ("materialized='view'", "models: {+materialized: \"{{ env_var('M') }}\"}", True),
+    ],
+)
+def test_how_a_model_is_stored_must_be_known(tmp_path, config, project, is_there):
+    text = f"{{{{ config({config}) }}}}select 1 as id"
+    entry = model(translated(tmp_path, {"models/m.sql": text}, f"name: shop\n{project}"), "m")
+    assert (entry.status != "left_out") is is_there
+    if not is_there:
+        assert "is not known: it depends on the environment variable" in entry.reasons[0]

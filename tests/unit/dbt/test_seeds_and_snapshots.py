@@ -4,8 +4,11 @@ import csv
 import io
 
 import pytest
-from support.dbt import model, told, translated
+from support.dbt import model, told, translated, write_dbt
 
+from rivet_dagster.dbt.reading.project import read_dbt_project
+from rivet_dagster.dbt.translation.project import translate
+from rivet_dagster.dbt.translation.result import Refused
 from rivet_dagster.dbt.translation.seeds import read_seed
 
 
@@ -49,7 +52,7 @@ def test_column_types_delimiter_and_quotes(tmp_path):
     result = translated(tmp_path, files)
     assert result.files["sources/seeds/ref/s.yaml"] == (
         "name: s\ntype: source\ncatalog: seeds\ntable: ref/s.csv\noptions:\n"
-        '  schema: "code varchar(4), note string"\n  sep: ";"\n  escape: "\\""\n'
+        '  schema: "code string, note string"\n  sep: ";"\n  escape: "\\""\n'
     )
     assert dict(result.copies) == {"seeds/ref/s.csv": "seeds/ref/s.csv"}
     assert model(result, "m").status == "unchanged"
@@ -121,3 +124,91 @@ def test_snapshots_that_are_left_out(tmp_path, config, reason):
     (entry,) = told(result, "snapshot")
     assert (entry.status, reason in entry.reasons[0], entry.place.file) == ("left_out", True, "snapshots/s.sql")
     assert model(result, "reader").reasons == ("reads s, which is left out",)
+
+
+def test_seeds_of_one_path_have_files_of_their_own(tmp_path):
+    files = {
+        "seeds/pkg/x.csv": "id\n1\n",
+        "dbt_packages/pkg/dbt_project.yml": "name: pkg",
+        "dbt_packages/pkg/seeds/x.csv": "id\nnull\n",
+    }
+    result = translated(tmp_path, files)
+    assert dict(result.copies) == {"seeds/pkg/x.csv": "seeds/pkg/x.csv"}
+    assert result.files["seeds/pkg_x.csv"] == "id\n\\N\n"
+    assert "table: pkg_x.csv\n" in result.files["sources/pkg/seeds/pkg_x.yaml"]
+    assert "another seed's is 'pkg/x.csv'" in " ".join(told(result, "seed")[0].reasons)
+
+
+def test_snapshots_of_properties_files_are_configured_by_folder(tmp_path):
+    files = {
+        "snapshots/daily/all.yml": "snapshots: [{name: s, relation: ref('a'), "
+        "config: {unique_key: id, strategy: check, check_cols: all}}]",
+        "models/a.sql": "select 1 as id",
+    }
+    result = translated(tmp_path, files, "name: shop\nsnapshots: {shop: {daily: {s: {+tags: nightly}}}}")
+    assert "-- rivet:tags: [nightly]\n" in result.files["joints/snapshots/daily/s.sql"]
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ("hard_deletes='weird'", "hard_deletes 'weird' has no counterpart"),
+        ("snapshot_meta_column_names=[1]", "snapshot_meta_column_names must be a mapping"),
+    ],
+)
+def test_wrong_settings_of_snapshots(tmp_path, config, reason):
+    (entry,) = told(snapshot(tmp_path, f"unique_key='id', strategy='check', check_cols='all', {config}"), "snapshot")
+    assert (entry.status, entry.reasons[0]) == ("left_out", reason)
+
+
+def test_a_seed_that_the_compiler_refuses_is_left_out(tmp_path):
+    root = write_dbt(tmp_path, {"seeds/s.csv": "id\n1\n", "models/m.sql": "select * from {{ ref('s') }}"})
+    result = translate(read_dbt_project(root), root, Refused({"s": ["a reason"]}))
+    assert (told(result, "seed")[0].status, told(result, "seed")[0].reasons) == ("left_out", ("a reason",))
+    assert model(result, "m").status == "left_out"
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("hard_deletes='invalidate'", True),
+        ("hard_deletes='ignore'", False),
+        ("invalidate_hard_deletes=True", True),
+        ("invalidate_hard_deletes=False", False),
+        ("hard_deletes='new_record'", "new_record has no counterpart"),
+        ("hard_deletes='INVALIDATE'", "'INVALIDATE' has no counterpart"),
+        ("hard_deletes='ignore', invalidate_hard_deletes=False", "cannot both be given"),
+        ("snapshot_meta_column_names={'dbt_valid_to': 'a b'}", "'a b' in snapshot_meta_column_names is no name"),
+    ],
+)
+def test_hard_deletes(tmp_path, config, expected):
+    result = snapshot(tmp_path, f"unique_key='id', strategy='check', check_cols='all', {config}")
+    (entry,) = told(result, "snapshot")
+    if isinstance(expected, str):
+        assert (entry.status, expected in entry.reasons[0]) == ("left_out", True)
+    else:
+        assert ("close_missing: true" in result.files["joints/snapshots/s.sql"]) is expected
+
+
+def test_own_names_of_dbts_columns(tmp_path):
+    config = (
+        "unique_key='id', strategy='check', check_cols='all', "
+        "snapshot_meta_column_names={'dbt_scd_id': 'version_id', 'dbt_valid_from': none}"
+    )
+    result = snapshot(tmp_path, config, "select version_id from {{ ref('s') }}")
+    assert "AS version_id" in result.files["joints/snapshots/s.sql"]
+    assert "valid_from: dbt_valid_from" in result.files["joints/snapshots/s_history.sql"]
+
+
+def test_configuration_of_sources(tmp_path):
+    """As dbt: the tags of a package's folders do not count, and the whole project's are in place of all others."""
+    source = "{name: crm, tags: [a], config: {meta: {x: 1}}, tables: [{name: visits, config: {tags: b}}]}"
+    files = {
+        "models/s.yml": f"sources: [{source}]",
+        "dbt_packages/pkg/dbt_project.yml": "name: pkg\nsources: {pkg: {+tags: own, +enabled: false}}",
+        "dbt_packages/pkg/models/s.yml": "sources: [{name: erp, tables: [{name: t, config: {enabled: false}}]}]",
+    }
+    project = "name: shop\nsources: {shop: {+tags: folder}, pkg: {+enabled: true, erp: {+tags: outer}}}"
+    result = translated(tmp_path, files, project)
+    assert "tags: [a, b]\n" in result.files["sources/crm/visits.yaml"]
+    assert "tags: [outer]\n" in result.files["sources/erp/t.yaml"]

@@ -1,0 +1,171 @@
+"""Configuration that a file gives itself by ``config(...)``: the calls that dbt reaches when it parses the file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jinja2 import nodes
+
+from rivet_dagster.dbt.declared import Config
+from rivet_dagster.dbt.reading.folder_config import located_config
+from rivet_dagster.dbt.template import Template
+from rivet_dagster.dbt.text_files import read_file
+from rivet_dagster.dbt.values import UnknownValueError, evaluated
+from rivet_dagster.project.text_file import TextError
+
+_CAPTURE = "__capture"
+
+
+@dataclass(frozen=True)
+class UnknownConfig:
+    """A value of a configuration that is not known before a run, or all of ``config(...)`` where ``key`` is None."""
+
+    key: str | None
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class FileConfig:
+    """The configurations of the calls that are reached, in order, and what is not known of them."""
+
+    configs: tuple[Config, ...] = ()
+    unknown: tuple[UnknownConfig, ...] = ()
+
+
+def file_config(template: Template, inner: tuple[int, int], file: str, context: Mapping[str, Any]) -> FileConfig:
+    """Return the configuration within a span of a template."""
+    if "config" not in template.text:
+        return FileConfig()
+    body = list(template.bodies(inner))
+    calls = [call for node in body for call in node.find_all(nodes.Call) if _is_config(call)]
+    if not calls:
+        return FileConfig()
+    reader = _Reader(template, file, body, {**context, "execute": False, "is_incremental": lambda: False})
+    try:
+        return FileConfig(tuple(reader.configs(None)))
+    except UnknownValueError as error:
+        nothing = FileConfig((), (UnknownConfig(None, template.line(calls[0].node.lineno), str(error)),))
+    try:
+        reader.configs("")
+    except UnknownValueError:
+        return nothing  # not even which calls are reached
+    configs: list[Config] = []
+    unknown: list[UnknownConfig] = []
+    for pair in {pair.key: pair for call in reversed(calls) for pair in call.kwargs}.values():
+        try:
+            configs += reader.configs(pair.key)
+        except UnknownValueError as error:
+            unknown.append(UnknownConfig(pair.key, template.line(pair.lineno), str(error)))
+    return FileConfig(tuple(configs), tuple(unknown)) if unknown else nothing
+
+
+def python_config(path: Path, file: str) -> Config:
+    """Return the constants that a Python model gives ``dbt.config(...)``."""
+    try:
+        tree = ast.parse(read_file(path))
+    except (TextError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return Config()
+    values: dict[str, tuple[Any, int]] = {}
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "dbt.config":
+            for pair in call.keywords:
+                with suppress(ValueError):
+                    values[str(pair.arg)] = (ast.literal_eval(pair.value), pair.lineno)
+    return located_config(values, file)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Evaluates what leads to the calls: the branches that they stand in, and what is set for them."""
+
+    template: Template
+    file: str
+    body: list[nodes.Node]
+    context: Mapping[str, Any]
+    calls: list[nodes.Call] = field(default_factory=list)
+
+    def configs(self, key: str | None) -> list[Config]:
+        """Return the configurations that are reached: all of each, or only the argument ``key``."""
+        found: list[Config] = []
+
+        def capture(index: int, *args: Any, **kwargs: Any) -> str:
+            values = {str(name): item for arg in args if isinstance(arg, Mapping) for name, item in arg.items()}
+            found.append(self._located(self.calls[index], {**values, **kwargs}))
+            return ""
+
+        def within(*args: Any, **kwargs: Any) -> str:
+            self.calls.append(first)
+            return capture(len(self.calls) - 1, *args, **kwargs)
+
+        first = next(call for node in self.body for call in node.find_all(nodes.Call) if _is_config(call))
+        self.calls.clear()
+        needed: set[str] = set()
+        while True:
+            statements = list(self._kept(self.body, key, needed))
+            names = {name.name for node in statements for name in node.find_all(nodes.Name) if name.ctx == "load"}
+            if names <= needed:
+                break
+            needed |= names
+        evaluated(statements, {**self.context, _CAPTURE: capture, "config": within})
+        return found
+
+    def _located(self, call: nodes.Call, values: Mapping[str, Any]) -> Config:
+        assert isinstance(call.node, nodes.Name)
+        line = self.template.line(call.node.lineno)
+        lines = {pair.key: self.template.line(pair.lineno) for pair in call.kwargs}
+        return located_config({key: (value, lines.get(key, line)) for key, value in values.items()}, self.file)
+
+    def _kept(self, body: Iterable[nodes.Node], key: str | None, needed: set[str]) -> Iterator[nodes.Node]:
+        for node in body:
+            if not any(map(_is_config, node.find_all(nodes.Call))) and not _sets(node, needed):
+                continue
+            if isinstance(node, nodes.If):
+                elifs = [nodes.If(e.test, list(self._kept(e.body, key, needed)), [], [], lineno=1) for e in node.elif_]
+                inner, others = (list(self._kept(part, key, needed)) for part in (node.body, node.else_))
+                yield nodes.If(node.test, inner, elifs, others, lineno=1)
+            elif isinstance(node, nodes.For):
+                inner, others = (list(self._kept(part, key, needed)) for part in (node.body, node.else_))
+                yield nodes.For(node.target, node.iter, inner, others, node.test, node.recursive, lineno=1)
+            elif isinstance(node, nodes.With):
+                yield nodes.With(node.targets, node.values, list(self._kept(node.body, key, needed)), lineno=1)
+            elif isinstance(node, nodes.Output):
+                for child in node.nodes:
+                    if _is_config(child):
+                        yield self._captured(child, key)
+                    elif any(map(_is_config, child.find_all(nodes.Call))):
+                        yield nodes.ExprStmt(child, lineno=1)  # one of several, as in `a if b else c`
+            elif isinstance(node, nodes.ExprStmt) and _is_config(node.node):
+                yield self._captured(node.node, key)
+            elif isinstance(node, nodes.Assign | nodes.AssignBlock | nodes.ExprStmt):
+                yield node
+            else:
+                raise UnknownValueError("it stands in a block that is called from elsewhere")
+
+    def _captured(self, call: Any, key: str | None) -> nodes.Node:
+        self.calls.append(call)
+        given = [pair for pair in call.kwargs if key in (None, pair.key)]
+        args = call.args if key is None else [arg for arg in call.args if isinstance(arg, nodes.Dict)]
+        dynamic = (call.dyn_args, call.dyn_kwargs) if key is None else (None, None)
+        index = nodes.Const(len(self.calls) - 1, lineno=1)
+        name = nodes.Name(_CAPTURE, "load", lineno=1)
+        return nodes.ExprStmt(nodes.Call(name, [index, *args], given, *dynamic, lineno=1), lineno=1)
+
+
+def _is_config(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name) and node.node.name == "config"
+
+
+def _sets(node: nodes.Node, needed: set[str]) -> bool:
+    """Return whether a statement sets a name that is needed, or calls something of it, as ``do names.append(...)``."""
+    if isinstance(node, nodes.ExprStmt):
+        wanted = set(needed) - {_CAPTURE}
+        return any(name.name in wanted for name in node.find_all(nodes.Name))
+    stored = [name for name in node.find_all(nodes.Name) if name.ctx == "store"]
+    is_statement = isinstance(node, nodes.Assign | nodes.AssignBlock | nodes.If | nodes.For)
+    return is_statement and any(name.name in needed for name in stored)
