@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from measuring import Spread
+from measuring import Measured, Spread, ratios, take_turns
+from whole_processes import adopt_orphans, cpu_of_children, wait_for_group
 
-PROJECT = "name: bench\nversion: '1'\nprofile: bench\nmodels:\n  bench:\n    marts: {+materialized: table}\n"
+PROJECT = "name: bench\nversion: '1.0'\nprofile: bench\nmodels:\n  bench:\n    marts: {+materialized: table}\n"
 PROFILE = "bench: {target: dev, outputs: {dev: {type: spark, method: session, schema: bench, host: NA, threads: 1}}}\n"
 CHECKED = "  - name: customer\n    data_tests: [unique, not_null]\n"
 MACRO = "{% macro cents(column) %}cast(round({{ column }} * 100) as bigint){% endmacro %}\n"
@@ -60,14 +61,19 @@ def write(folder: Path, models: int, rows: int) -> None:
         path.write_text(text)
 
 
-def timed(command: list[object], folder: Path) -> tuple[float, float]:
-    """Return the elapsed and the processor time of a command that must succeed."""
-    before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, check=False)
-    elapsed, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise SystemExit(done.stdout[-3000:] + done.stderr[-3000:])
-    return elapsed, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def timed(command: list[object], folder: Path) -> Measured[None]:
+    """Return the elapsed and the processor time, the JVM's too, of a command that must succeed."""
+    cpu, begun = cpu_of_children(), time.perf_counter()
+    with (folder / "output.log").open("w") as log:
+        process = subprocess.Popen(
+            list(map(str, command)), cwd=folder, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        code = process.wait()
+    elapsed = time.perf_counter() - begun
+    wait_for_group(process.pid)
+    if code:
+        raise SystemExit((folder / "output.log").read_text()[-3000:])
+    return Measured(elapsed, cpu_of_children() - cpu, None)
 
 
 def ours(*arguments: object) -> list[object]:
@@ -81,7 +87,10 @@ def importing(folder: Path, models: int, rounds: int) -> None:
     taken = []
     for n in range(rounds):
         taken.append(timed(ours("import", "dbt", folder / "dbt", "--to", folder / f"new_{n}"), folder))
-    for name, values in (("elapsed", [e for e, _ in taken]), ("processor", [c for _, c in taken])):
+    for name, values in (
+        ("elapsed", [run.seconds for run in taken]),
+        ("processor", [run.cpu_seconds for run in taken]),
+    ):
         spread = Spread.of(values)
         print(f"import of {models} models, {name}: {spread.median:.2f} s ({spread.least:.2f} to {spread.most:.2f})")
 
@@ -90,18 +99,26 @@ def against_dbt(folder: Path, venv: Path, models: int, rounds: int) -> None:
     """Print the time of a moved project's run as a part of that of `dbt build`."""
     write(folder / "dbt", models, 200)
     timed(ours("import", "dbt", folder / "dbt", "--to", folder / "new"), folder)
-    ratios, costs = [], []
-    for n in range(rounds):
-        for name in ("dbt", "new"):
-            shutil.copytree(folder / name, folder / f"{name}_{n}")
-        dbt = timed([venv / "bin" / "dbt", "build", "--profiles-dir", "."], folder / f"dbt_{n}")
-        moved = timed(ours("-p", ".", "run"), folder / f"new_{n}")
-        ratios.append(moved[0] / dbt[0])
-        costs.append(moved[1] / dbt[1])
-        print(f"dbt build {dbt[0]:.1f} s ({dbt[1]:.1f} s of processors), run {moved[0]:.1f} s ({moved[1]:.1f} s)")
-    for name, values in (("elapsed", ratios), ("processor", costs)):
-        spread = Spread.of(values)
-        print(f"ratio, {name}: {spread.median:.2f} ({spread.least:.2f} to {spread.most:.2f})")
+
+    def contender(name: str, command: list[object]) -> Callable[[Path], Measured[None]]:
+        def run(place: Path) -> Measured[None]:
+            shutil.copytree(folder / name, place)
+            measured = timed(command, place)
+            print(f"{name} {measured.seconds:.1f} s ({measured.cpu_seconds:.1f} s of processors)", flush=True)
+            return measured
+
+        return run
+
+    contenders = {
+        "dbt": contender("dbt", [venv / "bin" / "dbt", "build", "--profiles-dir", "."]),
+        "new": contender("new", ours("-p", ".", "run")),
+    }
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    runs = take_turns(contenders, rounds, 0, scratch, between=lambda: None, cpu_seconds=cpu_of_children)
+    moved, dbt = ([run.result for run in runs[name]] for name in ("new", "dbt"))
+    print(f"ratio, elapsed: {Spread.of(ratios(moved, dbt))}")
+    print(f"ratio, processor: {Spread.of(a.cpu_seconds / b.cpu_seconds for a, b in zip(moved, dbt, strict=True))}")
 
 
 if __name__ == "__main__":
@@ -111,6 +128,7 @@ if __name__ == "__main__":
     parser.add_argument("--dbt", type=Path, metavar="VENV")
     given = parser.parse_args()
     os.environ.pop("DAGSTER_HOME", None)
+    adopt_orphans()
     with tempfile.TemporaryDirectory() as place:
         if given.dbt is not None:
             against_dbt(Path(place), given.dbt.absolute(), given.models or 20, given.rounds)

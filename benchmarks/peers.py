@@ -11,18 +11,14 @@ The figures are printed as Markdown. Nothing here asserts a time.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import platform
-import resource
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -34,9 +30,9 @@ from measuring import Measured, Spread, markdown, quartiles, ratios, take_turns
 from one_session import load
 from peer_contenders import CONTENDERS, HAND, Contender
 from peer_environments import JAVA, MASTER, PEERS, Environment, Missing, last_error, prepare
+from whole_processes import adopt_orphans, cpu_of_children, wait_for_group
 
 METASTORE = "metastore_db"
-SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of Linux
 
 Runs = Sequence[Measured[None]]
 
@@ -187,25 +183,6 @@ class Arena:
         if code:
             raise Failed(f"exit code {code}: {last_error(log.read_text(errors='replace'))}")
         return Measured(seconds, cpu_of_children() - cpu, None)
-
-
-def adopt_orphans() -> None:
-    """Let a JVM that outlives its Python become a child of this process, which then waits for it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(SUBREAPER, 1)
-
-
-def wait_for_group(group: int) -> None:
-    """Wait for the adopted processes of a group, so that nobody runs beside the end of another."""
-    with suppress(ChildProcessError):
-        while True:
-            os.waitpid(-group, 0)
-
-
-def cpu_of_children() -> float:
-    """The processor seconds of all processes that this one has waited for, theirs included."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def conditions(options: argparse.Namespace) -> str:

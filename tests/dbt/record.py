@@ -2,9 +2,9 @@
 
     python tests/dbt/record.py VENV [PROJECT...]
 
-VENV is a virtual environment with dbt-core, dbt-spark and pyspark. Each project is built twice in a copy, the second
-time with the files of ``<project>_later`` over its own. ``recorded/<project>.json`` gets the rows of all tables and
-views, and the verdicts of all tests, after each build.
+VENV is a virtual environment with dbt-core, dbt-spark and pyspark. Each project is built in a copy, again with the
+files of ``<project>_later`` over its own, and with those of ``<project>_last`` where there are any.
+``recorded/<project>.json`` gets the rows of all tables and views, and the verdicts of all tests, after each build.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ def record(venv: Path, project: str) -> None:
         sources = json.loads((copy / "sources.json").read_text()) if (copy / "sources.json").exists() else {}
         _spark(venv, copy, {"make": sources}, settings)
         builds = []
-        for later in (False, True):
-            if later:
-                shutil.copytree(HERE / f"{project}_later", copy, dirs_exist_ok=True)
+        for files in (project, f"{project}_later", f"{project}_last"):
+            if not (HERE / files).is_dir():
+                continue
+            shutil.copytree(HERE / files, copy, dirs_exist_ok=True)
             command = [venv / "bin" / "dbt", "build", "--profiles-dir", ".", "--no-use-colors"]
             done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
             results = copy / "target" / "run_results.json"
@@ -74,7 +75,16 @@ def record(venv: Path, project: str) -> None:
         ).stdout.strip()
         content = {"versions": json.loads(versions), "builds": builds}
         path = HERE / "recorded" / f"{project}.json"
-        path.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n")
+        path.write_text(lines(content) + "\n")
+
+
+def lines(value: object, depth: int = 5) -> str:
+    """Return JSON with a line for each key and item, down to a depth: that of the tables, and of their rows."""
+    if depth and isinstance(value, dict):
+        return "{\n" + ",\n".join(f"{json.dumps(key)}: {lines(value[key], depth - 1)}" for key in sorted(value)) + "}"
+    if depth and isinstance(value, list):
+        return "[\n" + ",\n".join(lines(item, depth - 1) for item in value) + "]"
+    return json.dumps(value)
 
 
 _VERSIONS = """

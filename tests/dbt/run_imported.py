@@ -1,9 +1,10 @@
-"""Import the projects of this folder, run each twice in one Spark, and write what dbt's record has of them.
+"""Import the projects of this folder, run each as often as dbt did, and write what dbt's record has of them.
 
-    python tests/dbt/run_imported.py FOLDER PROJECT...
+    python tests/dbt/run_imported.py FOLDER PROJECT... [RECORD.json]
 
-FOLDER gets a copy of each project, its import, and ``<project>.json``: for each run the exit code, the rows of the
-tables, and the checks, each by the name of dbt's test.
+RECORD.json is a record of random projects (record_random.py), which are generated anew. FOLDER gets a copy of each
+project, its import, and ``<project>.json``: for each run the exit code, the rows of the tables, and the checks, each by
+the name of dbt's test.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ import json
 import shutil
 import sys
 from pathlib import Path
+
+from generated import Generated, generate
+from record_random import SETTINGS
 
 from rivet_dagster.catalogs.spark.options import session_settings
 from rivet_dagster.cli.main import main
@@ -48,24 +52,27 @@ def command(*arguments: object) -> tuple[int, dict]:
     return code, json.loads(out.getvalue())
 
 
-def run(folder: Path, project: str) -> None:
-    """Import and run one project."""
+def run(folder: Path, project: str, origin: Path = HERE) -> None:
+    """Import and run one project, whose files are below ``origin``."""
     old, new = folder / "dbt" / project, folder / "new" / project
-    shutil.copytree(HERE / project, old)
+    shutil.copytree(origin / project, old)
     code, report = command("import", "dbt", old, "--to", new)
     names = {(test["joint"], test["check"]): name for name, test in zip(_names(report), report["tests"], strict=True)}
     (new / "profiles.yaml").write_text(PROFILE.format(folder=folder, config=json.dumps(CONFIG)))
     make_sources(folder, old)
     runs = []
-    for later in (False, True):
-        if later:
-            # A run on changed seeds: the import of the changed project has them as files of the same name.
-            shutil.copytree(HERE / f"{project}_later", old, dirs_exist_ok=True)
+    for changed in (None, origin / f"{project}_later", origin / f"{project}_last"):
+        if changed is not None:
+            if not changed.is_dir():
+                continue
+            # A run on changed seeds: the import of the changed project has them, with the columns that they have now.
+            shutil.copytree(changed, old, dirs_exist_ok=True)
             shutil.rmtree(folder / "again", ignore_errors=True)
             command("import", "dbt", old, "--to", folder / "again")
-            shutil.copytree(folder / "again" / "seeds", new / "seeds", dirs_exist_ok=True)
+            for kind in ("seeds", "sources"):
+                shutil.copytree(folder / "again" / kind, new / kind, dirs_exist_ok=True)
         exit_code, result = command("-p", new, "run", "--no-fail-fast")
-        checks = {names[c["joint"], c["check"]]: _verdict(c) for c in result["checks"] if c["kind"] != "freshness"}
+        checks = {_name(names, c): _verdict(c) for c in result["checks"] if c["kind"] != "freshness"}
         runs.append({"exit": exit_code, "errors": result.get("errors"), "checks": checks, "tables": tables(new)})
     content = {"import": code, "report": report, "runs": runs}
     (folder / f"{project}.json").write_text(json.dumps(content, indent=1))
@@ -75,8 +82,14 @@ def _verdict(check: dict) -> str:
     return "pass" if check["passed"] else "warn" if check["severity"] == "warn" else "fail"
 
 
+def _name(names: dict[tuple[str, str], str], check: dict) -> str:
+    """Return the name of a check in the record, where the severity is part of that of a generic test."""
+    name = names[check["joint"], check["check"]]
+    return f"{name}|{check['severity']}" if "|" in name else name
+
+
 def _names(report: dict) -> list[str]:
-    """Return the name that the record has for each test of a report."""
+    """Return the name that the record has for each test of a report, but for the severity."""
     found = []
     for test in report["tests"]:
         name = NAMED.get(test["name"]) or test["name"]
@@ -85,15 +98,12 @@ def _names(report: dict) -> list[str]:
             found.append(name)
             continue
         column = name.removeprefix(f"{kind}_{test['joint']}").removeprefix("_")
-        severity = "warn" if test["line"] in WARNS.get(test["file"], ()) else "error"
-        found.append(f"{kind}|{test['joint']}|{column}|{severity}")
+        found.append(f"{kind}|{test['joint']}|{column}")
     return found
 
 
 NAMED = {"one_key_each": "unique_customers_customer_key"}
-KINDS = ("accepted_values", "at_least", "not_null", "relationships", "tools_rows_at_least", "unique")
-WARNS = {"models/marts/marts.yml": (20,), "models/staging/staging.yml": (16,)}
-"""The lines of tests of the severity warn."""
+KINDS = ("accepted_values", "at_least", "at_most", "not_null", "relationships", "tools_rows_at_least", "unique")
 
 
 def make_sources(folder: Path, old: Path) -> None:
@@ -131,6 +141,25 @@ def tables(new: Path) -> dict:
     return found
 
 
+def write_random(folder: Path, record: Path) -> list[Generated]:
+    """Write the projects of a record, as they are generated now, and return them."""
+    made = [generate(int(number), SETTINGS) for number in json.loads(record.read_text())["projects"]]
+    for each in made:
+        for name, files in ((each.name, each.files), (f"{each.name}_later", each.later)):
+            for file, text in files.items():
+                (folder / name / file).parent.mkdir(parents=True, exist_ok=True)
+                (folder / name / file).write_text(text)
+    return made
+
+
 if __name__ == "__main__":
+    folder = Path(sys.argv[1]).absolute()
     for name in sys.argv[2:]:
-        run(Path(sys.argv[1]).absolute(), name)
+        if not name.endswith(".json"):
+            run(folder, name)
+            continue
+        for made in write_random(folder / "random", Path(name)):
+            run(folder, made.name, folder / "random")
+            path = folder / f"{made.name}.json"
+            after = {model: sorted(made.after({model})) for model in made.reads}
+            path.write_text(json.dumps(json.loads(path.read_text()) | {"digest": made.digest(), "after": after}))

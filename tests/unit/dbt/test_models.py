@@ -482,3 +482,14 @@ def test_how_a_model_is_stored_must_be_known(tmp_path, config, project, is_there
     assert (entry.status != "left_out") is is_there
     if not is_there:
         assert "is not known: it depends on the environment variable" in entry.reasons[0]
+
+
+def test_what_jinja_says_of_a_loop_is_known(tmp_path):
+    loop = "{% for c in ['a', 'b'] %}{{ c }}{% if not loop.last %}, {% endif %}{% endfor %}"
+    files = {
+        "models/m.sql": f"select {loop} from values (1, 2) as t(a, b)",
+        "macros/unused.sql": f"{{% macro unused() %}}{loop}{{% endmacro %}}",
+    }
+    result = translated(tmp_path, files)
+    assert model(result, "m").status == "unchanged"
+    assert [(entry.name, entry.status) for entry in told(result, "macro")] == [("unused", "unchanged")]
