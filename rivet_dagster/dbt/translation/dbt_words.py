@@ -64,7 +64,7 @@ class DbtWords(VariableWords):
             macro = self.scope.find(name, self.package) if attribute is None else None
             if macro is None and name in AT_RUN_TIME:
                 self.changes.problem(f"uses {'.'.join(use.path)}, which is {AT_RUN_TIME[name]}", use.node)
-            else:
+            elif macro is not None or not use.may_miss:
                 self._macro(use, macro)
 
     def _macro(self, use: Use, macro: Macro | None) -> None:

@@ -10,11 +10,15 @@ from jinja2 import nodes
 
 @dataclass(frozen=True)
 class Use:
-    """A name that nothing assigns, with the attributes behind it, and the call of it if it is called."""
+    """A name that nothing assigns, with the attributes behind it, and the call of it if it is called.
+
+    ``may_miss`` is whether the template expects that there is no such name: it asks, or has a default.
+    """
 
     path: tuple[str, ...]
     node: nodes.Expr
     call: nodes.Call | None
+    may_miss: bool = False
 
 
 def bound(body: Sequence[nodes.Node]) -> Iterator[str]:
@@ -39,12 +43,21 @@ def uses(node: nodes.Node) -> Iterator[Use]:
         for other in others:
             if other is not None:
                 yield from uses(other)
+    elif (
+        isinstance(node, nodes.Test | nodes.Filter) and node.name in _FOR_MISSING and isinstance(node.node, nodes.Name)
+    ):
+        yield Use((node.node.name,), node.node, None, may_miss=True)
+        for other in node.args:
+            yield from uses(other)
     elif path := _path(node):
         assert isinstance(node, nodes.Expr)
         yield Use(path, node, None)
     else:
         for child in node.iter_child_nodes():
             yield from uses(child)
+
+
+_FOR_MISSING = frozenset(("defined", "undefined", "default"))
 
 
 def _path(node: nodes.Node) -> tuple[str, ...]:

@@ -55,6 +55,8 @@ from {{ ref('raw') }}""",
     "error": """{% if var('n', 0) > 5 %}{{ exceptions.raise_compiler_error("too large") }}{% endif %}select 1 as a""",
     "comment": "{# with {{ ref('nothing') }} and {% if %} #}\nselect 1 as a",
     "several names": "{% set a, b = 1, 2 %}select {{ a }} as a, {{ b }} as b",
+    "names that are not there": """{% set n = nothing | default('1') %}
+select {{ n }} as a, {% if other_name is defined %}2{% else %}1{% endif %} as b""",
     "kinds of values": """{% set x = ['a'] -%}
 select {{ 1 if x is iterable and x is not string and x is not mapping and x is not none else 2 }} as a""",
 }
