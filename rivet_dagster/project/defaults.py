@@ -3,7 +3,7 @@
 A key of the block that is a joint's key holds for all joints in files; any other key is a folder, below which it holds
 for the joints there. The nearest wins, as a whole: values are not merged. A default that has no meaning on a joint's
 type does not concern it, nor do options of steps on a source, or the write strategy and options of storage on a joint
-that is published nowhere.
+that is published nowhere. A key without a value (null) has no default: neither the block's nor one from farther away.
 """
 
 from __future__ import annotations
@@ -57,13 +57,18 @@ class Defaults:
         values: dict[str, Any] = {}
         places: dict[str, str] = {}
         folders = [self.by_folder.get(folder, {}) for folder in _folders(posixpath.dirname(str(draft.origin.file)))]
-        has_table = type_ in (SOURCE, SINK) or draft.fields.get("catalog") is not None
-        has_table |= any("catalog" in defaults for defaults in folders)
+        catalogs = [defaults["catalog"].value for defaults in folders if "catalog" in defaults]
+        own = draft.fields.keys() | draft.origin.lines.keys()  # the lines know keys without a value, too
+        catalog = draft.fields.get("catalog") if "catalog" in own else [None, *catalogs][-1]
+        has_table = type_ in (SOURCE, SINK) or catalog is not None
         for defaults in folders:
             for key, default in defaults.items():
                 value = _for_type(key, default.value, type_, has_table)
-                if value is not None and draft.fields.get(key) is None:
+                if value is not None and key not in own:
                     values[key], places[key] = value, default.place
+                elif default.value is None:
+                    values.pop(key, None)
+                    places.pop(key, None)
         return (replace(draft, fields={**draft.fields, **values}, converted=None), places) if values else (draft, {})
 
 
@@ -96,9 +101,7 @@ def _default(section: Section, key: str, value: Any) -> dict[str, Default]:
         why = "each joint has its own" if key in _OWN else f"unknown key '{key}'{nearest(key, KNOWN)}"
         section.wrong("RVT-103", f"`{key}`: {why}" if key in _OWN else why, key)
         return {}
-    if value is None:
-        return {}
-    errors = _errors(section, key, value)
+    errors = [] if value is None else _errors(section, key, value)
     section.errors += errors
     return {} if errors else {key: Default(plain(value), section.origin.line_of(key))}
 

@@ -48,6 +48,30 @@ def refused(compiled, defaults, files=()):
     return raised.value.diagnostics
 
 
+def test_a_key_without_a_value_has_no_default(compiled):
+    """A joint, or a folder, can stand apart from what a catalog for all publishes."""
+    files = {
+        "joints/marts/paid.sql": "-- rivet:catalog: null\n-- rivet:owners: null\nSELECT id FROM orders",
+        "joints/marts/own.yaml": "type: sql\ncatalog:\nsql: SELECT id FROM orders\n",
+        "sinks/out.yaml": "type: sink\ntable: out\nupstream: [few, paid, plain, own]\n",
+    }
+    blocks = {"joints/marts/deep": {"catalog": None, "write_strategy": None}}
+    plan = compiled(
+        {"catalog": "lake", "owners": "team:all", "write_strategy": "append", **blocks}, files
+    ).raise_errors()
+    sql = [joint for joint in plan.joints if joint.type == "sql"]
+    assert {joint.name for joint in sql if "catalog" in joint.defaults} == {"plain"}
+    targets = {joint.name: plan.target(joint.name) for joint in sql}
+    assert {name for name, target in targets.items() if target is not None and target.declared} == {"plain"}
+    assert plan.joint("paid").owners == ()
+    assert plan.joint("few").owners == plan.joint("own").owners == ("team:all",)
+    assert {name: mode.split(":")[-1] for name, mode in plan.joint("plain").defaults.items()}.keys() == {
+        "catalog",
+        "owners",
+        "write_strategy",
+    }
+
+
 def test_the_nearest_wins_and_the_joint_itself_always(compiled):
     blocks = {"joints/marts": {"tags": ["marts"], "owners": "team:marts"}, "joints/marts/deep": {"tags": ["deep"]}}
     sink = {"sinks/out.yaml": "type: sink\ncatalog: lake\ntable: out\nupstream: [few, paid, plain]\n"}
