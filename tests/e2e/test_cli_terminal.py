@@ -45,6 +45,12 @@ def folder(tmp_path, monkeypatch) -> ProjectFolder:
     return ProjectFolder(tmp_path / "project", FILES)
 
 
+def times_of_slow(screens):
+    """Return what was shown of the longest joint while it ran: its time goes on."""
+    shown = ["\n".join(lines) for lines in list(screens)]
+    return {each.split("slow", 1)[1] for each in shown if re.search("slow +config", each)}
+
+
 def test_ctrl_c_in_a_terminal_ends_the_run_and_leaves_the_terminal_in_order(folder):
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", "rivet_dagster.cli.main", "-p", str(folder.root), "run"]
@@ -60,7 +66,7 @@ def test_ctrl_c_in_a_terminal_ends_the_run_and_leaves_the_terminal_in_order(fold
         )
         try:
             deadline = time.monotonic() + SECONDS
-            while not any(re.search("slow +config", line) for line in seen.screens[-1]):
+            while len(times_of_slow(seen.screens)) < 2:
                 assert process.poll() is None, "\n".join(seen.final)
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
@@ -73,7 +79,6 @@ def test_ctrl_c_in_a_terminal_ends_the_run_and_leaves_the_terminal_in_order(fold
     shown = ["\n".join(lines) for lines in seen.screens]
     assert "starting" in shown[0]
     assert any(re.search(r"run .* 2 of 3 groups .*\n. slow +config ", each) for each in shown), "two bars at once"
-    assert len({each.split("slow", 1)[1] for each in shown if "slow  config" in each}) > 1, "the time goes on"
     assert max(len(line) for screen in seen.screens for line in screen) <= COLUMNS
     assert "\x1b[32m" in seen.text
     assert seen.text.rindex("\x1b[?25h") > seen.text.rindex("\x1b[?25l"), "the cursor is there again"
