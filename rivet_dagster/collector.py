@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,8 +23,3 @@ def without_collector() -> Iterator[None]:
             gc.freeze()
             gc.unfreeze()
             gc.enable()
-
-
-def end_without_collector() -> None:
-    """Have Python end without a last collection: what a process still holds is freed with it."""
-    atexit.register(gc.freeze)

@@ -14,7 +14,7 @@ from rivet_dagster.cli.commands.parameters import (
     with_project,
     with_variables,
 )
-from rivet_dagster.collector import end_without_collector, without_collector
+from rivet_dagster.collector import without_collector
 
 COMPILE_EXAMPLE = """
 rivet-dagster compile
@@ -45,7 +45,6 @@ def compile_(
 
     With JOINT only the groups of these joints. No data is read, nothing is run.
     """
-    end_without_collector()
     with without_collector():
         from rivet_dagster.cli.compile_command import compare_plans, compiled_plan, show_plan
 
