@@ -68,7 +68,9 @@ def _fetch(coordinates: Iterable[str]) -> None:
 <version>1</version><dependencies>{"".join(map(_dependency, coordinates))}</dependencies></project>"""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "pom.xml").write_text(pom)
-        command = ["mvn", "--batch-mode", "--quiet", "--update-snapshots", "dependency:resolve"]
+        # Java's home directory is that of the system's user, whatever HOME says.
+        local = f"-Dmaven.repo.local={REPOSITORY}"
+        command = ["mvn", "--batch-mode", "--quiet", "--update-snapshots", local, "dependency:resolve"]
         subprocess.run(command, cwd=folder, check=False, capture_output=True)
 
 
