@@ -22,7 +22,7 @@ _FAILURES = (
     TypeError,
     ValueError,
 )
-"""What a template can raise; a SyntaxError, where Python cannot compile what Jinja made of it."""
+"""Errors that a template can raise; a SyntaxError, where Python cannot compile what Jinja made of it."""
 _LARGEST = 10_000
 """The largest factor or exponent: a value in YAML needs none that is larger, and a template shall not take forever."""
 

@@ -1,4 +1,4 @@
-"""What the words of dbt's templates become in ours."""
+"""Translation of the words of dbt's templates into ours."""
 
 from __future__ import annotations
 

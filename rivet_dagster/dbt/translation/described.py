@@ -1,4 +1,4 @@
-"""What a joint says of itself: its description, its tags and its owners."""
+"""The description, the tags and the owners of a joint."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ OF_JINJA = frozenset(
 CONSTANT = {"execute": "true", "should_store_failures": "false"}
 """Words that always have the same value here: a check shows rows, and stores none."""
 OBJECTS_OF_JINJA = frozenset(("loop", "varargs", "kwargs"))
-"""Those of them that have attributes."""
+"""Words of Jinja that have attributes."""
 OF_TESTS = frozenset("severity warn_if error_if fail_calc limit store_failures store_failures_as".split())
 """The configuration that tests alone have."""
 QUERIES = frozenset("run_query statement load_result store_result store_raw_result get_columns_in_relation".split())

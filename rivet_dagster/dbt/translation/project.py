@@ -97,7 +97,7 @@ class _Assembly:
 
     @cached_property
     def _marks(self) -> dict[str, str]:
-        """What stands for the variables that only a run knows."""
+        """Texts that stand for the variables that only a run knows."""
         bound = [name for name, value in self._variables.values.items() if is_bound(value)]
         return {name: f"rivet_bound_{number}" for number, name in enumerate(bound)}
 

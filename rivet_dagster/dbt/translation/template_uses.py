@@ -1,4 +1,4 @@
-"""What a template asks for: the names that nothing in it assigns, with what is called of them."""
+"""Names that a template uses and does not assign, with what is called of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a joint has no use for among the configuration of a dbt node, and why."""
+"""Configuration of a dbt node for which a joint has no use, and why."""
 
 from __future__ import annotations
 

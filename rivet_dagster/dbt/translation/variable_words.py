@@ -1,4 +1,4 @@
-"""What the words that give values become: variables, those of the environment, and dbt's target."""
+"""Translation of the words that give values: variables, those of the environment, and dbt's target."""
 
 from __future__ import annotations
 

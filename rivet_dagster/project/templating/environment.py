@@ -33,7 +33,7 @@ from rivet_dagster.project.templating.values import (
 from rivet_dagster.project.templating.words import Meaning, TemplateError
 
 _OF_A_LOOP = ("_loop_vars", "_block_vars")
-"""What Jinja passes with a call for functions that take its context, of which there are none here."""
+"""Arguments that Jinja passes with a call for functions that take its context, of which there are none here."""
 
 _UNKNOWN = re.compile(r"No (filter|test) named '(.+)'\.")
 

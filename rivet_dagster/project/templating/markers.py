@@ -16,7 +16,7 @@ from rivet_dagster.project.templating.words import TemplateError
 _FIRST, _LAST = 0xD800, 0xDFFF  # surrogates, which no file and no database holds
 _MARKER = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
 _ENDS_A_VALUE = ":)]"
-"""What would make of a parameter after it a part of the value before it: `a[0]:name` is a path."""
+"""Characters after which a parameter would be a part of the value before it: `a[0]:name` is a path."""
 
 
 class Markers:

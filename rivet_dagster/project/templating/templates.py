@@ -22,7 +22,7 @@ from rivet_dagster.project.templating.traced import lines_of
 from rivet_dagster.project.templating.words import Meaning, TemplateError, Word
 
 _FILE = "template:"
-"""What the name of a template in a traceback begins with, before its file."""
+"""The beginning of the name of a template in a traceback, before its file."""
 
 _UNDEFINED = re.compile(r"'(\w+)' is undefined")
 _INTERNAL = re.compile(r"\b(?:do|Functions\.)?_(\w+\(\))")
