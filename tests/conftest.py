@@ -23,6 +23,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Each JVM of Spark that a process of these tests starts, by whatever profile.
 os.environ["SPARK_SUBMIT_OPTS"] = QUICK
 
+# Scripts for an environment of dbt, which has none of this project's packages.
+collect_ignore = ["dbt"]
+
 # The same examples each time, on busy machines as well.
 hypothesis.settings.register_profile(
     "suite",
