@@ -78,7 +78,7 @@ def timed(command: list[object], folder: Path) -> Measured[None]:
 
 def ours(*arguments: object) -> list[object]:
     """Return a command line of this Python's rivet-dagster."""
-    return [sys.executable, "-m", "rivet_dagster.cli.main", *arguments]
+    return [sys.executable, "-m", "rivet_dagster.cli.process", *arguments]
 
 
 def importing(folder: Path, models: int, rounds: int) -> None:

@@ -101,7 +101,7 @@ def ways(scratch: Path, rounds: int) -> dict[str, list[float]]:
             out = subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder).stdout
             found.append(float(out.splitlines()[-1]))
             if "remote" in WAYS[way]["engine"]:
-                stop = [sys.executable, "-m", "rivet_dagster.cli.main", "-p", str(folder), "spark", "stop"]
+                stop = [sys.executable, "-m", "rivet_dagster.cli.process", "-p", str(folder), "spark", "stop"]
                 subprocess.run(stop, check=True, capture_output=True)
     return times
 

@@ -5,10 +5,12 @@ A JVM takes seconds to start, for most of which this process has other work to d
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from threading import Thread
 
 from rivet_dagster.compiler.plan import CompiledAssembly
+from rivet_dagster.engines.contract import Engine
 from rivet_dagster.engines.registry import engine_class
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
@@ -22,13 +24,20 @@ def start_early(assembly: CompiledAssembly, root: Path) -> None:
     The sessions of the run find it running, or wait until it does.
     """
     engines = assembly.engines
-    if assembly.fused_groups and len(engines) == 1 and engine_class(engines[0].type).on_this_machine(engines[0]):
-        Thread(target=_start, args=(assembly, root), name=THREAD, daemon=True).start()
+    if not (assembly.fused_groups and len(engines) == 1 and engine_class(engines[0].type).on_this_machine(engines[0])):
+        return
+    with _told_by_the_run():
+        engine = Runtime(assembly, root).engine(engines[0].name)
+        # Here, since two threads that import at once take turns, and the longer import would hold up the start.
+        engine.import_packages()
+        Thread(target=_start, args=(engine,), name=THREAD, daemon=True).start()
 
 
-def _start(assembly: CompiledAssembly, root: Path) -> None:
-    (spec,) = assembly.engines
-    try:
-        Runtime(assembly, root).engine(spec.name).session().close()
-    except RivetError:
-        return  # the first session of the run fails for the same reason, and the run reports it
+def _start(engine: Engine) -> None:
+    with _told_by_the_run():
+        engine.session().close()
+
+
+def _told_by_the_run() -> AbstractContextManager[None]:
+    """Drop an error: the first session of the run fails for the same reason, and the run reports it."""
+    return suppress(RivetError)

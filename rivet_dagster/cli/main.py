@@ -130,7 +130,3 @@ def _show(error: RivetError, as_json: bool, verbose: bool, cause: BaseException 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
     return "--format=json" in arguments or ("--format", "json") in pairwise(arguments)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -308,6 +308,10 @@ class Engine(ABC):
         action. ``needs`` are those of the catalogs that the engine reaches. Raises RVT-103, RVT-104, RVT-105, RVT-126.
         """
 
+    def import_packages(self) -> None:
+        """Import what sessions need, which the first one does otherwise. Raises RVT-123."""
+        return
+
     def resource_arguments(self) -> Mapping[str, Any]:
         """Return the keyword arguments with which the class of ``resource`` is constructed."""
         return {}

@@ -53,7 +53,7 @@ def times_of_slow(screens):
 
 def test_ctrl_c_in_a_terminal_ends_the_run_and_leaves_the_terminal_in_order(folder):
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-m", "rivet_dagster.cli.main", "-p", str(folder.root), "run"]
+    command = [sys.executable, "-m", "rivet_dagster.cli.process", "-p", str(folder.root), "run"]
     with open_terminal() as (master, slave, seen):
         process = subprocess.Popen(
             command,

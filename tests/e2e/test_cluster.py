@@ -73,7 +73,7 @@ def test_a_run_survives_the_loss_of_a_worker_and_an_interrupt_ends_another(examp
 
 @contextmanager
 def started(project: Path, log: Path, *joints: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "rivet_dagster.cli.main", "-p", str(project), "run", *joints]
+    command = [sys.executable, "-m", "rivet_dagster.cli.process", "-p", str(project), "run", *joints]
     with log.open("w") as progress:
         run = subprocess.Popen([*command, "--format", "json"], stdout=subprocess.PIPE, stderr=progress, text=True)
     try:

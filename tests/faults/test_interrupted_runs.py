@@ -12,7 +12,7 @@ from support.folders import PROFILES, ProjectFolder, sink
 
 from .conftest import wait_until
 
-CLI = ("-m", "rivet_dagster.cli.main", "-p")
+CLI = ("-m", "rivet_dagster.cli.process", "-p")
 SECONDS = 30
 """Seconds, generous for what takes two or three on an idle machine; the query would take ten minutes."""
 OLD, NEW = [{"id": n} for n in range(3)], [{"id": n} for n in range(10, 15)]

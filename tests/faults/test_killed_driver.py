@@ -17,7 +17,7 @@ from rivet_dagster.model.profile import CatalogSpec
 
 from .conftest import wait_until
 
-CLI = ("-m", "rivet_dagster.cli.main", "-p")
+CLI = ("-m", "rivet_dagster.cli.process", "-p")
 ROWS = 1_000_000
 """So many that writing them anew takes a second."""
 

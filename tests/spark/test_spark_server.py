@@ -92,7 +92,7 @@ class Project:
         return int(re.search(r"(\d+)\s+session\(s\)\s+are online", page)[1])
 
     def run(self, joint: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "rivet_dagster.cli.main", "-p", str(self.root), "run", joint]
+        command = [sys.executable, "-m", "rivet_dagster.cli.process", "-p", str(self.root), "run", joint]
         return started([*command, "--format", "json"], self.root.parent / f"run{joint}.err")
 
     def materialize(self, asset: str) -> subprocess.Popen[str]:

@@ -29,7 +29,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return SimpleNamespace(close=lambda: calls.append("closed"))
 
     def engine(name: str) -> SimpleNamespace:
-        return SimpleNamespace(session=lambda: session(name))
+        return SimpleNamespace(import_packages=lambda: None, session=lambda: session(name))
 
     monkeypatch.setattr(early_start, "Runtime", lambda assembly, root: SimpleNamespace(engine=engine))
     return calls

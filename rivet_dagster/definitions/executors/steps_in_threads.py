@@ -172,7 +172,9 @@ class _Steps:
                 yield from self._active.concurrency_event_iterator(self._context)
                 if self._waiting:
                     yield from self._run_here(self._waiting.popleft())
-                yield from self._receive(0 if self._waiting else POLL_SECONDS)
+                    yield from self._receive(0)
+                else:
+                    yield from self._receive(POLL_SECONDS)
                 yield from self._active.plan_events_iterator(self._context)
         except _INTERRUPTS:
             yield from self._stop()

@@ -141,12 +141,17 @@ class PySparkEngine(Engine):
             return examine_own_server(subject, self.server, os.environ)
         return examine(subject, self._config, os.environ, self._home)
 
-    def session(self) -> PySparkSession:
-        """Begin a session; Spark starts with the first one."""
+    def import_packages(self) -> None:
+        """Import pyspark. Raises RVT-123."""
         from rivet_dagster.engines.pyspark.launch import require_imports
-        from rivet_dagster.engines.pyspark.messages import spark_error
 
         require_imports(remote=False)
+
+    def session(self) -> PySparkSession:
+        """Begin a session; Spark starts with the first one."""
+        from rivet_dagster.engines.pyspark.messages import spark_error
+
+        self.import_packages()
         from rivet_dagster.engines.pyspark.session import PySparkSession
 
         try:
