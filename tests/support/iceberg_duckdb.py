@@ -79,7 +79,7 @@ class IcebergDuckDB(DuckDBSession):
         rows = self.to_arrow(frame)
         for _ in range(_TRIES):
             table = self._table(target)
-            fitted = rows.select(table.schema().column_names).cast(schema_to_pyarrow(table.schema()))
+            fitted = _fitted(rows, schema_to_pyarrow(table.schema()))
             try:
                 with warnings.catch_warnings(action="ignore"):  # that an overwrite finds nothing to delete
                     (table.append if mode == "append" else table.overwrite)(fitted, branch=target.branch or "main")
@@ -131,3 +131,9 @@ def _rows(table: Table, relation: CatalogTable) -> pa.Table:
     before = {task.file.file_path for task in table.scan(snapshot_id=relation.after).plan_files()}
     added = [task for task in scan.plan_files() if task.file.file_path not in before]
     return ArrowScan(table.metadata, table.io, scan.projection(), scan.row_filter).to_table(added)
+
+
+def _fitted(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the rows with the columns of a table; one that has been added to it meanwhile is NULL, as Spark has it."""
+    given = {name: rows[name] if name in rows.column_names else pa.nulls(len(rows)) for name in schema.names}
+    return pa.table(given).cast(schema)
