@@ -3,35 +3,15 @@
 import os
 import re
 
-import pathspec
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
 from support.dbt import model, told, translated, write_dbt
 
-from rivet_dagster.dbt.reading.ignored import ignored
 from rivet_dagster.dbt.reading.project import read_dbt_project
 from rivet_dagster.dbt.translation.project import translate
 from rivet_dagster.dbt.yaml_file import read_mapping
 from rivet_dagster.project.text_file import TextError
 
 VIEW = "select 1 as id"
-
-PIECES = ["a", "b", "*", "**", "/", "?", "[ab]", "[!a]", "\\a", "!", "#", " "]
-PATTERNS = st.lists(st.lists(st.sampled_from(PIECES), max_size=6).map("".join), max_size=3)
-PATHS = st.lists(st.text("abx", min_size=1, max_size=3), min_size=1, max_size=4)
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@given(PATTERNS, PATHS)
-def test_ignored_files_are_those_of_pathspec(patterns, path):
-    """dbt reads patterns with pathspec; a lone slash means nothing."""
-    assume(not any(pattern.strip() in ("/", "!/") for pattern in patterns))
-    try:
-        reference = pathspec.PathSpec.from_lines(pathspec.patterns.GitWildMatchPattern, patterns)
-    except ValueError:
-        return
-    assert ignored("\n".join(patterns))("/".join(path)) == reference.match_file("/".join(path))
 
 
 def test_files_that_dbt_ignores(tmp_path):
@@ -51,6 +31,14 @@ def test_files_that_dbt_ignores(tmp_path):
     assert [entry.name for entry in result.report.models] == ["h", "f", "m"]
     assert result.report.is_whole
     assert told(result, "link")[0].name == "models/linked"
+
+
+def test_a_pattern_that_is_none_is_told(tmp_path):
+    result = translated(tmp_path, {".dbtignore": "models/old/\n!\n", "models/old/o.sql": VIEW})
+    (problem,) = told(result, "file")
+    assert (problem.place.file, problem.place.line) == (".dbtignore", 2)
+    assert "all files are read" in problem.reasons[0]
+    assert [entry.name for entry in result.report.models] == ["o"]
 
 
 def test_a_pipe_in_the_folder_is_told(tmp_path):
