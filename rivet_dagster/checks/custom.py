@@ -57,7 +57,7 @@ class Custom(QueryCheck):
         if query.tree is None:
             raise query.unreadable or Unreadable("could not be read")
         with guarded():
-            return tuple(reads(query.tree))
+            return tuple(reads(query))
 
     def unknown_columns(self, joint: str, tables: Mapping[str, Schema | None]) -> Iterable[UnknownColumn]:
         with suppress(SqlError):  # reported elsewhere, or left to the engine

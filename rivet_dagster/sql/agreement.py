@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Sequence
+from operator import attrgetter
 
 from sqlglot import TokenType
 from sqlglot.tokens import Token
@@ -10,28 +12,25 @@ from sqlglot.tokens import Token
 from rivet_dagster.sql.lexer import pieces
 
 
-def same_quotes(code: str, tokens: Iterable[Token]) -> bool:
-    """Return whether each of ``tokens``, sqlglot's for ``code``, is quoted if and only if it is for Spark's lexer.
+def same_quotes(sql: str, tokens: Sequence[Token]) -> bool:
+    """Return whether each of ``tokens``, sqlglot's for ``sql``, is quoted if and only if it is for Spark's lexer.
 
     Otherwise conclusions drawn from sqlglot's tree would miss parts that Spark reads as code, or as quoted text.
     """
-    if not any(quote in code for quote in _QUOTES):
-        return True
-    quotes = (piece for piece in pieces(code) if piece.kind == "quoted")
-    following = next(quotes, None)
-    before = until = 0
-    for token in tokens:
-        start, end = token.start, token.end
-        while following is not None and following.start <= end:
-            before, until, following = following.start, following.end, next(quotes, None)
-        if code[end] in _QUOTES:
-            prefix = int(code[start] in "xXnN")  # a token of its own in Spark
-            agreed = before <= start + prefix and end < until
-        else:
-            agreed = until <= start
-        if not agreed and token.token_type != TokenType.HINT:  # one token in sqlglot, whatever it holds
-            return False
+    for piece in pieces(sql):
+        if piece.kind != "quoted":
+            continue
+        # Each quote outside of comments is in such a piece, so a token that is quoted touches one.
+        position = bisect_left(tokens, piece.start, key=_END)
+        while position < len(tokens) and tokens[position].start < piece.end:
+            token = tokens[position]
+            prefix = int(sql[token.start] in "xXnN")  # a token of its own in Spark
+            agreed = sql[token.end] in _QUOTES and piece.start <= token.start + prefix and token.end < piece.end
+            if not agreed and token.token_type != TokenType.HINT:  # one token in sqlglot, whatever it holds
+                return False
+            position += 1
     return True
 
 
+_END = attrgetter("end")
 _QUOTES = "'\"`"

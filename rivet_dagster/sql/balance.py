@@ -45,11 +45,12 @@ def the_statement(sql: str) -> str:
     >>> the_statement("SELECT ';' -- ; one\\n; ;")
     "SELECT ';' -- ; one"
     """
-    code = without_comments(sql)
-    end = next((piece.start for piece in pieces(sql) if piece.text == ";"), len(sql))
-    second = re.search(r"[^\s;]", code[end:])
-    if second is not None:
-        raise SqlError("holds more than one statement", line_of(sql, end + second.start()))
+    code, end = without_comments(sql), len(sql)
+    if ";" in sql:
+        end = next((piece.start for piece in pieces(sql) if piece.text == ";"), end)
+        second = re.search(r"[^\s;]", code[end:])
+        if second is not None:
+            raise SqlError("holds more than one statement", line_of(sql, end + second.start()))
     if not code[:end].strip():
         raise SqlError("holds no query")
     return sql[:end].rstrip()

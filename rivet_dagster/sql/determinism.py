@@ -55,8 +55,9 @@ def spark_functions() -> frozenset[str]:
 
 
 def _calls_non_deterministic(query: Query) -> bool:
-    for following, token in enumerate(query.tokens, 1):
-        word = token.text.lower()
+    if NON_DETERMINISTIC.isdisjoint(query.words):
+        return False
+    for following, (word, token) in enumerate(zip(query.words, query.tokens, strict=True), 1):
         if word in NON_DETERMINISTIC and token.token_type != TokenType.STRING:
             after = query.tokens[following].token_type if following < len(query.tokens) else None
             if word in _WITHOUT_PARENTHESES or after == TokenType.L_PAREN:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from types import TracebackType
 from typing import overload
 
 from sqlglot import Dialect, TokenType, exp
@@ -23,15 +23,17 @@ from rivet_dagster.sql.error import SqlError as SqlError
 from rivet_dagster.sql.error import Unreadable
 from rivet_dagster.sql.identifier_clause import named_at_run_time, with_names
 from rivet_dagster.sql.lexer import without_comments
+from rivet_dagster.sql.nodes import nodes_of
 
 _DIALECT = Dialect.get_or_raise(SPARK)
 
 
 class _OfThread(threading.local):
-    """The tokenizer of a thread: it has a state while it reads, and takes as long to make as a query to read."""
+    """The tokenizer and the parser of a thread: they have a state while they read, and are costly to make."""
 
     def __init__(self) -> None:
         self.tokenizer = _DIALECT.tokenizer()
+        self.parser = _DIALECT.parser()
 
 
 _OF_THREAD = _OfThread()
@@ -50,13 +52,33 @@ class Query:
     unreadable: Unreadable | None = None
 
     @cached_property
-    def nodes(self) -> tuple[exp.Expr, ...]:
-        """All nodes of the tree."""
-        return () if self.tree is None else tuple(self.tree.walk())
+    def words(self) -> list[str]:
+        """The texts of the tokens in lower case."""
+        return [token.text.lower() for token in self.tokens]
+
+    @cached_property
+    def nodes(self) -> list[exp.Expr]:
+        """The nodes of the tree, a node before its children, except literals and plain names of columns and others."""
+        return [] if self.tree is None else nodes_of(self.tree)
 
 
-@contextmanager
-def guarded() -> Iterator[None]:
+class _Guard(AbstractContextManager[None]):
+    """See ``guarded``."""
+
+    def __enter__(self) -> None:
+        # What sqlglot parses as a mere command it also logs; for us that is an error that we report ourselves.
+        self._was_disabled, _LOGGER.disabled = _LOGGER.disabled, True
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        _LOGGER.disabled = self._was_disabled
+        if isinstance(error, Exception) and not isinstance(error, SqlError):
+            raise _why(error) from error
+
+
+_LOGGER = logging.getLogger("sqlglot")
+
+
+def guarded() -> AbstractContextManager[None]:
     """Turn any exception raised by sqlglot, or by reading one of its trees, into an Unreadable.
 
     For texts that it does not expect, sqlglot raises not only its own errors but also IndexError, ValueError,
@@ -67,17 +89,7 @@ def guarded() -> Iterator[None]:
     Traceback (most recent call last):
     rivet_dagster.sql.error.Unreadable: could not be read (IndexError: list index out of range)
     """
-    # What sqlglot parses as a mere command it also logs; for us that is an error that we report ourselves.
-    logger = logging.getLogger("sqlglot")
-    was_disabled, logger.disabled = logger.disabled, True
-    try:
-        yield
-    except SqlError:
-        raise
-    except Exception as error:
-        raise _why(error) from error
-    finally:
-        logger.disabled = was_disabled
+    return _Guard()
 
 
 def tokenize(sql: str) -> list[Token]:
@@ -135,7 +147,7 @@ def parse_expression(sql: str) -> exp.Expr:
     refuse_unbalanced(sql)
     select = f"SELECT 1 WHERE {in_parentheses(sql)}"
     tokens = tokenize(select)
-    if not same_quotes(without_comments(select), tokens):
+    if not same_quotes(select, tokens):
         raise Unreadable(_OTHER_QUOTES)
     try:
         tree = _parse(tokens, select)
@@ -162,7 +174,7 @@ def parse_item(sql: str, *, required: bool = True) -> exp.Expr | None:
     text = f"{ITEM_PREFIX}{sql}"
     try:
         with guarded():
-            tree = _DIALECT.parser().parse(_OF_THREAD.tokenizer.tokenize(text), text)
+            tree = _OF_THREAD.parser.parse(_OF_THREAD.tokenizer.tokenize(text), text)
     except Unreadable:
         if required:
             raise
@@ -183,12 +195,12 @@ _OTHER_QUOTES = "holds quotes that Spark does not read as the parser here does"
 def _parse(tokens: list[Token], text: str) -> exp.Expr | None:
     with guarded():
         replaced = _tables_as_selects(tokens) if "TABLE" in text.upper() else tokens
-        return _DIALECT.parser().parse(replaced, text)[0]
+        return _OF_THREAD.parser.parse(replaced, text)[0]
 
 
 def _with_names(tree: exp.Expr, tokens: list[Token], text: str) -> exp.Expr:
     """Replace IDENTIFIER clauses by the names in them. Raise Unreadable if Spark reads the query differently."""
-    if not same_quotes(without_comments(text), tokens):
+    if not same_quotes(text, tokens):
         raise Unreadable(_OTHER_QUOTES)
     if "IDENTIFIER" not in text.upper():
         return tree

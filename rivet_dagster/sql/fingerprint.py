@@ -9,6 +9,7 @@ from sqlglot import TokenType
 from rivet_dagster.sql.dialect import Query
 
 _VERBATIM = {TokenType.STRING, TokenType.IDENTIFIER}
+_QUOTES = "'\"`"
 
 
 def fingerprint(query: Query) -> str:
@@ -18,9 +19,12 @@ def fingerprint(query: Query) -> str:
     >>> fingerprint(read_query("select A  from t -- note")) == fingerprint(read_query("SELECT a FROM T"))
     True
     """
-    words = []
-    for token in query.tokens:
-        verbatim = token.token_type in _VERBATIM
-        words.append(f"{token.token_type.name}:{token.text}" if verbatim else token.text.lower())
-    hints = [token.text.lower() for token in query.tokens if token.token_type == TokenType.HINT]
+    words, hints = query.words, []
+    if any(quote in query.text for quote in _QUOTES):
+        words = [
+            f"{token.token_type.name}:{token.text}" if token.token_type in _VERBATIM else word
+            for word, token in zip(words, query.tokens, strict=True)
+        ]
+    if "/*+" in query.text:
+        hints = [token.text.lower() for token in query.tokens if token.token_type == TokenType.HINT]
     return hashlib.sha256("\x00".join([*words, *hints]).encode("utf-8", "surrogatepass")).hexdigest()

@@ -33,12 +33,12 @@ class KnownQuery:
     deterministic: bool
     unreadable: Unreadable | None = None
     lines: tuple[Stretch, ...] = ()
-    _fresh: Query | None = field(default=None, repr=False, compare=False)
+    _parsed: exp.Expr | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def tree(self) -> exp.Expr | None:
         """The query's tree, None where it is unreadable; parsed on first access."""
-        return (self._fresh or read_query(self.text)).tree
+        return self._parsed or read_query(self.text).tree
 
 
 def know_query(sql: str, cache: CompileCache) -> KnownQuery:
@@ -56,18 +56,18 @@ def know_query(sql: str, cache: CompileCache) -> KnownQuery:
         return _unreadable(query, query.unreadable)
     try:
         with guarded():
-            facts = fingerprint(query), dict(reads(query.tree)), cte_count(query), is_deterministic(query)
+            facts = fingerprint(query), dict(reads(query)), cte_count(query), is_deterministic(query)
     except Unreadable as error:
         return _unreadable(query, error)
     cache.put("query", sql, (len(query.text), *facts))
-    return _known(sql, len(query.text), *facts, query)
+    return _known(sql, len(query.text), *facts, query.tree)
 
 
 def _unreadable(query: Query, why: Unreadable | None) -> KnownQuery:
-    return KnownQuery(query.text, fingerprint(query), {}, 1, False, why, _fresh=query)
+    return KnownQuery(query.text, fingerprint(query), {}, 1, False, why, _parsed=query.tree)
 
 
 def _known(
-    sql: str, length: int, digest: str, read: Mapping[str, int], ctes: int, repeats: bool, fresh: Query | None = None
+    sql: str, length: int, digest: str, read: Mapping[str, int], ctes: int, repeats: bool, tree: exp.Expr | None = None
 ) -> KnownQuery:
-    return KnownQuery(sql[:length], digest, read, ctes, repeats, _fresh=fresh)
+    return KnownQuery(sql[:length], digest, read, ctes, repeats, _parsed=tree)

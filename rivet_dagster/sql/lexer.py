@@ -12,25 +12,29 @@ from rivet_dagster.sql.error import SqlError
 # The rules of SqlBaseLexer.g4 that decide where a quote or a comment begins. The longest token counts there: a hint's
 # end comes before the comment in `*/*`, and a longer word that ends in r begins no raw text. Only runs of one class of
 # characters are possessive: Python before 3.11.5 matches possessive groups wrong.
-_PIECE = re.compile(
-    r"""
-    (?: (?: [0-9]++\.?[0-9]*+ | \.[0-9]++ ) [eE][+-][0-9]++ (?:[fFdD]|[bB][dD])?
+_ENDS = r"""
+    (?P<comment> --(?:[^\r\n\\]++|\\\n|\\)* | /\*(?!\+) )
+  | (?P<quoted>
+        '(?:[^'\\]++|\\.|'')*'(?!')  |  "(?:[^"\\]++|\\.|"")*"(?!")
+      | [rR]'[^']*+'  |  [rR]"[^"]*+"
+      | `(?:[^`]++|``)*`(?!`) )
+  | (?P<mark> /\*\+ | \*/ | [()\[\]{};] )
+  | (?P<unfinished> [rR]?['"] | ` )
+"""
+_WORDS = r"""
+        (?: [0-9]++\.?[0-9]*+ | \.[0-9]++ ) [eE][+-][0-9]++ (?:[fFdD]|[bB][dD])?
       | [^\W\d_]++://[\w/.?=&\#%-]++
       | (?![rR]['"]) \w++
       | [^\w'"`()\[\]{};/*-]++
-      | -(?!-) | /(?!\*) | \*(?!/) )*
-    (?:
-        (?P<comment> --(?:[^\r\n\\]++|\\\n|\\)* | /\*(?!\+) )
-      | (?P<quoted>
-            '(?:[^'\\]++|\\.|'')*'(?!')  |  "(?:[^"\\]++|\\.|"")*"(?!")
-          | [rR]'[^']*+'  |  [rR]"[^"]*+"
-          | `(?:[^`]++|``)*`(?!`) )
-      | (?P<mark> /\*\+ | \*/ | [()\[\]{};] )
-      | (?P<unfinished> [rR]?['"] | ` )
-    )?
-    """,
-    re.VERBOSE | re.DOTALL,
-)
+"""
+_ANY = r"""[^'"`()\[\]{};/*-]++"""
+_PIECE, _PIECE_AMONG_WORDS = [
+    re.compile(rf"(?: {between} | -(?!-) | /(?!\*) | \*(?!/) )* (?: {_ENDS} )?", re.VERBOSE | re.DOTALL)
+    for between in (_ANY, _WORDS)
+]
+_AMONG_WORDS = ("://", "r'", "R'", 'r"', 'R"')
+"""What is in a text where words decide which pieces begin: URLs and raw texts."""
+
 _IN_COMMENT = re.compile(r"/\*(?!\+)|\*/")
 
 
@@ -54,9 +58,10 @@ def pieces(sql: str) -> tuple[Piece, ...]:
 
 
 def _pieces(sql: str) -> Iterator[Piece]:
+    pattern = _PIECE_AMONG_WORDS if any(mark in sql for mark in _AMONG_WORDS) else _PIECE
     end = 0
     while end < len(sql):
-        match = _PIECE.match(sql, end)
+        match = pattern.match(sql, end)
         assert match is not None
         kind = match.lastgroup
         if kind is None:
@@ -70,6 +75,7 @@ def _pieces(sql: str) -> Iterator[Piece]:
         yield Piece(kind, sql[start:end], start, end)
 
 
+@lru_cache(maxsize=8)
 def without_comments(sql: str) -> str:
     r"""Return the text with comments replaced by blanks, line breaks kept. Raise SqlError as ``pieces`` does.
 
@@ -77,11 +83,10 @@ def without_comments(sql: str) -> str:
     'SELECT 1       \n          + 2'
     """
     parts, end = [], 0
-    for piece in pieces(sql):
-        if piece.kind == "comment":
-            parts += [sql[end : piece.start], re.sub(r"[^\r\n]", " ", piece.text)]
-            end = piece.end
-    return "".join([*parts, sql[end:]])
+    for comment in [piece for piece in pieces(sql) if piece.kind == "comment"]:
+        parts += [sql[end : comment.start], re.sub(r"[^\r\n]", " ", comment.text)]
+        end = comment.end
+    return "".join([*parts, sql[end:]]) if parts else sql
 
 
 def line_of(sql: str, position: int) -> int:

@@ -3,36 +3,44 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from sqlglot import exp
 
 from rivet_dagster.sql.dialect import Query
+from rivet_dagster.sql.nodes import children
 
 
-def reads(tree: exp.Expr) -> Counter[str]:
+def reads(query: Query) -> Counter[str]:
     """Return the unqualified tables that are not CTEs of the query, in lower case, with how often each is evaluated.
 
     A table inside a CTE counts once for each time that the CTE is read, and at least twice if the CTE is recursive. In
     a CTE that is never read it counts zero times, as the engine still requires it to exist.
 
     >>> from rivet_dagster.sql.dialect import read_query
-    >>> sorted(reads(read_query("WITH a AS (SELECT * FROM A, other.b) SELECT * FROM a JOIN c JOIN a x").tree).items())
+    >>> sorted(reads(read_query("WITH a AS (SELECT * FROM A, other.b) SELECT * FROM a JOIN c JOIN a x")).items())
     [('a', 2), ('c', 1)]
     """
-    return _reads(tree, {})
+    if query.tree is None:
+        return Counter()
+    if any(type(node) in _READ_ELSEWHERE for node in query.nodes):
+        return _reads(query.tree, {})
+    total: Counter[str] = Counter()
+    for node in query.nodes:
+        _add(total, node, {})
+    return total
 
 
 def cte_count(query: Query) -> int:
     """Return the number of CTEs that the query declares, at any depth."""
-    return sum(type(node) is exp.CTE for node in query.nodes)
+    return sum([type(node) is exp.CTE for node in query.nodes])
 
 
 _PIPE = "|> "
 """The prefix of the names of CTEs that sqlglot generates for ``|>``: no FROM of a user can refer to them."""
 
-
-_WITHOUT_TABLES = frozenset({exp.With, exp.Hint, exp.Identifier, exp.Literal})
-"""The nodes that need not be searched: those of WITH are read elsewhere."""
+_READ_ELSEWHERE = frozenset({exp.With, exp.Hint})
+"""The nodes whose tables are no part of the FROM around them: those of a WITH count where its names are read."""
 
 
 def _reads(tree: exp.Expr, visible: dict[str, Counter[str]]) -> Counter[str]:
@@ -49,20 +57,29 @@ def _reads(tree: exp.Expr, visible: dict[str, Counter[str]]) -> Counter[str]:
     stack = [tree]
     while stack:
         node = stack.pop()
-        kind = type(node)
-        if kind in _WITHOUT_TABLES:
+        if type(node) in _READ_ELSEWHERE:
             continue
         if node is not tree and node.args.get("with_") is not None:
             total.update(_reads(node, visible))
             continue
-        stack.extend(node.iter_expressions(reverse=True))
-        if kind is exp.From and isinstance(node.this, exp.TableAlias):  # after `|> AS name`
-            total.update(visible.get(_PIPE + node.this.name.lower(), Counter()))
-        elif kind is exp.Table and isinstance(node.this, exp.Identifier) and not node.args.get("db"):
-            name = node.name.lower()
-            generated = visible.get(_PIPE + name) if name.startswith("__tmp") else None
-            total.update(visible.get(name, Counter({name: 1})) if generated is None else generated)
+        stack += children(node)[::-1]
+        _add(total, node, visible)
     return total
+
+
+def _add(total: Counter[str], node: exp.Expr, visible: Mapping[str, Counter[str]]) -> None:
+    """Add what the node itself reads: a table, or a CTE."""
+    read: Counter[str] | None
+    if type(node) is exp.Table and isinstance(node.this, exp.Identifier) and not node.args.get("db"):
+        name = node.name.lower()
+        read = visible.get(_PIPE + name) if name.startswith("__tmp") else None
+        read = visible.get(name) if read is None else read
+        if read is None:
+            total[name] += 1
+        else:
+            total.update(read)
+    elif type(node) is exp.From and isinstance(node.this, exp.TableAlias):  # after `|> AS name`
+        total.update(visible.get(_PIPE + node.this.name.lower(), Counter()))
 
 
 def _is_authored(cte: exp.CTE) -> bool:

@@ -1,0 +1,44 @@
+"""Walks of trees that do without sqlglot's generators, and leave out the nodes that few questions are about."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+_NO_CHILDREN = frozenset({str, bool, type(None), exp.Identifier})
+
+
+def nodes_of(tree: exp.Expr) -> list[exp.Expr]:
+    """Return the nodes of a tree, a node before its children and these in order, except literals and plain names.
+
+    A plain name is an identifier, or a column that consists of identifiers.
+
+    >>> from sqlglot import parse_one
+    >>> [node.key for node in nodes_of(parse_one("SELECT t.a, f(b) > 1 FROM t"))]
+    ['select', 'gt', 'anonymous', 'from', 'table']
+    """
+    found, stack = [], [tree]
+    while stack:
+        node = stack.pop()
+        if type(node) in _LEAVES and (type(node) is not exp.Column or type(node.args["this"]) is exp.Identifier):
+            continue
+        found.append(node)
+        for value in reversed(node.args.values()):
+            if type(value) is list:
+                stack += [item for item in reversed(value) if isinstance(item, exp.Expr)]
+            elif type(value) not in _NO_CHILDREN and isinstance(value, exp.Expr):
+                stack.append(value)
+    return found
+
+
+_LEAVES = frozenset({exp.Identifier, exp.Literal, exp.Column})
+
+
+def children(node: exp.Expr) -> list[exp.Expr]:
+    """Return the children of a node in order, except identifiers."""
+    found: list[exp.Expr] = []
+    for value in node.args.values():
+        if type(value) is list:
+            found += [item for item in value if isinstance(item, exp.Expr)]
+        elif type(value) not in _NO_CHILDREN and isinstance(value, exp.Expr):
+            found.append(value)
+    return found
