@@ -49,8 +49,8 @@ class RowCheck(AggregateCheck):
 
     def samples(self, joint: str, limit: int) -> BoundQuery:
         condition, values = self.broken("")
-        rows = trees.where(trees.select(of=trees.relation(joint)), condition).limit(limit)
-        return BoundQuery(trees.text(rows), values)
+        rows = trees.where(trees.select(of=trees.relation(joint)), condition)
+        return BoundQuery(trees.text(trees.limited(rows, limit)), values)
 
 
 def names_an_aggregate(column: str) -> bool:

@@ -71,7 +71,7 @@ class Custom(QueryCheck):
         )
 
     def samples(self, joint: str, limit: int) -> BoundQuery:
-        return BoundQuery(trees.text(trees.select(of=self._violating(joint)).limit(limit)))
+        return BoundQuery(trees.text(trees.limited(trees.select(of=self._violating(joint)), limit)))
 
     def _violating(self, joint: str) -> exp.Subquery:
         """Return the user's query, unchanged, as a relation."""

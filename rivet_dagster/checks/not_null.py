@@ -32,7 +32,7 @@ class NotNull(RowCheck):
         return self.columns
 
     def broken(self, prefix: str) -> Bound:
-        return exp.or_(*[is_null(column(name)) for name in self.columns]), {}
+        return exp.or_(*[is_null(column(name)) for name in self.columns], copy=False), {}
 
     def proof(self) -> NoNulls:
         return NoNulls(columns=self.columns)

@@ -47,13 +47,13 @@ class Relationship(QueryCheck):
         return trees.text(self._missing(joint, trees.named(trees.number_of_rows(), trees.VIOLATIONS)))
 
     def samples(self, joint: str, limit: int) -> BoundQuery:
-        return BoundQuery(trees.text(self._missing(joint, exp.Star()).limit(limit)))
+        return BoundQuery(trees.text(trees.limited(self._missing(joint, exp.Star()), limit)))
 
     def _missing(self, joint: str, selected: exp.Expr) -> exp.Select:
         """Return the query of ``selected`` from the rows without a counterpart."""
         other, target = self.to
         value, key = trees.column(self.column, "judged"), trees.column(target, "referenced")
         counterpart = trees.select(trees.number(1), of=trees.relation(other, "referenced"))
-        counterpart = counterpart.where(exp.EQ(this=key, expression=value.copy()))
-        rows = trees.select(selected, of=trees.relation(joint, "judged"))
-        return rows.where(trees.is_not_null(value), exp.Not(this=exp.Exists(this=counterpart)))
+        trees.where(counterpart, exp.EQ(this=key, expression=value.copy()))
+        missing = exp.And(this=trees.is_not_null(value), expression=exp.Not(this=exp.Exists(this=counterpart)))
+        return trees.where(trees.select(selected, of=trees.relation(joint, "judged")), missing)

@@ -32,13 +32,14 @@ class Unique(QueryCheck):
     def violations(self, joint: str) -> str:
         surplus = exp.Sub(this=trees.column(COPIES), expression=trees.number(1))
         total = exp.Coalesce(this=exp.Sum(this=surplus), expressions=[trees.number(0)])
-        groups = self._duplicates(joint).subquery("duplicate")
+        groups = self._duplicates(joint).subquery("duplicate", copy=False)
         return trees.text(trees.select(trees.named(total, trees.VIOLATIONS), of=groups))
 
     def samples(self, joint: str, limit: int) -> BoundQuery:
         keys = map(trees.column, self.columns)
         most_first = exp.Ordered(this=trees.column(COPIES), desc=True)
-        return BoundQuery(trees.text(self._duplicates(joint).select(*keys).order_by(most_first).limit(limit)))
+        rows = self._duplicates(joint).select(*keys, copy=False).order_by(most_first, copy=False)
+        return BoundQuery(trees.text(trees.limited(rows, limit)))
 
     def constraint(self) -> Constraint:
         return Constraint("unique", self.columns)
@@ -47,6 +48,6 @@ class Unique(QueryCheck):
         """Return the query of the keys that occur more than once, with the number of their rows."""
         keys = [trees.column(name) for name in self.columns]
         rows = trees.select(trees.named(trees.number_of_rows(), COPIES), of=trees.relation(joint))
-        present = exp.and_(*[trees.is_not_null(key.copy()) for key in keys])
+        present = exp.and_(*[trees.is_not_null(key.copy()) for key in keys], copy=False)
         repeated = exp.GT(this=trees.number_of_rows(), expression=trees.number(1))
-        return rows.where(present).group_by(*keys).having(repeated)
+        return trees.where(rows, present).group_by(*keys, copy=False).having(repeated, copy=False)

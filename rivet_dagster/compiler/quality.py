@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache as cached
 from typing import Any
 
 from rivet_dagster.cache import CompileCache
@@ -81,7 +82,8 @@ class _Compiler:
         for problem in compiled.reading.problems:
             diagnostic = _of_problem(joint, check, problem)
             (self._diagnostics.errors if problem.certain else self._diagnostics.warnings).append(diagnostic)
-        check = replace(check, reads=self._others(joint, check, compiled.reading))
+        others = self._others(joint, check, compiled.reading)
+        check = check if others == check.reads else replace(check, reads=others)
         if compiled.queries is None:
             return check, None
         fields = vars(check) | {"samples": samples, "options": _as_json(check.options), "queries": compiled.queries}
@@ -97,7 +99,7 @@ class _Compiler:
             return compiled
         compiled = _compile(joint, kind, number, samples)
         if is_own and not compiled.reading.problems:
-            self._cache.put("check", key, asdict(compiled))
+            self._cache.put("check", key, _as_data(compiled))
         return compiled
 
     def _others(self, joint: str, check: Check, reading: Reading) -> tuple[str, ...]:
@@ -128,6 +130,20 @@ def _compile(joint: str, kind: CheckKind, number: int, samples: int) -> _Compile
         constraint=kind.constraint(),
     )
     return _Compiled(reading, queries)
+
+
+def _as_data(value: Any) -> Any:
+    """Return a value with each dataclass as a dict: like ``dataclasses.asdict``, but parts are shared, not copied."""
+    if is_dataclass(value):
+        return {name: _as_data(getattr(value, name)) for name in _field_names(type(value))}
+    if isinstance(value, Mapping):
+        return {key: _as_data(item) for key, item in value.items()}
+    return tuple([_as_data(item) for item in value]) if isinstance(value, tuple) else value
+
+
+@cached
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple([item.name for item in fields(kind)])
 
 
 def _as_json(value: Any) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
+from functools import cache
+
+from sqlglot import Dialect, exp
 
 from rivet_dagster.model.plugins import SPARK
 
@@ -64,15 +66,26 @@ def parameter(name: str) -> exp.Placeholder:
 
 def select(*items: exp.Expr, of: exp.Expr) -> exp.Select:
     """Return ``SELECT items FROM of``, with all columns if there are no items."""
-    return exp.select(*(items or [exp.Star()])).from_(of)
+    return exp.Select(expressions=list(items) or [exp.Star()], from_=exp.From(this=of))
 
 
 def where(rows: exp.Select, condition: exp.Expr) -> exp.Select:
-    """Add an unchanged condition to ``rows``: sqlglot's builder would parse the text of a user's condition."""
+    """Add a condition to ``rows``, unchanged: sqlglot's builder would parse the text of a user's condition."""
     rows.set("where", exp.Where(this=condition))
     return rows
 
 
+def limited(rows: exp.Select, most: int) -> exp.Select:
+    """Add ``LIMIT most`` to ``rows``: sqlglot's builder would parse the number, and copy what it adds to."""
+    rows.set("limit", exp.Limit(expression=number(most)))
+    return rows
+
+
 def text(tree: exp.Expr) -> str:
-    """Return the SQL of a tree, for Spark."""
-    return tree.sql(dialect=SPARK)
+    """Return the SQL of a tree, for Spark. The tree may be changed and is not to be used afterwards."""
+    return _spark().generate(tree, copy=False)
+
+
+@cache
+def _spark() -> Dialect:
+    return Dialect.get_or_raise(SPARK)
