@@ -10,6 +10,7 @@ from rivet_dagster.model.schema import Schema
 from rivet_dagster.sql.dialect import guarded
 from rivet_dagster.sql.expression import expression
 from rivet_dagster.sql.from_clause import Columns, Visible, scope_of, values
+from rivet_dagster.sql.nodes import names_of
 from rivet_dagster.sql.scope import ABSENT, NAMELESS, Column, Relation, Scope, relations_of
 from rivet_dagster.sql.unnamed import spark_name
 
@@ -29,13 +30,9 @@ def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None], visit: V
     >>> [(c.name, c.type, sorted(c.origins)) for c in output_columns(tree, {"t": (Field("a", "string"),)})]
     [('a', 'string', [('t', 'a')]), ('b', 'string', [('t', 'a')]), ('c', None, [('t', 'a')])]
     """
-    known = {
-        joint: None if schema is None else [(field.name, field.type) for field in schema]
-        for joint, schema in tables.items()
-    }
     with guarded():
-        columns = _Reader(visit).query(tree, relations_of(known), None)
-    return columns if columns is not None and all(column.name for column in columns) else None
+        columns = _Reader(visit).query(tree, relations_of(tables), None)
+    return columns if columns is not None and NAMELESS not in [column.name for column in columns] else None
 
 
 def passes_on(tree: exp.Expr, tables: Mapping[str, Schema | None]) -> str | None:
@@ -129,21 +126,25 @@ class _Reader:
         return tuple(columns)
 
     def _item(self, item: exp.Expr, visible: Visible, scope: Scope) -> list[Column] | None:
-        if isinstance(item, exp.Star):
-            return _star(item, None, scope)
-        if isinstance(item, exp.Column) and isinstance(item.this, exp.Star):
-            return _star(item.this, item.table, scope) if len(item.parts) == 2 else None
         if isinstance(item, exp.Alias):
-            named = self._expression(item.this, visible, scope)._replace(name=item.alias)
+            _, kind, origins = self._expression(item.this, visible, scope)
+            named = Column(item.alias, kind, origins)
             scope.name_alias(named)
             return [named]
+        if isinstance(item, exp.Column):
+            if isinstance(item.this, exp.Star):
+                return _star(item.this, item.table, scope) if len(item.parts) == 2 else None
+            column = scope.resolve(names_of(item))
+            if column is ABSENT:
+                return None
+            return [Column(item.name) if column is None else Column(item.name, column.type, column.origins)]
+        if isinstance(item, exp.Star):
+            return _star(item, None, scope)
         if isinstance(item, exp.Aliases):
             origins = self._expression(item.this, visible, scope).origins
             return [Column(name, None, origins) for name in (n.name for n in item.expressions)]
         name = spark_name(item)
-        if name is None and (may_be_several(item) or not isinstance(item, exp.Condition | exp.Subquery)):
-            return None
-        if isinstance(item, exp.Column) and scope.resolve([part.name for part in item.parts]) is ABSENT:
+        if name is None and (may_be_several(item) or not isinstance(item, _ONE_VALUE)):
             return None
         return [self._expression(item, visible, scope)._replace(name=name or NAMELESS)]
 
@@ -160,7 +161,11 @@ def _either(column: Column, other: Column, adds_rows: bool) -> Column:
 
 def may_be_several(item: exp.Expr) -> bool:
     """Return whether an item without an alias may be a generator with several columns, or end in a star."""
-    return isinstance(item, exp.Anonymous | exp.UDTF | exp.Dot)
+    return isinstance(item, _SEVERAL)
+
+
+_SEVERAL = (exp.Anonymous, exp.UDTF, exp.Dot)
+_ONE_VALUE = (exp.Condition, exp.Subquery)
 
 
 def _star(star: exp.Star, alias: str | None, scope: Scope) -> list[Column] | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from rivet_dagster.sql.from_clause import Columns
+from rivet_dagster.sql.nodes import children, names_of
 from rivet_dagster.sql.scope import ABSENT, Column, Origin, Scope
 from rivet_dagster.sql.types import type_of
 
@@ -27,7 +28,10 @@ def expression(root: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Col
     """
     if isinstance(root, exp.Column) and not isinstance(root.this, exp.Star):
         return _column(root, scope)
-    nodes = list(root.walk(prune=lambda node: isinstance(node, _LEAVES)))
+    nodes = [root]
+    for node in nodes:  # which grows: a node comes before its children
+        if _IS_LEAF[type(node)] is not True:
+            nodes += children(node)
     types: dict[int, str | None] = {}
     origins: set[Origin] = set()
 
@@ -35,8 +39,8 @@ def expression(root: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Col
         return types.get(id(below))
 
     certain = True
-    for node in reversed(nodes):  # the walk visits a node before its children
-        leaf = _leaf(node, scope, of_query) if _MAY_BE_LEAF[type(node)] else None
+    for node in reversed(nodes):
+        leaf = _leaf(node, scope, of_query) if _IS_LEAF[type(node)] is not False else None
         if leaf is None:
             types[id(node)] = type_of(node, known)
             continue
@@ -48,16 +52,16 @@ def expression(root: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Col
     return Column("", types[id(root)], frozenset(origins) if certain else None)
 
 
-_LEAVES = (exp.Column, exp.Query, exp.DataType)
+class _IsLeaf(dict[type[exp.Expr], bool | None]):
+    """By class of a node whether it is analyzed as a whole, without its children; None where that depends on it."""
 
-
-class _MayBeLeaf(dict[type[exp.Expr], bool]):
-    def __missing__(self, kind: type[exp.Expr]) -> bool:
-        self[kind] = issubclass(kind, exp.Column | exp.Query | exp.Star)
+    def __missing__(self, kind: type[exp.Expr]) -> bool | None:
+        self[kind] = True if issubclass(kind, _LEAVES) else None if issubclass(kind, exp.Star) else False
         return self[kind]
 
 
-_MAY_BE_LEAF = _MayBeLeaf()
+_LEAVES = (exp.Column, exp.Query, exp.DataType)
+_IS_LEAF = _IsLeaf()
 
 
 def _leaf(node: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Columns]) -> Column | None:
@@ -75,5 +79,5 @@ def _leaf(node: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Columns]
 
 
 def _column(node: exp.Column, scope: Scope) -> Column:
-    column = scope.resolve([part.name for part in node.parts])
+    column = scope.resolve(names_of(node))
     return _UNKNOWN if column is None or column is ABSENT else column

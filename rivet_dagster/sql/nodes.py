@@ -42,3 +42,16 @@ def children(node: exp.Expr) -> list[exp.Expr]:
         elif type(value) not in _NO_CHILDREN and isinstance(value, exp.Expr):
             found.append(value)
     return found
+
+
+def names_of(column: exp.Column) -> list[str]:
+    """Return the names of the parts of a column, as ``column.parts`` lists them.
+
+    >>> from sqlglot import column
+    >>> names_of(column("a")), names_of(column("a", table="t", db="s"))
+    (['a'], ['s', 't', 'a'])
+    """
+    args = column.args
+    if args.get("table") or args.get("db") or args.get("catalog"):
+        return [part.name for part in column.parts]
+    return [column.name]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
+
+from rivet_dagster.model.schema import Schema
 
 Origin = tuple[str, str]
 """A joint and one of its columns that is read."""
@@ -30,6 +31,20 @@ ABSENT = Column(NAMELESS)
 """The result for a name that certainly does not exist in a scope."""
 
 
+class _Index(dict[str, Column | None]):
+    """Columns by name in lower case, None for a name that several have.
+
+    ``other`` is the result for any other name: ABSENT, or None where a column has an unknown name.
+    """
+
+    def __init__(self, columns: Iterable[Column]) -> None:
+        super().__init__()
+        for column in columns:
+            name = column.name.lower()
+            self[name] = None if name in self else column
+        self.other = None if NAMELESS in self else ABSENT
+
+
 @dataclass
 class Relation:
     """A FROM item. If its ``columns`` are unknown, ``joint`` may be the joint to which they belong."""
@@ -37,26 +52,21 @@ class Relation:
     columns: tuple[Column, ...] | None
     joint: str | None = None
     qualified: bool = False
+    _index: _Index | None = field(default=None, init=False, repr=False, compare=False)
 
     def renamed(self, names: Sequence[str]) -> Relation:
         """Return the relation with the column names of an alias such as ``t(a, b)``."""
         if self.columns is None or len(names) != len(self.columns):
             return Relation(None)
-        return Relation(tuple(Column(n, c.type, c.origins) for n, c in zip(names, self.columns, strict=True)))
+        return Relation(tuple([Column(n, c.type, c.origins) for n, c in zip(names, self.columns, strict=True)]))
 
     def find(self, name: str) -> Column | None:
         """Return the column of that name: ABSENT where there is none, None where it is not certain."""
         if self.columns is not None:
-            return self._by_name.get(name.lower(), self._other)
+            if self._index is None:
+                self._index = _Index(self.columns)
+            return self._index.get(name.lower(), self._index.other)
         return Column(name, None, frozenset({(self.joint, name)})) if self.joint is not None else None
-
-    @cached_property
-    def _by_name(self) -> dict[str, Column | None]:
-        return _index(self.columns or ())
-
-    @cached_property
-    def _other(self) -> Column | None:
-        return _no_other(self.columns or ())
 
 
 @dataclass
@@ -70,6 +80,7 @@ class Scope:
     aliases: dict[str, Column | None] = field(default_factory=dict)
     uncertain: set[str] = field(default_factory=set)
     all_uncertain: bool = False
+    _index: _Index | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def unknown(self) -> list[Relation]:
@@ -78,7 +89,7 @@ class Scope:
 
     def add(self, alias: str, relation: Relation) -> None:
         """Add a FROM item; its columns follow the present ones."""
-        self._changed()
+        self._index = None
         alias = alias.lower() or f"\0{len(self.relations)}"
         if alias in self.relations:
             self.all_uncertain = True
@@ -117,7 +128,9 @@ class Scope:
         return here and (self.outer is None or self.outer.lacks(parts))
 
     def _own(self, parts: Sequence[str]) -> Column | None:
-        relation = self.relations.get(parts[0].lower()) if len(parts) > 1 else None
+        if len(parts) == 1:
+            return self._bare(parts[0])
+        relation = self.relations.get(parts[0].lower())
         if relation is not None:
             column = None if self.all_uncertain else relation.find(parts[1])
             return _field(None if column is ABSENT else column, parts[2:])
@@ -126,32 +139,23 @@ class Scope:
         return _field(self._bare(parts[0]), parts[1:])
 
     def _bare(self, name: str) -> Column | None:
-        if self.all_uncertain or name.lower() in self.uncertain:
+        lower = name.lower()
+        if self.all_uncertain or lower in self.uncertain:
             return None
+        if self._index is None:
+            self._index = _Index([column for _, column in self.columns])
         # In a valid query the name is unambiguous: if a known item has the column, no unknown one has it.
-        column = self._visible.get(name.lower(), self._other)
+        column = self._index.get(lower, self._index.other)
         if column is not ABSENT:
             return column
         unknown = self.unknown
         if not unknown:
-            return self.aliases.get(name.lower(), ABSENT)
-        elsewhere = name.lower() in self.aliases or (
+            return self.aliases.get(lower, ABSENT)
+        elsewhere = lower in self.aliases or (
             self.outer is not None and self.outer.resolve([name]) is not ABSENT
         )
         alone = len(unknown) == 1 and not elsewhere
-        return unknown[0].find(name) if alone and name.lower() not in _FUNCTIONS else None
-
-    @cached_property
-    def _visible(self) -> dict[str, Column | None]:
-        return _index(column for _, column in self.columns)
-
-    @cached_property
-    def _other(self) -> Column | None:
-        return _no_other(column for _, column in self.columns)
-
-    def _changed(self) -> None:
-        self.__dict__.pop("_visible", None)
-        self.__dict__.pop("_other", None)
+        return unknown[0].find(name) if alone and lower not in _FUNCTIONS else None
 
     def merge(self, names: Sequence[str] | None, relation: Relation, alias: str, side: str) -> None:
         """Join ``relation`` by USING ``names`` (None: NATURAL, all common columns); ``side`` is Spark's name for it.
@@ -159,7 +163,7 @@ class Scope:
         The merged columns come first, then the other columns of the left side and of the right side. The original
         columns of both sides are still accessible by their aliases.
         """
-        self._changed()
+        self._index = None
         self.all_uncertain |= alias.lower() in self.relations
         left, left_known = self.columns, not self.unknown and not self.all_uncertain
         if relation.columns is None or not left_known:
@@ -200,29 +204,15 @@ _FUNCTIONS = frozenset(
 """Unqualified names that are functions where no column has the name."""
 
 
-def relations_of(tables: Mapping[str, Sequence[tuple[str, str | None]] | None]) -> dict[str, Relation]:
-    """Return the joints that a query may read, by name in lower case, from their columns' names and types."""
+def relations_of(tables: Mapping[str, Schema | None]) -> dict[str, Relation]:
+    """Return the joints that a query may read, by name in lower case, from their columns."""
     relations = {}
-    for joint, fields in tables.items():
+    for joint, schema in tables.items():
         columns = None
-        if fields is not None:
-            columns = tuple(Column(name, kind, frozenset({(joint, name)})) for name, kind in fields)
+        if schema is not None:
+            columns = tuple([Column(f.name, f.type, frozenset(((joint, f.name),))) for f in schema])
         relations[joint.lower()] = Relation(columns, joint)
     return relations
-
-
-def _index(columns: Iterable[Column]) -> dict[str, Column | None]:
-    """Return the columns by name in lower case, None for a name that several have."""
-    by_name: dict[str, Column | None] = {}
-    for column in columns:
-        name = column.name.lower()
-        by_name[name] = None if name in by_name else column
-    return by_name
-
-
-def _no_other(columns: Iterable[Column]) -> Column | None:
-    """Return the result for a name that no column has: ABSENT, or None where one of ``columns`` has an unknown name."""
-    return None if any(column.name == NAMELESS for column in columns) else ABSENT
 
 
 def _field(column: Column | None, path: Sequence[str]) -> Column | None:

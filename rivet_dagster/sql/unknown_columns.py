@@ -17,6 +17,7 @@ from rivet_dagster.errors import nearest
 from rivet_dagster.model.schema import Schema
 from rivet_dagster.sql.columns import may_be_several, output_columns
 from rivet_dagster.sql.from_clause import Columns
+from rivet_dagster.sql.nodes import children, names_of
 from rivet_dagster.sql.scope import Column, Scope
 from rivet_dagster.sql.unnamed import spark_name
 
@@ -89,7 +90,7 @@ class _Search:
             self._clauses([*_conditions(select), select.args.get("where")], scope, look_into)
             scope.aliases = _aliases(items)
             # A generator names its own columns, to which the other items may refer, too.
-            scope.all_uncertain |= any(may_be_several(item) for item in items)
+            scope.all_uncertain |= any(map(may_be_several, items))
             self._clauses(items, scope, look_into)  # not WINDOW: Spark ignores one that is not used
             outputs = _outputs(items, scope)
             scope.all_uncertain |= outputs is None
@@ -103,20 +104,18 @@ class _Search:
     ) -> None:
         for clause in clauses:
             for node in _leaves(clause) if clause is not None else ():
-                if not isinstance(node, exp.Column):
+                if isinstance(node, exp.Column):
+                    names = names_of(node)
+                    if scope.lacks(names) and _is_judged(node) and not (self._has_lambdas and _is_parameter(node)):
+                        self._add(node, names, scope)
+                else:
                     first = node.find(exp.Select)
                     if first is not None and id(first) not in self._seen:
                         look_into(node)
-                elif _is_judged(node) and not (self._has_lambdas and _is_parameter(node)):
-                    self._judge(node, scope)
 
-    def _judge(self, column: exp.Column, scope: Scope) -> None:
-        parts = [part.name for part in column.parts]
-        if scope.lacks(parts):
-            position, name = column.parts[0].meta, ".".join(parts)
-            self.unknown[position.get("start", 0), name] = UnknownColumn(
-                name, position.get("line"), _hint(parts, scope)
-            )
+    def _add(self, column: exp.Column, parts: Sequence[str], scope: Scope) -> None:
+        position, name = column.parts[0].meta, ".".join(parts)
+        self.unknown[position.get("start", 0), name] = UnknownColumn(name, position.get("line"), _hint(parts, scope))
 
 
 def _hint(parts: Sequence[str], scope: Scope) -> str:
@@ -140,17 +139,15 @@ _OF_A_TABLE = frozenset(("this", "alias", "sample", "db", "catalog"))
 
 def _is_plain(select: exp.Select) -> bool:
     """Return whether the SELECT has no clause that may define names in a way that is not analyzed here."""
-    if any(value for key, value in select.args.items() if key not in _UNDERSTOOD):
+    if any([value for key, value in select.args.items() if key not in _UNDERSTOOD]):
         return False
-    if any(isinstance(item, exp.QueryTransform) for item in select.expressions):
+    if any([isinstance(item, exp.QueryTransform) for item in select.expressions]):
         return False
     start = select.args.get("from_")
     read = [start.this] if start is not None else []
     read += [join.this for join in select.args.get("joins") or ()]
-    return not any(
-        isinstance(table, exp.Table) and any(value for key, value in table.args.items() if key not in _OF_A_TABLE)
-        for table in read
-    )
+    tables = [table.args.items() for table in read if isinstance(table, exp.Table)]
+    return not any([value for args in tables for key, value in args if key not in _OF_A_TABLE])
 
 
 def _conditions(select: exp.Select) -> list[exp.Expr]:
@@ -171,7 +168,7 @@ def _outputs(items: Sequence[exp.Expr], scope: Scope) -> dict[str, Column | None
     """Return the names of the result's columns except those of ``*``; None where one of them is not certain."""
     names = _aliases(items)
     for item in items:
-        if isinstance(item, exp.Alias | exp.Aliases):
+        if isinstance(item, _NAMED):
             continue
         if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
             if isinstance(item, exp.Column) and item.table.lower() not in scope.relations:
@@ -184,6 +181,7 @@ def _outputs(items: Sequence[exp.Expr], scope: Scope) -> dict[str, Column | None
     return names
 
 
+_NAMED = (exp.Alias, exp.Aliases)
 _NO_COLUMNS = (
     exp.DataType, exp.Hint, exp.Interval, exp.Parameter, exp.Placeholder, exp.SessionParameter, exp.Star, exp.Table,
 )  # fmt: skip
@@ -196,7 +194,7 @@ def _leaves(clause: exp.Expr) -> Iterator[exp.Query | exp.Column]:
         node = stack.pop()
         kind = _KINDS[type(node)]
         if kind is None:
-            stack.extend(node.iter_expressions())
+            stack += children(node)
         elif kind is exp.Column:
             yield cast("exp.Query | exp.Column", node)
         elif kind is exp.Kwarg:
