@@ -45,6 +45,7 @@ def the_statement(sql: str) -> str:
     >>> the_statement("SELECT ';' -- ; one\\n; ;")
     "SELECT ';' -- ; one"
     """
+    sql = sql.rstrip()
     code, end = without_comments(sql), len(sql)
     if ";" in sql:
         end = next((piece.start for piece in pieces(sql) if piece.text == ";"), end)

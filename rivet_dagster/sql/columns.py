@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -14,8 +14,11 @@ from rivet_dagster.sql.nodes import names_of
 from rivet_dagster.sql.scope import ABSENT, NAMELESS, Column, Relation, Scope, relations_of
 from rivet_dagster.sql.unnamed import spark_name
 
-Visit = Callable[[exp.Select, Scope, Callable[[exp.Query], Columns]], None]
-"""Called with a SELECT, the scope of its names, and a function that analyzes a query within its expressions."""
+Visit = Callable[[exp.Select, Scope, Sequence[exp.Expr], Callable[[exp.Query], Columns]], None]
+"""Called with a SELECT, the scope of its names, and a function that analyzes a query within its expressions.
+
+The third argument are those of its items that may name columns which do not exist: of the others, each name is known.
+"""
 
 
 def output_columns(tree: exp.Expr, tables: Mapping[str, Schema | None], visit: Visit | None = None) -> Columns:
@@ -111,19 +114,24 @@ class _Reader:
         if select.args.get("operation_modifiers") or select.args.get("kind"):
             return None
         scope = scope_of(select, visible, outer, self.query, self._expression)
-        columns = self._items(select, visible, scope)
+        columns, in_doubt = self._items(select, visible, scope)
         if self._visit is not None:
-            self._visit(select, scope, lambda query: self.query(query, visible, scope))
+            self._visit(select, scope, in_doubt, lambda query: self.query(query, visible, scope))
         return columns
 
-    def _items(self, select: exp.Select, visible: Visible, scope: Scope) -> Columns:
+    def _items(self, select: exp.Select, visible: Visible, scope: Scope) -> tuple[Columns, Sequence[exp.Expr]]:
+        """Return the columns of the items, and the items with a name that is not known."""
         columns: list[Column] = []
-        for item in select.expressions:
+        in_doubt: list[exp.Expr] = []
+        items = select.expressions
+        for position, item in enumerate(items):
             item_columns = self._item(item, visible, scope)
             if item_columns is None:
-                return None
+                return None, [*in_doubt, *items[position:]]
             columns += item_columns
-        return tuple(columns)
+            if None in [column.origins for column in item_columns]:
+                in_doubt.append(item)
+        return tuple(columns), in_doubt
 
     def _item(self, item: exp.Expr, visible: Visible, scope: Scope) -> list[Column] | None:
         if isinstance(item, exp.Alias):

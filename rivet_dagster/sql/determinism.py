@@ -35,9 +35,7 @@ def is_deterministic(query: Query) -> bool:
     """
     if query.tree is None or _calls_non_deterministic(query) or _limits_unordered_pipe(query):
         return False
-    for node in query.nodes:
-        if type(node) not in _IN_DOUBT:
-            continue
+    for node in [node for node in query.nodes if type(node) in _IN_DOUBT]:
         if isinstance(node, exp.TableSample):
             return False
         if isinstance(node, exp.Anonymous):

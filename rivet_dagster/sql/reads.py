@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from sqlglot import exp
 
 from rivet_dagster.sql.dialect import Query
-from rivet_dagster.sql.nodes import children
 
 
 def reads(query: Query) -> Counter[str]:
@@ -23,47 +22,66 @@ def reads(query: Query) -> Counter[str]:
     """
     if query.tree is None:
         return Counter()
-    if any(type(node) in _READ_ELSEWHERE for node in query.nodes):
-        return _reads(query.tree, {})
-    total: Counter[str] = Counter()
-    for node in query.nodes:
-        _add(total, node, {})
-    return total
+    parts: _Parts = defaultdict(list)
+    for node in [node for node in query.nodes if type(node) in _READING]:
+        reading = node.parent if type(node) is exp.With else node
+        if reading is not None and reading is not query.tree:
+            parts[id(_part(reading))].append(reading)
+    return _reads(query.tree, parts, {})
 
 
 def cte_count(query: Query) -> int:
     """Return the number of CTEs that the query declares, at any depth."""
-    return sum([type(node) is exp.CTE for node in query.nodes])
+    return [type(node) for node in query.nodes].count(exp.CTE)
 
 
 _PIPE = "|> "
 """The prefix of the names of CTEs that sqlglot generates for ``|>``: no FROM of a user can refer to them."""
 
-_READ_ELSEWHERE = frozenset({exp.With, exp.Hint})
-"""The nodes whose tables are no part of the FROM around them: those of a WITH count where its names are read."""
+_READING = frozenset({exp.From, exp.Table, exp.With})
+
+_Parts = defaultdict[int, list[exp.Expr]]
+"""By id of a part of a query, the nodes in it that read something, in order.
+
+A part is the whole query, the body of a CTE, or a query with a WITH of its own; what is within a smaller one is not in
+it, except for such a query as a whole.
+"""
 
 
-def _reads(tree: exp.Expr, visible: dict[str, Counter[str]]) -> Counter[str]:
+_APART = frozenset({exp.Hint, exp.With})
+
+
+def _part(node: exp.Expr) -> exp.Expr | None:
+    """Return the part that a node is in, None for what a hint names."""
+    above = node.parent
+    while above is not None:
+        node = above
+        if type(node) is exp.CTE:
+            return node.this
+        if type(node) in _APART:
+            return None
+        if node.args.get("with_") is not None:
+            return node
+        above = node.parent
+    return node
+
+
+def _reads(part: exp.Expr, parts: _Parts, visible: dict[str, Counter[str]]) -> Counter[str]:
     total: Counter[str] = Counter()
-    declared = tree.args.get("with_")
+    declared = part.args.get("with_")
     if declared is not None:
         visible = dict(visible)
         for cte in declared.expressions:
             name = cte.alias.lower() if _is_authored(cte) else _PIPE + cte.alias.lower()
             recursive = declared.recursive and _is_authored(cte)
-            body = _reads(cte.this, {**visible, name: Counter[str]()} if recursive else visible)
+            body = _reads(cte.this, parts, {**visible, name: Counter[str]()} if recursive else visible)
             visible[name] = Counter({k: max(2, n) for k, n in body.items()}) if recursive else body
             total.update(dict.fromkeys(body, 0))
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        if type(node) in _READ_ELSEWHERE:
-            continue
-        if node is not tree and node.args.get("with_") is not None:
-            total.update(_reads(node, visible))
-            continue
-        stack += children(node)[::-1]
-        _add(total, node, visible)
+    for node in parts[id(part)]:
+        if node is not part and node.args.get("with_") is not None:
+            total.update(_reads(node, parts, visible))
+        else:
+            _add(total, node, visible)
     return total
 
 

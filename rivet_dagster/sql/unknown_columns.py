@@ -78,32 +78,39 @@ class _Search:
         """Unknown columns by their position in the text and their name."""
         self._seen: set[int] = set()
 
-    def __call__(self, select: exp.Select, scope: Scope, look_into: Callable[[exp.Query], Columns]) -> None:
+    def __call__(
+        self,
+        select: exp.Select,
+        scope: Scope,
+        in_doubt: Sequence[exp.Expr],
+        look_into: Callable[[exp.Query], Columns],
+    ) -> None:
         if id(select) in self._seen:
             return
         self._seen.add(id(select))
         if not _is_plain(select):
             return
+        behind = [select.args[key] for key in _BEHIND if select.args.get(key) is not None]
         items, own = select.expressions, (scope.aliases, scope.all_uncertain)
         try:
             scope.aliases = {}
-            self._clauses([*_conditions(select), select.args.get("where")], scope, look_into)
-            scope.aliases = _aliases(items)
-            # A generator names its own columns, to which the other items may refer, too.
-            scope.all_uncertain |= any(map(may_be_several, items))
-            self._clauses(items, scope, look_into)  # not WINDOW: Spark ignores one that is not used
-            outputs = _outputs(items, scope)
-            scope.all_uncertain |= outputs is None
-            scope.aliases |= outputs or {}
-            self._clauses([select.args.get(key) for key in _BEHIND], scope, look_into)
+            self._clauses(_conditions(select), scope, look_into)
+            if in_doubt or behind:
+                scope.aliases = _aliases(items)
+                # A generator names its own columns, to which the other items may refer, too.
+                scope.all_uncertain |= any(map(may_be_several, items))
+            self._clauses(in_doubt, scope, look_into)  # not WINDOW: Spark ignores one that is not used
+            if behind:
+                outputs = _outputs(items, scope)
+                scope.all_uncertain |= outputs is None
+                scope.aliases |= outputs or {}
+            self._clauses(behind, scope, look_into)
         finally:
             scope.aliases, scope.all_uncertain = own
 
-    def _clauses(
-        self, clauses: Sequence[exp.Expr | None], scope: Scope, look_into: Callable[[exp.Query], Columns]
-    ) -> None:
+    def _clauses(self, clauses: Sequence[exp.Expr], scope: Scope, look_into: Callable[[exp.Query], Columns]) -> None:
         for clause in clauses:
-            for node in _leaves(clause) if clause is not None else ():
+            for node in _leaves(clause):
                 if isinstance(node, exp.Column):
                     names = names_of(node)
                     if scope.lacks(names) and _is_judged(node) and not (self._has_lambdas and _is_parameter(node)):
@@ -151,11 +158,12 @@ def _is_plain(select: exp.Select) -> bool:
 
 
 def _conditions(select: exp.Select) -> list[exp.Expr]:
-    """Return the ON conditions. Those of a semi join see columns that other clauses don't, so they are left out."""
-    joins = select.args.get("joins") or ()
-    if any((join.args.get("kind") or "").upper() in ("SEMI", "ANTI") for join in joins):
-        return []
-    return [join.args["on"] for join in joins if join.args.get("on") is not None]
+    """Return WHERE and the ON conditions, except those of a semi join: they see columns that other clauses don't."""
+    joins, where = select.args.get("joins") or (), select.args.get("where")
+    conditions = [] if where is None else [where]
+    if any([(join.args.get("kind") or "").upper() in ("SEMI", "ANTI") for join in joins]):
+        return conditions
+    return [*[join.args["on"] for join in joins if join.args.get("on") is not None], *conditions]
 
 
 def _aliases(items: Sequence[exp.Expr]) -> dict[str, Column | None]:
@@ -165,8 +173,8 @@ def _aliases(items: Sequence[exp.Expr]) -> dict[str, Column | None]:
 
 
 def _outputs(items: Sequence[exp.Expr], scope: Scope) -> dict[str, Column | None] | None:
-    """Return the names of the result's columns except those of ``*``; None where one of them is not certain."""
-    names = _aliases(items)
+    """Return the names of the result's columns except aliases and those of ``*``; None if one is not certain."""
+    names: dict[str, Column | None] = {}
     for item in items:
         if isinstance(item, _NAMED):
             continue
