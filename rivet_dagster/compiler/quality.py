@@ -134,6 +134,8 @@ def _compile(joint: str, kind: CheckKind, number: int, samples: int) -> _Compile
 
 def _as_data(value: Any) -> Any:
     """Return a value with each dataclass as a dict: like ``dataclasses.asdict``, but parts are shared, not copied."""
+    if isinstance(value, str) or value is None:
+        return value
     if is_dataclass(value):
         return {name: _as_data(getattr(value, name)) for name in _field_names(type(value))}
     if isinstance(value, Mapping):

@@ -28,10 +28,6 @@ def expression(root: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Col
     """
     if isinstance(root, exp.Column) and not isinstance(root.this, exp.Star):
         return _column(root, scope)
-    nodes = [root]
-    for node in nodes:  # which grows: a node comes before its children
-        if _IS_LEAF[type(node)] is not True:
-            nodes += children(node)
     types: dict[int, str | None] = {}
     origins: set[Origin] = set()
 
@@ -39,29 +35,31 @@ def expression(root: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Col
         return types.get(id(below))
 
     certain = True
-    for node in reversed(nodes):
-        leaf = _leaf(node, scope, of_query) if _IS_LEAF[type(node)] is not False else None
+    nodes, computed = [root], []
+    for node in nodes:  # which grows: a node comes before its children
+        leaf = _leaf(node, scope, of_query) if _MAY_BE_LEAF[type(node)] else None
         if leaf is None:
-            types[id(node)] = type_of(node, known)
+            computed.append(node)
+            nodes += children(node)
             continue
         types[id(node)] = leaf.type
         if leaf.origins is None:
             certain = False
         else:
             origins |= leaf.origins
-    return Column("", types[id(root)], frozenset(origins) if certain else None)
+    for node in reversed(computed):
+        types[id(node)] = type_of(node, known)
+    return Column("", types.get(id(root)), frozenset(origins) if certain else None)
 
 
-class _IsLeaf(dict[type[exp.Expr], bool | None]):
-    """By class of a node whether it is analyzed as a whole, without its children; None where that depends on it."""
-
-    def __missing__(self, kind: type[exp.Expr]) -> bool | None:
-        self[kind] = True if issubclass(kind, _LEAVES) else None if issubclass(kind, exp.Star) else False
+class _MayBeLeaf(dict[type[exp.Expr], bool]):
+    def __missing__(self, kind: type[exp.Expr]) -> bool:
+        self[kind] = issubclass(kind, exp.Column | exp.Query | exp.Star | exp.DataType)
         return self[kind]
 
 
-_LEAVES = (exp.Column, exp.Query, exp.DataType)
-_IS_LEAF = _IsLeaf()
+_MAY_BE_LEAF = _MayBeLeaf()
+_TYPE = Column("", None, frozenset())
 
 
 def _leaf(node: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Columns]) -> Column | None:
@@ -75,7 +73,7 @@ def _leaf(node: exp.Expr, scope: Scope, of_query: Callable[[exp.Query], Columns]
         return columns[0] if columns is not None and len(columns) == 1 else _UNKNOWN
     if isinstance(node, exp.Star):
         return None if isinstance(node.parent, exp.Count) else _UNKNOWN
-    return None
+    return _TYPE
 
 
 def _column(node: exp.Column, scope: Scope) -> Column:

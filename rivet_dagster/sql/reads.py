@@ -25,7 +25,7 @@ def reads(query: Query) -> Counter[str]:
     parts: _Parts = defaultdict(list)
     for node in [node for node in query.nodes if type(node) in _READING]:
         reading = node.parent if type(node) is exp.With else node
-        if reading is not None and reading is not query.tree:
+        if reading is not None and reading is not query.tree and not _is_start(reading):
             parts[id(_part(reading))].append(reading)
     return _reads(query.tree, parts, {})
 
@@ -83,6 +83,11 @@ def _reads(part: exp.Expr, parts: _Parts, visible: dict[str, Counter[str]]) -> C
         else:
             _add(total, node, visible)
     return total
+
+
+def _is_start(node: exp.Expr) -> bool:
+    """Return whether the node is a FROM of a FROM item, which is a node of its own, not of a pipe's name."""
+    return type(node) is exp.From and not isinstance(node.this, exp.TableAlias)
 
 
 def _add(total: Counter[str], node: exp.Expr, visible: Mapping[str, Counter[str]]) -> None:

@@ -113,7 +113,7 @@ class Scope:
 
     def resolve(self, parts: Sequence[str]) -> Column | None:
         """Return the column of a dotted name: ABSENT where there certainly is none, None where it is not certain."""
-        column = self._own(parts)
+        column = self._bare(parts[0]) if len(parts) == 1 else self._dotted(parts)
         if column is ABSENT and self.outer is not None:
             return self.outer.resolve(parts)
         return column
@@ -127,9 +127,7 @@ class Scope:
         here = self._bare(parts[0]) is ABSENT
         return here and (self.outer is None or self.outer.lacks(parts))
 
-    def _own(self, parts: Sequence[str]) -> Column | None:
-        if len(parts) == 1:
-            return self._bare(parts[0])
+    def _dotted(self, parts: Sequence[str]) -> Column | None:
         relation = self.relations.get(parts[0].lower())
         if relation is not None:
             column = None if self.all_uncertain else relation.find(parts[1])
