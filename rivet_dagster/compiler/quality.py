@@ -137,7 +137,8 @@ def _as_data(value: Any) -> Any:
     if isinstance(value, str) or value is None:
         return value
     if is_dataclass(value):
-        return {name: _as_data(getattr(value, name)) for name in _field_names(type(value))}
+        kind: Any = type(value)
+        return {name: _as_data(getattr(value, name)) for name in _field_names(kind)}
     if isinstance(value, Mapping):
         return {key: _as_data(item) for key, item in value.items()}
     return tuple([_as_data(item) for item in value]) if isinstance(value, tuple) else value

@@ -35,6 +35,8 @@ def is_deterministic(query: Query) -> bool:
     """
     if query.tree is None or _calls_non_deterministic(query) or _limits_unordered_pipe(query):
         return False
+    if _IN_DOUBT.isdisjoint(query.kinds):
+        return True
     for node in [node for node in query.nodes if type(node) in _IN_DOUBT]:
         if isinstance(node, exp.TableSample):
             return False
@@ -55,8 +57,8 @@ def spark_functions() -> frozenset[str]:
 def _calls_non_deterministic(query: Query) -> bool:
     if NON_DETERMINISTIC.isdisjoint(query.words):
         return False
-    for following, (word, token) in enumerate(zip(query.words, query.tokens, strict=True), 1):
-        if word in NON_DETERMINISTIC and token.token_type != TokenType.STRING:
+    for following, word in enumerate(query.words, 1):
+        if word in NON_DETERMINISTIC:
             after = query.tokens[following].token_type if following < len(query.tokens) else None
             if word in _WITHOUT_PARENTHESES or after == TokenType.L_PAREN:
                 return True

@@ -53,13 +53,21 @@ class Query:
 
     @cached_property
     def words(self) -> list[str]:
-        """The texts of the tokens in lower case."""
-        return [token.text.lower() for token in self.tokens]
+        """The tokens in lower case, except that string literals are unchanged after ``STRING:``."""
+        return [
+            f"STRING:{token.text}" if token.token_type is TokenType.STRING else token.text.lower()
+            for token in self.tokens
+        ]
 
     @cached_property
     def nodes(self) -> list[exp.Expr]:
-        """The nodes of the tree, a node before its children, except literals and plain names of columns and others."""
+        """The nodes of the tree, a node before its children, except literals, types and names."""
         return [] if self.tree is None else nodes_of(self.tree)
+
+    @cached_property
+    def kinds(self) -> frozenset[type[exp.Expr]]:
+        """The classes of ``nodes``."""
+        return frozenset(map(type, self.nodes))
 
 
 class _Guard(AbstractContextManager[None]):

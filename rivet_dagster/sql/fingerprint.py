@@ -8,9 +8,6 @@ from sqlglot import TokenType
 
 from rivet_dagster.sql.dialect import Query
 
-_VERBATIM = {TokenType.STRING, TokenType.IDENTIFIER}
-_QUOTES = "'\"`"
-
 
 def fingerprint(query: Query) -> str:
     """Return a hash of the tokens without comments and white space, in lower case except literals and quoted names.
@@ -20,9 +17,9 @@ def fingerprint(query: Query) -> str:
     True
     """
     words, hints = query.words, []
-    if any(quote in query.text for quote in _QUOTES):
+    if "`" in query.text:
         words = [
-            f"{token.token_type.name}:{token.text}" if token.token_type in _VERBATIM else word
+            f"IDENTIFIER:{token.text}" if token.token_type == TokenType.IDENTIFIER else word
             for word, token in zip(words, query.tokens, strict=True)
         ]
     if "/*+" in query.text:

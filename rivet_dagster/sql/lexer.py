@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -54,10 +53,7 @@ def pieces(sql: str) -> tuple[Piece, ...]:
     >>> [(piece.kind, piece.text) for piece in pieces("f('it''s (') -- )")]
     [('mark', '('), ('quoted', "'it''s ('"), ('mark', ')'), ('comment', '-- )')]
     """
-    return tuple(_pieces(sql))
-
-
-def _pieces(sql: str) -> Iterator[Piece]:
+    found: list[Piece] = []
     pattern = _PIECE_AMONG_WORDS if any(mark in sql for mark in _AMONG_WORDS) else _PIECE
     end = 0
     while end < len(sql):
@@ -65,14 +61,15 @@ def _pieces(sql: str) -> Iterator[Piece]:
         assert match is not None
         kind = match.lastgroup
         if kind is None:
-            return
+            break
         start, end = match.span(kind)
         if kind == "unfinished":
             quote = match[kind][-1]
             raise SqlError(f"holds a text in quotes ({quote}) that is not closed", line_of(sql, start))
         if kind == "comment" and match[kind] == "/*":
             end = _end_of_comment(sql, start)
-        yield Piece(kind, sql[start:end], start, end)
+        found.append(Piece(kind, sql[start:end], start, end))
+    return tuple(found)
 
 
 @lru_cache(maxsize=8)

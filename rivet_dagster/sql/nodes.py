@@ -8,29 +8,33 @@ _NO_CHILDREN = frozenset({str, bool, type(None), exp.Identifier})
 
 
 def nodes_of(tree: exp.Expr) -> list[exp.Expr]:
-    """Return the nodes of a tree, a node before its children and these in order, except literals and plain names.
+    """Return the nodes of a tree, a node before its children and these in order, except literals, types and names.
 
-    A plain name is an identifier, or a column that consists of identifiers.
+    A name is an identifier, a column that consists of identifiers, or an alias of a FROM item.
 
     >>> from sqlglot import parse_one
-    >>> [node.key for node in nodes_of(parse_one("SELECT t.a, f(b) > 1 FROM t"))]
-    ['select', 'gt', 'anonymous', 'from', 'table']
+    >>> [node.key for node in nodes_of(parse_one("SELECT o.a, f(CAST(b AS INT)) > 1 FROM orders AS o"))]
+    ['select', 'gt', 'anonymous', 'cast', 'from', 'table']
     """
     found, stack = [], [tree]
     while stack:
         node = stack.pop()
-        if type(node) in _LEAVES and (type(node) is not exp.Column or type(node.args["this"]) is exp.Identifier):
+        if type(node) is exp.Column and type(node.args["this"]) is exp.Identifier:
             continue
         found.append(node)
         for value in reversed(node.args.values()):
+            if type(value) in _LEFT_OUT:
+                continue
             if type(value) is list:
-                stack += [item for item in reversed(value) if isinstance(item, exp.Expr)]
-            elif type(value) not in _NO_CHILDREN and isinstance(value, exp.Expr):
+                stack += [
+                    item for item in reversed(value) if type(item) not in _LEFT_OUT and isinstance(item, exp.Expr)
+                ]
+            elif isinstance(value, exp.Expr):
                 stack.append(value)
     return found
 
 
-_LEAVES = frozenset({exp.Identifier, exp.Literal, exp.Column})
+_LEFT_OUT = _NO_CHILDREN | {exp.Literal, exp.DataType, exp.TableAlias}
 
 
 def children(node: exp.Expr) -> list[exp.Expr]:

@@ -22,17 +22,21 @@ def reads(query: Query) -> Counter[str]:
     """
     if query.tree is None:
         return Counter()
+    reading = [node for node in query.nodes if type(node) in _READING]
     parts: _Parts = defaultdict(list)
-    for node in [node for node in query.nodes if type(node) in _READING]:
-        reading = node.parent if type(node) is exp.With else node
-        if reading is not None and reading is not query.tree and not _is_start(reading):
-            parts[id(_part(reading))].append(reading)
+    if _APART.isdisjoint(query.kinds):
+        parts[id(query.tree)] = reading
+        return _reads(query.tree, parts, {})
+    for node in reading:
+        within = node.parent if type(node) is exp.With else node
+        if within is not None and within is not query.tree:
+            parts[id(_part(within))].append(within)
     return _reads(query.tree, parts, {})
 
 
 def cte_count(query: Query) -> int:
     """Return the number of CTEs that the query declares, at any depth."""
-    return [type(node) for node in query.nodes].count(exp.CTE)
+    return sum([type(node) is exp.CTE for node in query.nodes]) if exp.CTE in query.kinds else 0
 
 
 _PIPE = "|> "
@@ -56,8 +60,9 @@ def _part(node: exp.Expr) -> exp.Expr | None:
     above = node.parent
     while above is not None:
         node = above
-        if type(node) is exp.CTE:
-            return node.this
+        if isinstance(node, exp.CTE):
+            body: exp.Expr = node.this
+            return body
         if type(node) in _APART:
             return None
         if node.args.get("with_") is not None:
@@ -83,11 +88,6 @@ def _reads(part: exp.Expr, parts: _Parts, visible: dict[str, Counter[str]]) -> C
         else:
             _add(total, node, visible)
     return total
-
-
-def _is_start(node: exp.Expr) -> bool:
-    """Return whether the node is a FROM of a FROM item, which is a node of its own, not of a pipe's name."""
-    return type(node) is exp.From and not isinstance(node.this, exp.TableAlias)
 
 
 def _add(total: Counter[str], node: exp.Expr, visible: Mapping[str, Counter[str]]) -> None:

@@ -149,9 +149,7 @@ class Scope:
         unknown = self.unknown
         if not unknown:
             return self.aliases.get(lower, ABSENT)
-        elsewhere = lower in self.aliases or (
-            self.outer is not None and self.outer.resolve([name]) is not ABSENT
-        )
+        elsewhere = lower in self.aliases or (self.outer is not None and self.outer.resolve([name]) is not ABSENT)
         alone = len(unknown) == 1 and not elsewhere
         return unknown[0].find(name) if alone and lower not in _FUNCTIONS else None
 

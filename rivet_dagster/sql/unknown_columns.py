@@ -146,22 +146,22 @@ _OF_A_TABLE = frozenset(("this", "alias", "sample", "db", "catalog"))
 
 def _is_plain(select: exp.Select) -> bool:
     """Return whether the SELECT has no clause that may define names in a way that is not analyzed here."""
-    if any([value for key, value in select.args.items() if key not in _UNDERSTOOD]):
+    if not _UNDERSTOOD.issuperset([key for key, value in select.args.items() if value]):
         return False
-    if any([isinstance(item, exp.QueryTransform) for item in select.expressions]):
+    if [item for item in select.expressions if isinstance(item, exp.QueryTransform)]:
         return False
     start = select.args.get("from_")
     read = [start.this] if start is not None else []
     read += [join.this for join in select.args.get("joins") or ()]
     tables = [table.args.items() for table in read if isinstance(table, exp.Table)]
-    return not any([value for args in tables for key, value in args if key not in _OF_A_TABLE])
+    return _OF_A_TABLE.issuperset([key for args in tables for key, value in args if value])
 
 
 def _conditions(select: exp.Select) -> list[exp.Expr]:
     """Return WHERE and the ON conditions, except those of a semi join: they see columns that other clauses don't."""
     joins, where = select.args.get("joins") or (), select.args.get("where")
     conditions = [] if where is None else [where]
-    if any([(join.args.get("kind") or "").upper() in ("SEMI", "ANTI") for join in joins]):
+    if not {"SEMI", "ANTI"}.isdisjoint([(join.args.get("kind") or "").upper() for join in joins]):
         return conditions
     return [*[join.args["on"] for join in joins if join.args.get("on") is not None], *conditions]
 

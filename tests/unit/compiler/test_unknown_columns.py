@@ -40,6 +40,21 @@ def test_consequences_of_an_unknown_column_are_no_errors():
     assert [(joint, message) for joint, _, message in found] == [("a", "there is no column 'idd'; did you mean 'id'?")]
 
 
+@pytest.mark.parametrize(
+    ("items", "unknown"),
+    [
+        ("stack(1, nett, nam) AS (x, y)", ["nett", "nam"]),
+        ("id AS a, a + idd AS b, upper(b) AS c", ["idd"]),
+        ("(SELECT max(nett) FROM raw) AS top, EXISTS (SELECT 1 FROM raw r WHERE r.idd = 1) AS e", ["nett", "r.idd"]),
+        ("tabel.id AS x, name.first AS y, raw.idd", ["tabel.id", "raw.idd"]),
+        ("raw.*, upper(nam) AS up", ["nam"]),
+    ],
+)
+def test_each_item_in_doubt_is_judged(items, unknown):
+    found = errors_of(RAW, sql("a", f"SELECT {items} FROM raw"))
+    assert sorted(message.split("'")[1] for _, _, message in found) == sorted(unknown)
+
+
 def test_both_texts_of_a_template_are_checked():
     text = "SELECT id{% if is_incremental() %}, nett{% else %}, nam{% endif %} FROM raw"
     found = errors_of(RAW, sql("a", text), sink("out", "a", write_strategy={"mode": "append"}))

@@ -54,12 +54,18 @@ from rivet_dagster.sql.reads import reads
         ("SELECT 'FROM b' FROM a -- FROM c\n;", {"a": 1}),
         ("SELECT * FROM a QUALIFY row_number() OVER (PARTITION BY id ORDER BY t) = 1", {"a": 1}),
         ("SELECT * FROM a WHERE id = :wanted", {"a": 1}),
+        (
+            "WITH x AS (WITH x AS (SELECT * FROM a), y AS (SELECT * FROM x, x) SELECT * FROM y) "
+            "SELECT * FROM x WHERE id IN (WITH b AS (SELECT * FROM c, x) SELECT id FROM b, b)",
+            {"a": 6, "c": 2},
+        ),
+        ("SELECT /*+ BROADCAST(b) */ * FROM a", {"a": 1}),
     ],
 )
 def test_reads(sql, expected):
-    tree = read_query(sql).tree
-    assert tree is not None
-    assert dict(reads(tree)) == expected
+    query = read_query(sql)
+    assert query.tree is not None
+    assert dict(reads(query)) == expected
 
 
 @pytest.mark.parametrize(
