@@ -59,7 +59,6 @@ from rivet_dagster.sql.reads import reads
             "SELECT * FROM x WHERE id IN (WITH b AS (SELECT * FROM c, x) SELECT id FROM b, b)",
             {"a": 6, "c": 2},
         ),
-        ("SELECT /*+ BROADCAST(b) */ * FROM a", {"a": 1}),
     ],
 )
 def test_reads(sql, expected):
