@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -27,9 +27,8 @@ class CompileCache:
         self.known = {} if known is None else known
         self._got: dict[str, str] = {}
         self._new: dict[str, Any] = {}
-        self._awaited: Set[str] = frozenset()
-        self._receive: Callable[[], Mapping[str, str]] | None = None
-        self._received: Mapping[str, str] = {}
+        self._unflushed: dict[str, Any] = {}
+        self._received: dict[str, str] = {}
         self._taken: dict[str, str] = {}
 
     def get(self, kind: str, text: str) -> Any:
@@ -44,8 +43,6 @@ class CompileCache:
         if cached is not None:
             self._got[key] = cached
             return _JSON.raw_decode(cached)[0]
-        if self._receive is not None and key in self._awaited:
-            self._received, self._receive, self._awaited = self._receive(), None, frozenset()
         cached = self._received.get(key)
         if cached is None:
             return None
@@ -53,23 +50,20 @@ class CompileCache:
         self.__dict__.pop("added", None)
         return _JSON.raw_decode(cached)[0]
 
-    def await_values(self, keys: Set[str], receive: Callable[[], Mapping[str, str]]) -> None:
-        """Add the values that ``receive`` returns, as JSON; it is called when a value of ``keys`` is needed."""
-        self._awaited, self._receive = keys, receive
-
-    @property
-    def awaits(self) -> bool:
-        """Whether ``receive`` is still to be called."""
-        return self._receive is not None
-
-    def is_awaited(self, kind: str, text: str) -> bool:
-        """Return whether the value computed from ``text`` is best asked for after others."""
-        return key_of(kind, text) in self._awaited
+    def receive(self, values: Mapping[str, str]) -> None:
+        """Add values, as JSON, that another process has computed."""
+        self._received.update(values)
 
     def put(self, kind: str, text: str, value: Any) -> None:
         """Add a value, which must not be None and must not be changed afterwards."""
-        self._new[key_of(kind, text)] = value
+        key = key_of(kind, text)
+        self._new[key] = self._unflushed[key] = value
         self.__dict__.pop("added", None)
+
+    def flush(self) -> dict[str, str]:
+        """Return the values put since the last call, each as one line of JSON."""
+        values, self._unflushed = self._unflushed, {}
+        return {key: _line(value) for key, value in values.items()}
 
     @property
     def used(self) -> dict[str, str]:
@@ -79,8 +73,7 @@ class CompileCache:
     @cached_property
     def added(self) -> dict[str, str]:
         """The values that this compilation added, each as one line of JSON."""
-        new = {key: json.dumps(value, separators=(",", ":")) for key, value in self._new.items()}
-        return self._taken | new
+        return self._taken | {key: _line(value) for key, value in self._new.items()}
 
     @property
     def unused(self) -> int:
@@ -89,6 +82,7 @@ class CompileCache:
 
 
 _JSON = json.JSONDecoder()
+_line = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def key_of(kind: str, text: str) -> str:

@@ -13,14 +13,14 @@ from rivet_dagster.catalogs.registry import catalog_traits
 from rivet_dagster.catalogs.resolved_locations import resolved_locations
 from rivet_dagster.collector import without_collector
 from rivet_dagster.compiler.compilation import compile_project
-from rivet_dagster.compiler.helper.process import helper
+from rivet_dagster.compiler.helper.helper import helper
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.engines.registry import engine_traits
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import Joint
 from rivet_dagster.model.plugins import Plugins
-from rivet_dagster.project.cache_file import read_cache, write_cache
+from rivet_dagster.project.cache_file import read_cache, write_cache, write_parts
 from rivet_dagster.project.load import read_project
 
 
@@ -48,16 +48,20 @@ def compile_directory(
     root = Path(project_dir)
     with without_collector(), _defects():
         cache = read_cache(root)
-        project = read_project(root, profile, environ, joints, cache, variables)
-        environ = os.environ if environ is None else environ
-        introspected = introspection(project, root, environ, cache) if introspect else Introspection()
-        earlier = last_told(project, cache)  # even without `recall`: reading it keeps it in the cache
-        if recall:
-            introspected = introspected.with_earlier(earlier)
-        with helper(project.joints, introspected, cache):
+        with helper(root, cache) as second:
+            project = read_project(root, profile, environ, joints, cache, variables, second.read)
+            environ = os.environ if environ is None else environ
+            introspected = introspection(project, root, environ, cache) if introspect else Introspection()
+            earlier = last_told(project, cache)  # even without `recall`: reading it keeps it in the cache
+            if recall:
+                introspected = introspected.with_earlier(earlier)
+            second.analyze(project, introspected)
             locations = resolved_locations(project, root, environ)
             plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), cache, introspected, locations)
-        write_cache(root, cache)
+            if second.parts:
+                write_parts(root, second.parts)
+            else:
+                write_cache(root, cache)
     return plan
 
 

@@ -80,7 +80,7 @@ def infer_columns(
     for name in graph.order:
         _doubt(graph.joints[name], graph.upstream[name], introspection, diagnostics)
         try:
-            batches[name] = _known(graph.joints[name], graph, known, diagnostics, columns, tables)
+            batches[name] = batch_of(graph.joints[name], graph, known, diagnostics, columns, tables)
         except Unreadable as error:
             batches[name] = Known()
             diagnostics.sql_warning(
@@ -104,7 +104,7 @@ def _lines(name: str, graph: Graph) -> tuple[Stretch, ...]:
     return graph.queries[name].lines if name in graph.queries else ()
 
 
-def _known(
+def batch_of(
     joint: Joint,
     graph: Graph,
     known: Mapping[str, Known],
@@ -112,6 +112,7 @@ def _known(
     columns: KnownColumns,
     tables: Mapping[str, Schema],
 ) -> Known:
+    """Return the columns of a joint's batch, given those that it finds in its upstream. Raise Unreadable."""
     renderings = graph.renderings(joint.name) if joint.type == SQL else ()
     if joint.type == PYTHON or any(query.unreadable is not None for query in renderings):
         return Known()

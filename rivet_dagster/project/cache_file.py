@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -52,6 +52,12 @@ def values_in(content: bytes) -> dict[str, str]:
     return known
 
 
+def write_parts(root: Path, parts: Iterable[bytes]) -> None:
+    """Store parts that hold all values of a compilation; do nothing if the folder is not writable."""
+    with suppress(OSError):
+        _replace(root / FILE, parts)
+
+
 def write_cache(root: Path, cache: CompileCache) -> None:
     """Store the values that this compilation used, if they have changed; do nothing if the folder is not writable.
 
@@ -66,7 +72,7 @@ def write_cache(root: Path, cache: CompileCache) -> None:
         if many and cache.unused + len(added) <= len(cache.known) * _MOST_UNUSED:
             _append(file, added)
         else:
-            _replace(file, cache.used)
+            _replace(file, [part(cache.used)])
     except OSError:
         return
 
@@ -79,12 +85,12 @@ def _append(file: Path, values: Mapping[str, str]) -> None:
         os.close(descriptor)
 
 
-def _replace(file: Path, values: Mapping[str, str]) -> None:
+def _replace(file: Path, parts: Iterable[bytes]) -> None:
     make_own_folder(file.parent)
     _remove_abandoned(file.parent)
     with tempfile.NamedTemporaryFile(dir=file.parent, prefix=_UNFINISHED, delete=False) as unfinished:
         try:
-            unfinished.write(part(values))
+            unfinished.writelines(parts)
             unfinished.close()
             os.replace(unfinished.name, file)
         except BaseException:

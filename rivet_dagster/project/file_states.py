@@ -26,6 +26,8 @@ class FileStates:
         self._known: dict[str, _Entries] = {}
         self._now: dict[str, _Entries] = {}
         self._states: dict[str, list[Any] | None] = {}
+        self.fresh: _Entries = {}
+        """By path the state, and last the key, of each file that was read by this process, or by another one."""
 
     def key(self, path: str) -> str | None:
         """Return the key that was recorded for the file in its present state, None where there is none."""
@@ -36,16 +38,23 @@ class FileStates:
         state = self._states[path] = self._state(path)
         entry = self._known[folder].get(name)
         if entry is None or entry[:-1] != state:
-            return None
+            read = self.fresh.get(path)
+            if read is None or read[:-1] != state:
+                return None
+            self.record(path, read[-1])
+            return str(read[-1])
         self._now[folder][name] = entry
         return str(entry[-1])
 
     def record(self, path: str, key: str) -> None:
         """Record the key of what was read from the file, after ``key`` has looked at its state."""
         state = self._states[path]
-        if state is not None and max(state[:2]) < self._settled:
+        if state is None:
+            return
+        self.fresh[path] = [*state, key]
+        if max(state[:2]) < self._settled:
             folder, _, name = path.rpartition("/")
-            self._now[folder][name] = [*state, key]
+            self._now[folder][name] = self.fresh[path]
 
     def store(self) -> None:
         """Put what has changed into the cache; files of which no key was asked are forgotten."""

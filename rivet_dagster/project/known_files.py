@@ -29,6 +29,11 @@ class KnownDrafts:
         self._cache = cache
         self._states = FileStates(root, cache)
 
+    @property
+    def read(self) -> dict[str, list[Any]]:
+        """By path the state and the draft's key of files without errors; those that another process has read are added."""
+        return self._states.fresh
+
     def of(self, file: str, read: Callable[[str, str], Draft]) -> Draft:
         """Return ``read``'s draft of ``file``. Raise UnreadableError."""
         key = self._states.key(file)
@@ -50,7 +55,7 @@ class KnownDrafts:
         name, line, lines, fields, checks, converted = cached
         if converted is not None and "sql" in fields:
             converted["sql"] = fields["sql"]
-        return Draft(name, Origin(file, line, lines), fields, _checks(checks), converted=converted)
+        return Draft(name, Origin(file, line, lines), fields, read_checks(checks), converted=converted)
 
     def store(self) -> None:
         """Put the states of the files into the cache."""
@@ -62,10 +67,10 @@ def known_checks(read: Callable[[], Checks], text: str, file: str, cache: Compil
     key = f"{file}\n{text}"
     cached = cache.get("quality", key)
     if cached is not None:
-        return _checks(cached), []
+        return read_checks(cached), []
     checks, errors = read()
     if not errors and _are_own(checks):
-        cache.put("quality", key, _plain(checks))
+        cache.put("quality", key, plain_checks(checks))
     return checks, errors
 
 
@@ -78,14 +83,16 @@ def _plain_draft(draft: Draft, converted: Mapping[str, Any] | None) -> tuple[Any
     if converted is not None:
         converted = {key: value for key, value in converted.items() if key != "sql"}  # as in the fields, and often long
     lines, fields = dict(draft.origin.lines), dict(draft.fields)
-    return draft.name, draft.origin.line, lines, fields, _plain(draft.checks), converted
+    return draft.name, draft.origin.line, lines, fields, plain_checks(draft.checks), converted
 
 
-def _plain(checks: Iterable[Check]) -> list[dict[str, Any]]:
+def plain_checks(checks: Iterable[Check]) -> list[dict[str, Any]]:
+    """Return built-in checks as plain data."""
     return [dict(vars(check)) for check in checks]
 
 
-def _checks(plain: Iterable[dict[str, Any]]) -> tuple[Check, ...]:
+def read_checks(plain: Iterable[dict[str, Any]]) -> tuple[Check, ...]:
+    """Return the checks that ``plain_checks`` has written."""
     return tuple([_check(fields) for fields in plain])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,15 @@ from rivet_dagster.project.variables import refuse_unknown, unset_variables, var
 from rivet_dagster.project.yaml_joint import yaml_joint
 
 _READERS = {".yaml": yaml_joint, ".yml": yaml_joint, ".sql": sql_joint, ".py": python_joint}
+ReadDrafts = Callable[[Sequence[str], KnownDrafts], list[Draft]]
+"""A function that returns the drafts of the files, in order."""
+
 _NO_FUNCTION = "Correct `function`, or define it in the file that it names."
+
+
+def read_drafts(paths: Sequence[str], known: KnownDrafts) -> list[Draft]:
+    """Return the drafts of the files, in order."""
+    return [_draft(path, known) for path in paths]
 
 
 def load_project(
@@ -61,8 +69,12 @@ def read_project(
     joints: Sequence[Joint] = (),
     cache: CompileCache | None = None,
     variables: Mapping[str, Any] | None = None,
+    read: ReadDrafts = read_drafts,
 ) -> Project:
-    """Read a project as ``load_project`` does, but with the errors of the ``dagster:`` block in ``Project.errors``."""
+    """Read a project as ``load_project`` does, but with the errors of the ``dagster:`` block in ``Project.errors``.
+
+    ``read`` may have another process read some of the joints' files.
+    """
     root = Path(root)
     cache = CompileCache() if cache is None else cache
     environ = os.environ if environ is None else environ
@@ -74,7 +86,7 @@ def read_project(
     paths = _joint_files(root, manifest)
     beside = {path: quality for path in paths if (quality := beside_joint(path)) is not None}
     known = KnownDrafts(root, cache)
-    drafts = [_draft(path, known) for path in paths if path not in beside]
+    drafts = read([path for path in paths if path not in beside], known)
     known.store()
     folder = quality_folder(root, manifest.quality)
     checks, errors = _checks(root, (*beside.values(), *folder), _folders(drafts, joints), cache)

@@ -1,45 +1,66 @@
-"""The helper's share of a project: joints with all that they read, so that their columns can be inferred alone."""
+"""The work on joints that can be shared: their order, and all that determines the values, as plain data."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rivet_dagster.compiler.graph import topological
+from rivet_dagster.compiler.graph import levels, topological
+from rivet_dagster.compiler.quality import shows_row_values
+from rivet_dagster.entry_points import is_own_kind
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import SINK, SOURCE, SQL, Joint
 from rivet_dagster.model.origin import Origin
+from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.project import Project
 from rivet_dagster.model.schema import Field
+from rivet_dagster.project.known_files import plain_checks, read_checks
 from rivet_dagster.project.templating import is_template
-
-SHARE = 0.42
-"""The part of the queries that the helper reads. It also infers their columns, while the other part is read."""
 
 _WORD = re.compile(r"\w+")
 
 
-def share_of(joints: Iterable[Joint]) -> list[Joint]:
-    """Return the first joints in topological order, as far as the words of their queries tell it.
+@dataclass(frozen=True)
+class Share:
+    """Joints to analyze, in this order; ``inferable`` are those whose columns can be inferred, too.
 
-    A word that only looks like a joint's name costs time and nothing else. Templates, published histories and what
-    follows them are left out, as are sinks.
+    ``profile`` and ``introspection`` are what determines the values besides the joints.
     """
-    named = {joint.name: joint for joint in joints}
+
+    joints: tuple[Joint, ...]
+    inferable: frozenset[str]
+    profile: Profile
+    introspection: Introspection
+
+
+def share_of(project: Project, introspection: Introspection) -> Share:
+    """Return the joints whose values do not depend on templates, those that many others may read first.
+
+    What a joint reads is told by the words of its query: a word that only looks like a joint's name costs time and
+    nothing else. Templates, published histories and what follows them have columns that are only known later.
+    """
+    named = {joint.name: joint for joint in reversed(project.joints)}
     edges = {name: _reads(joint, named) for name, joint in named.items()}
-    queries = SHARE * sum(joint.type == SQL for joint in named.values())
-    chosen: dict[str, Joint] = {}
-    for name in topological(edges):
+    inferable: set[str] = set()
+    order = topological(edges)
+    for name in order:
         joint = named[name]
-        template = joint.sql is not None and is_template(joint.sql)
         history = joint.publishes and joint.write_strategy.validity  # readers find more columns
-        if template or history or joint.type == SINK or not edges[name] <= chosen.keys():
-            continue
-        queries -= joint.type == SQL
-        if queries < 0:
-            break
-        chosen[name] = joint
-    return list(chosen.values())
+        if not (_has_template(joint) or history or joint.type == SINK) and edges[name] <= inferable:
+            inferable.add(name)
+    first = [named[name] for level in levels(edges, order) for name in level if name in inferable]
+    others = [
+        joint
+        for name, joint in named.items()
+        if name not in inferable and (joint.quality or (joint.type == SQL and not _has_template(joint)))
+    ]
+    return Share((*first, *others), frozenset(inferable), project.profile, introspection)
+
+
+def _has_template(joint: Joint) -> bool:
+    return joint.sql is not None and is_template(joint.sql)
 
 
 def _reads(joint: Joint, named: Mapping[str, Joint]) -> set[str]:
@@ -49,22 +70,30 @@ def _reads(joint: Joint, named: Mapping[str, Joint]) -> set[str]:
     return ({*words} & named.keys()) - {joint.name}
 
 
-def request(share: Sequence[Joint], introspection: Introspection) -> dict[str, Any]:
-    """Return what determines the columns of the joints, as plain data."""
-    sources = [joint.name for joint in share if joint.type == SOURCE and joint.name in introspection.tables]
-    tables = {name: [(field.name, field.type) for field in introspection.tables[name]] for name in sources}
-    return {"joints": [_plain(joint) for joint in share], "tables": tables}
+def plain_share(share: Share) -> dict[str, Any]:
+    """Return the share as plain data."""
+    tables = share.introspection.tables
+    sources = [joint.name for joint in share.joints if joint.type == SOURCE and joint.name in tables]
+    return {
+        "joints": [_plain(joint, share.profile) for joint in share.joints],
+        "inferable": sorted(share.inferable),
+        "tables": {name: [(field.name, field.type) for field in tables[name]] for name in sources},
+    }
 
 
-def _plain(joint: Joint) -> dict[str, Any]:
+def _plain(joint: Joint, profile: Profile) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the values of a joint on which those of the cache depend, and its checks if all are built in."""
     values = {key: getattr(joint, key) for key in ("name", "type", "sql", "columns", "filter", "limit", "upstream")}
     ddl = joint.options.get("schema")
-    options = {"schema": ddl} if isinstance(ddl, str) else {}
-    return {key: value for key, value in values.items() if value is not None} | {"options": options}
+    values["options"] = {"schema": ddl} if isinstance(ddl, str) else {}
+    values["row_values"] = shows_row_values(joint, profile)
+    checks = joint.quality if all(is_own_kind(check.kind) for check in joint.quality) else ()
+    return {key: value for key, value in values.items() if value is not None}, plain_checks(checks)
 
 
-def read_request(plain: Mapping[str, Any]) -> tuple[tuple[Joint, ...], Introspection]:
-    """Return the joints and the columns of tables that ``request`` has written."""
-    joints = tuple(Joint.of_converted(values, (), Origin()) for values in plain["joints"])
+def read_share(plain: Mapping[str, Any]) -> Share:
+    """Return the share that ``plain_share`` has written."""
+    joints = [Joint.of_converted(values, read_checks(checks), Origin()) for values, checks in plain["joints"]]
     tables = {name: tuple(Field(*field) for field in fields) for name, fields in plain["tables"].items()}
-    return joints, Introspection(tables)
+    inferable = frozenset(plain["inferable"])
+    return Share(tuple(joints), inferable, Profile("", (), (), None), Introspection(tables))

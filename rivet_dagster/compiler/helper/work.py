@@ -1,34 +1,76 @@
-"""The helper's own process: it reads its share on stdin and writes values of the cache to stdout."""
+"""The helper's own process."""
 
 from __future__ import annotations
 
 import gc
-import json
+import os
 import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from rivet_dagster.cache import CompileCache
-from rivet_dagster.compiler.diagnostics import Diagnostics
-from rivet_dagster.compiler.helper.share import read_request
-from rivet_dagster.compiler.references import build_graph
-from rivet_dagster.compiler.schemas import infer_columns
-from rivet_dagster.model.introspection import Introspection
-from rivet_dagster.model.joint import Joint
-from rivet_dagster.model.profile import Profile
-from rivet_dagster.model.project import Project
+from rivet_dagster.compiler.helper.analysis import analyze
+from rivet_dagster.compiler.helper.messages import Messages, Notes
+from rivet_dagster.compiler.helper.partner import Partner
+from rivet_dagster.compiler.helper.portions import portions, taken
+from rivet_dagster.compiler.helper.share import read_share
 from rivet_dagster.project.cache_file import part
+from rivet_dagster.project.known_files import KnownDrafts
+from rivet_dagster.project.load import read_drafts
+
+_PAUSE = 0.001
+
+
+class _Caller(Partner):
+    """The process that has started this one."""
+
+    def __init__(self, pid: int, orders: Messages, answers: Messages, cache: CompileCache) -> None:
+        self._pid = pid
+        self._orders = orders
+        self._answers = answers
+        self._cache = cache
+
+    def send(self, notes: Notes) -> None:
+        """Tell it something, with the new values of the cache."""
+        self._end_if_alone()
+        self._answers.send(notes, part(self._cache.flush()))
+
+    def receive(self) -> Iterator[Notes]:
+        for notes, _ in self._orders.receive():
+            yield notes
+
+    def wait(self) -> bool:
+        self._end_if_alone()
+        time.sleep(_PAUSE)
+        return True
+
+    def _end_if_alone(self) -> None:
+        if os.getppid() != self._pid:
+            sys.exit()
 
 
 def main() -> None:
-    """Compute the values, and write them as a part of a cache file."""
+    """Do the portions of work that this process takes."""
     gc.disable()
+    pid, orders, answers, files, joints = map(int, sys.argv[1:])
     cache = CompileCache()
-    compute(*read_request(json.load(sys.stdin.buffer)), cache)
-    sys.stdout.buffer.write(part(cache.added))
+    caller = _Caller(pid, Messages(orders), Messages(answers), cache)
+    caller.send({})  # the empty part tells this process' version
+    order = _order(caller)
+    _read(portions(order["files"]), KnownDrafts(Path(order["root"]), cache), taken(files), caller)
+    analyze(read_share(_order(caller)), cache, taken(joints), caller)
 
 
-def compute(joints: tuple[Joint, ...], introspection: Introspection, cache: CompileCache) -> None:
-    """Put the facts of the joints' queries and their columns into the cache; errors are left to the compiler."""
-    diagnostics = Diagnostics()
-    graph = build_graph(Project(Profile("", (), (), None), joints), diagnostics, cache)
-    if not diagnostics.errors:
-        infer_columns(graph, diagnostics, cache, introspection)
+def _order(caller: Partner) -> Notes:
+    while True:
+        for order in caller.receive():
+            return order
+        caller.wait()
+
+
+def _read(parts: Sequence[Sequence[str]], known: KnownDrafts, numbers: Iterable[int], caller: Partner) -> None:
+    for number in numbers:
+        read_drafts(parts[number], known)
+        files = {path: known.read[path] for path in parts[number] if path in known.read}
+        caller.send({"portion": number, "files": files})
