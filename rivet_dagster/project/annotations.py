@@ -13,6 +13,7 @@ CHECKS = {"assert": ASSERTION, "audit": AUDIT}
 KEYS = (*JOINT_KEYS, *CHECKS)
 
 _ANNOTATION = re.compile(r"rivet:\s*([A-Za-z_]\w*)\s*:(?:\s+(.*))?", re.DOTALL)
+_RIVET = re.compile("rivet", re.IGNORECASE)
 # Matches lines meant as annotations, right or wrong: a check that is missed would not guard anything.
 _MEANT = re.compile(rf"rivet:|(?i:rivet\s*:\s*\w+\s*:|@?rivet[\s.@-]+(?:{'|'.join(KEYS)})\s*:)")
 
@@ -66,7 +67,7 @@ def read_annotations(text: str, marker: str) -> AnnotatedText:
     while after < len(lines) and not lines[after].strip():
         after += 1
     body = "".join(lines[after:]).rstrip() if block < len(lines) else ""
-    below = enumerate(lines[block:], block + 1)
+    below = enumerate(lines[block:], block + 1) if _RIVET.search(body) else ()
     stray = tuple(number for number, line in below if _MEANT.match(_comment(line, marker)))
     return AnnotatedText(tuple(annotations), body, after + 1, stray, tuple(errors))
 

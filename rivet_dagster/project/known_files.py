@@ -31,7 +31,7 @@ class KnownDrafts:
 
     @property
     def read(self) -> dict[str, list[Any]]:
-        """By path the state and the draft's key of files without errors; those that another process has read are added."""
+        """By path the state and the draft's key of files without errors, with those that another process has read."""
         return self._states.fresh
 
     def of(self, file: str, read: Callable[[str, str], Draft]) -> Draft:

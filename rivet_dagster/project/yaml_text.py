@@ -66,7 +66,7 @@ def read_yaml(text: str, first_line: int = 1, scalar: ReadScalar = yaml_scalar) 
         line = first_line + len(split_lines(text[: refused.start()] + "x")) - 1
         raise YamlError(f"the character U+{ord(refused[0]):04X} must be written as an escape in double quotes", line)
     try:
-        return _Document(yaml.parse(text, Loader=_Loader), first_line, scalar).read()
+        return _Document(iter(_Loader(text).get_event, None), first_line, scalar).read()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         lines = split_lines(text) or [""]

@@ -65,7 +65,7 @@ class _Analysis:
             self._upstream[joint.name] = joint.upstream or ()
             if joint.type == SQL and joint.sql is not None and not is_template(joint.sql):
                 self._read(joint, joint.sql)
-            if joint.name in self._share.inferable:
+            if self._share.inferable.issuperset((joint.name, *self._upstream[joint.name])):
                 self.waiting.append(joint.name)
 
     def _read(self, joint: Joint, sql: str) -> None:

@@ -64,10 +64,18 @@ class Helper(Partner):
         for number in self._numbers(self._process, order, self._process.of_files, len(parts)):
             drafts[number] = read_drafts(parts[number], known)
             self.send({"portion": number})
+            drafts |= self._received(parts, known)
         while self._missing and self.wait():
-            for notes in self.receive():
-                known.read.update(notes.get("files", {}))
+            drafts |= self._received(parts, known)
         return [draft for number, part in enumerate(parts) for draft in drafts.get(number) or read_drafts(part, known)]
+
+    def _received(self, parts: Sequence[Sequence[str]], known: KnownDrafts) -> dict[int, list[Draft]]:
+        """Return the drafts of portions that the helper has read since the last call."""
+        drafts: dict[int, list[Draft]] = {}
+        for notes in self.receive():
+            known.read.update(notes["files"])
+            drafts[notes["portion"]] = read_drafts(parts[notes["portion"]], known)
+        return drafts
 
     def analyze(self, project: Project, introspection: Introspection) -> None:
         """Put the values of checks, queries and columns into the cache, if there is a helper to share the work."""

@@ -25,12 +25,14 @@ class Process:
     """A started helper with all that connects it to this process; it ends with ``stack``. Raises OSError."""
 
     def __init__(self, stack: ExitStack) -> None:
-        files = [stack.enter_context(tempfile.TemporaryFile()).fileno() for _ in range(2)]
-        self._orders, self._answers = map(Messages, files)
+        with ExitStack() as files:
+            descriptors = [files.enter_context(tempfile.TemporaryFile()).fileno() for _ in range(2)]
+            stack.push(files.pop_all())
+        self._orders, self._answers = map(Messages, descriptors)
         self.of_files, self.of_joints = Numbers(), Numbers()
         for numbers in (self.of_files, self.of_joints):
             stack.callback(numbers.close)
-        passed = [*files, self.of_files.reader, self.of_joints.reader]
+        passed = [*descriptors, self.of_files.reader, self.of_joints.reader]
         # -P: nothing is imported from the working directory
         command = [sys.executable, "-P", "-c", _COMMAND, *map(str, (os.getpid(), *passed))]
         nothing = subprocess.DEVNULL

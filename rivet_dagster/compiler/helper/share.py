@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +41,7 @@ def share_of(project: Project, introspection: Introspection) -> Share:
     What a joint reads is told by the words of its query: a word that only looks like a joint's name costs time and
     nothing else. Templates, published histories and what follows them have columns that are only known later.
     """
-    named = {joint.name: joint for joint in reversed(project.joints)}
+    named = {joint.name: joint for joint in project.joints}
     edges = {name: _reads(joint, named) for name, joint in named.items()}
     inferable: set[str] = set()
     order = topological(edges)

@@ -8,18 +8,23 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
-from rivet_dagster.compiler.helper import process
-from rivet_dagster.compiler.helper.share import read_request, request, share_of
+from rivet_dagster.compiler.helper import helper, portions, process
+from rivet_dagster.compiler.helper.share import plain_share, read_share, share_of
 from rivet_dagster.loading import compile_directory
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.joint import Joint
+from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.project import Project
 from rivet_dagster.model.schema import Field
+from rivet_dagster.project import load
 from rivet_dagster.project.cache_file import read_cache
 from rivet_dagster.sql import known_query
 
@@ -65,22 +70,51 @@ WRONG = {
 
 @pytest.fixture(autouse=True)
 def low_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "LEAST_QUERIES", 1)
-    monkeypatch.setattr(process, "_processors", lambda: 2)
+    monkeypatch.setattr(helper, "LEAST_FILES", 1)
+    monkeypatch.setattr(helper, "_processors", lambda: 2)
+    monkeypatch.setattr(portions, "_LEAST", 1)
 
 
 @pytest.fixture
-def received(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
-    """What helpers have returned."""
-    all_values = []
-    receive = process._received
+def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
+    """The helpers that have been started."""
+    processes = []
+    start = subprocess.Popen
 
-    def _received(helper: subprocess.Popen[bytes], answer: IO[bytes]) -> dict[str, str]:
-        all_values.append(receive(helper, answer))
-        return all_values[-1]
+    def _started(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+        processes.append(start(*args, **options))
+        return processes[-1]
 
-    monkeypatch.setattr(process, "_received", _received)
-    return all_values
+    monkeypatch.setattr(process.subprocess, "Popen", _started)
+    return processes
+
+
+@pytest.fixture
+def received(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The values that helpers have returned."""
+    values: dict[str, str] = {}
+    read = helper.values_in
+
+    def _read(content: bytes) -> dict[str, str]:
+        values.update(read(content))
+        return read(content)
+
+    monkeypatch.setattr(helper, "values_in", _read)
+    return values
+
+
+def _helper_runs(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Have helpers run some code, with small portions."""
+    small = "from rivet_dagster.compiler.helper import portions; portions._LEAST = 1\n"
+    monkeypatch.setattr(process, "_COMMAND", small + code)
+
+
+WORK = "from rivet_dagster.compiler.helper.work import main; main()"
+
+
+def _leave(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Have this process take at most some portions of each kind, and leave the others to the helper."""
+    monkeypatch.setattr(helper, "taken", lambda reader: islice(portions.taken(reader), most))
 
 
 def _project(root: Path, files: Mapping[str, str]) -> Path:
@@ -94,95 +128,179 @@ def _alone(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, dict[str, 
     """The plan and the cache of a first compilation in one process."""
     shutil.rmtree(root / ".rivet", ignore_errors=True)
     with monkeypatch.context() as patched:
-        patched.setattr(process, "LEAST_QUERIES", sys.maxsize)
+        patched.setattr(helper, "LEAST_FILES", sys.maxsize)
         plan = compile_directory(root).to_json()
     known = dict(read_cache(root).known)
     shutil.rmtree(root / ".rivet")
     return plan, known
 
 
+@pytest.mark.parametrize("most", [0, 4])
 def test_with_and_without_a_helper_the_plan_and_the_cache_are_the_same(
-    tmp_path: Path, received: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    most: int,
+    started: list[Any],
+    received: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     root = _project(tmp_path, FILES)
+    for file in root.rglob("*.*"):
+        os.utime(file, (1, 1))
     alone, known = _alone(root, monkeypatch)
     read_here: list[str] = []
     read_query = known_query.read_query
     monkeypatch.setattr(known_query, "read_query", lambda sql: read_here.append(sql) or read_query(sql))
+    _helper_runs(monkeypatch, WORK)
+    _leave(monkeypatch, most)
 
     assert compile_directory(root).to_json() == alone
     assert json.loads(alone)["errors"] == []
-    assert {key.split()[0] for key in received[0]} == {"query", "columns"}
-    assert received[0].items() <= known.items()
-    assert len(set(read_here)) == sum(key.startswith("query ") for key in known.keys() - received[0].keys())
+    assert received.items() <= known.items()
+    drafts = [key for key in known if key.startswith("draft ")]
+    assert sum(key in received for key in drafts) >= len(drafts) - most
+    if most == 0:
+        assert {key.split()[0] for key in received} == {"draft", "check", "query", "columns"}
+        assert FILES["joints/a2.sql"] not in read_here
     assert read_cache(root).known == known
 
+    read_here.clear()
     assert compile_directory(root).to_json() == alone
-    assert len(received) == 1  # there is a cache
+    assert read_here == []
+    assert len(started) == 1  # there is a cache
 
 
+@pytest.mark.parametrize("most", [0, 3, 99])
 def test_errors_and_their_order_are_those_of_one_process(
-    tmp_path: Path, received: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, most: int, received: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = _project(tmp_path, {**FILES, **WRONG})
     alone, _ = _alone(root, monkeypatch)
+    _helper_runs(monkeypatch, WORK)
+    _leave(monkeypatch, most)
     assert compile_directory(root).to_json() == alone
     assert len(json.loads(alone)["errors"]) > 1
-    assert len(received) == 1
+    assert received or most == 99
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("answers", [0, 1, 4, len(FILES) - 1, len(FILES) + 2])
 def test_a_helper_that_is_killed_or_stopped_only_costs_time(
-    tmp_path: Path, sent: signal.Signals, received: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, sent: signal.Signals, answers: int, started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = _project(tmp_path, FILES)
     alone, known = _alone(root, monkeypatch)
-    start, started = process._started, []
-
-    def _started(*files: IO[bytes]) -> Any:
-        started.append(start(*files))
-        os.kill(started[0].pid, sent)
-        return started[0]
-
-    monkeypatch.setattr(process, "_started", _started)
-    monkeypatch.setattr(process, "_PATIENCE", 0.2)
+    code = f"""
+import os
+from rivet_dagster.compiler.helper import work
+send, left = work._Caller.send, [None] * {answers}
+def send_some(self, notes):
+    if not left:
+        os.kill(os.getpid(), {int(sent)})
+    left.pop()
+    send(self, notes)
+work._Caller.send = send_some
+work.main()
+"""
+    _helper_runs(monkeypatch, code)
+    _leave(monkeypatch, 1)
+    monkeypatch.setattr(process, "_PATIENCE", 0.7)
     assert compile_directory(root).to_json() == alone
-    assert received == [{}]
     assert read_cache(root).known == known
-    assert started[0].returncode == -signal.SIGKILL  # none is left behind
+    assert [each.returncode for each in started] == [-signal.SIGKILL]  # none is left behind
 
 
-def test_an_answer_that_is_cut_off_or_of_another_version_is_not_used(
-    tmp_path: Path, received: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+OTHER_VERSION = "from rivet_dagster.project import cache_file; cache_file._maker = lambda: 'another'\n" + WORK
+CUT_OFF = (
+    "from rivet_dagster.compiler.helper import work; part = work.part; work.part = lambda v: part(v)[:-1]\n" + WORK
+)
+NO_MESSAGE = "import os, sys; os.write(int(sys.argv[3]), b'7\\n')"
+
+
+@pytest.mark.parametrize("code", [OTHER_VERSION, CUT_OFF, NO_MESSAGE, "print('rivet_dagster 0.0.1')", "1 / 0"])
+def test_an_answer_that_is_wrong_or_of_another_version_is_not_used(
+    tmp_path: Path, code: str, received: dict[str, str], started: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = _project(tmp_path, FILES)
-    alone, _ = _alone(root, monkeypatch)
-    command = "from rivet_dagster.project.cache_file import part; print(part({'a': '1'}).decode()[:-1], end='')"
-    monkeypatch.setattr(process, "_COMMAND", command)
+    alone, known = _alone(root, monkeypatch)
+    _helper_runs(monkeypatch, code)
+    _leave(monkeypatch, 1)
     assert compile_directory(root).to_json() == alone
-    shutil.rmtree(root / ".rivet")
-    monkeypatch.setattr(process, "_COMMAND", "print('rivet_dagster 0.0.1'); raise SystemExit(1)")
-    assert compile_directory(root).to_json() == alone
-    assert received == [{}, {}]
+    assert received == {}
+    assert read_cache(root).known == known
+    assert len(started) == 1
 
 
-@pytest.mark.parametrize(("name", "value"), [("LEAST_QUERIES", 3_000), ("_processors", lambda: 1)])
+@pytest.mark.parametrize(("name", "value"), [("LEAST_FILES", 3_000), ("_processors", lambda: 1)])
 def test_a_small_project_or_one_processor_starts_no_process(
     tmp_path: Path, name: str, value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, name, value)
-    monkeypatch.setattr(subprocess, "Popen", None)
+    monkeypatch.setattr(helper, name, value)
+    monkeypatch.setattr(process.subprocess, "Popen", None)
     assert compile_directory(_project(tmp_path, FILES)).success
 
 
 def test_where_no_process_can_be_started_the_plan_is_the_same(
-    tmp_path: Path, received: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, received: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = _project(tmp_path, FILES)
     alone, _ = _alone(root, monkeypatch)
     monkeypatch.setattr(sys, "executable", str(root / "no_python"))
     assert compile_directory(root).to_json() == alone
-    assert received == []
+    assert received == {}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_an_interrupt_leaves_no_process_and_no_cache(
+    tmp_path: Path, error: type[BaseException], started: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def _interrupted(*_: Any) -> Iterator[int]:
+        raise error
+
+    root = _project(tmp_path, FILES)
+    monkeypatch.setattr(helper, "taken", _interrupted)
+    before = len(os.listdir("/dev/fd"))
+    with pytest.raises(error if error is KeyboardInterrupt else load.RivetError):
+        compile_directory(root)
+    assert [each.returncode for each in started] == [-signal.SIGKILL]
+    assert not (root / ".rivet").exists()
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_the_helper_ends_when_the_process_is_killed_that_has_started_it(tmp_path: Path) -> None:
+    root = _project(tmp_path, FILES)
+    code = f"""
+import time
+from rivet_dagster.compiler.helper import helper, process
+from rivet_dagster.loading import compile_directory
+helper.LEAST_FILES, helper._processors = 1, lambda: 2
+def taken(_):
+    time.sleep(60)
+helper.taken = taken
+start = process.subprocess.Popen
+def started(*args, **options):
+    print((popen := start(*args, **options)).pid, flush=True)
+    return popen
+process.subprocess.Popen = started
+compile_directory({str(root)!r})
+"""
+    with subprocess.Popen([sys.executable, "-P", "-c", code], stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdout is not None
+        pid = int(caller.stdout.readline())
+        assert _runs(pid)
+        caller.kill()
+    until = time.monotonic() + 20
+    while _runs(pid) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not _runs(pid)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def test_the_helper_imports_neither_dagster_nor_pyspark() -> None:
@@ -191,7 +309,7 @@ def test_the_helper_imports_neither_dagster_nor_pyspark() -> None:
     assert done.stdout == "set()\n"
 
 
-def test_the_share_holds_all_that_its_joints_read() -> None:
+def test_the_share_has_each_joint_after_what_it_reads() -> None:
     sources = [Joint(name=f"s{n}", type="source", catalog="raw", table="t", limit=n or None) for n in range(3)]
     sources[0] = Joint(name="s0", type="source", catalog="raw", table="t", columns=["id", {"x": "y + 1"}])
     queries = [
@@ -200,12 +318,38 @@ def test_the_share_holds_all_that_its_joints_read() -> None:
     template = Joint(name="p", type="sql", sql="SELECT '{{ 1 }}' FROM q0")
     after = Joint(name="a", type="sql", sql="SELECT 1 FROM p")
     circle = [Joint(name=f"c{n}", type="sql", sql=f"SELECT * FROM c{1 - n}") for n in range(2)]
-    share = share_of([*reversed(queries), template, after, *circle, *sources])
-    names = [joint.name for joint in share]
-    assert names == [name for name in names if name in ("s0", "s1", "s2", *(f"q{n}" for n in range(5)))]
-    assert {"s0", "q0", "q1", "q2", "q3"} <= {*names}
-
+    sink = Joint(name="w", type="sink", upstream=["q0"], catalog="raw", table="w")
+    checks = {"audits": [{"type": "row_count", "min": 1}]}
+    audited = Joint(name="v", type="sink", upstream=["q0"], catalog="raw", table="v", quality=checks)
     introspection = Introspection({"s0": (Field("id", "int"), Field("y", None)), "other": ()})
-    joints, tables = read_request(json.loads(json.dumps(request(share, introspection))))
-    assert tables.tables == {"s0": introspection.tables["s0"]}
-    assert [(j.name, j.sql, j.columns, j.limit) for j in joints] == [(j.name, j.sql, j.columns, j.limit) for j in share]
+    project = Project(
+        Profile("", (), (), None), (*reversed(queries), template, after, *circle, sink, audited, *sources)
+    )
+    share = share_of(project, introspection)
+    assert [joint.name for joint in share.joints] == [
+        *("s0", "s1", "s2"),
+        *(f"q{n}" for n in range(9)),
+        *("a", "c0", "c1", "v"),
+    ]
+    assert share.inferable == {"s0", "s1", "s2", *(f"q{n}" for n in range(9))}
+
+    again = read_share(json.loads(json.dumps(plain_share(share))))
+    assert again.introspection.tables == {"s0": introspection.tables["s0"]}
+    assert again.inferable == share.inferable
+    keys = ("name", "sql", "columns", "limit", "upstream", "quality")
+    assert [[getattr(joint, key) for key in keys] for joint in again.joints] == [
+        [getattr(joint, key) for key in keys] for joint in share.joints
+    ]
+
+
+def test_two_processes_take_each_number_once() -> None:
+    numbers = portions.Numbers()
+    code = "import sys; from rivet_dagster.compiler.helper.portions import taken; print(*taken(int(sys.argv[1])))"
+    command = [sys.executable, "-P", "-c", code, str(numbers.reader)]
+    readers = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[numbers.reader]) for _ in range(2)
+    ]
+    numbers.fill(portions._MOST)
+    taken = [int(number) for reader in readers for number in reader.communicate()[0].split()]
+    numbers.close()
+    assert sorted(taken) == list(range(portions._MOST))
