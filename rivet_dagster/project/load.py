@@ -31,13 +31,13 @@ from rivet_dagster.project.variables import refuse_unknown, unset_variables, var
 from rivet_dagster.project.yaml_joint import yaml_joint
 
 _READERS = {".yaml": yaml_joint, ".yml": yaml_joint, ".sql": sql_joint, ".py": python_joint}
-ReadDrafts = Callable[[Sequence[str], KnownDrafts], list[Draft]]
-"""A function that returns the drafts of the files, in order."""
+ReadDrafts = Callable[[Sequence[str], KnownDrafts, Profile], list[Draft]]
+"""A function that returns the drafts of the files, in order; what they will be compiled with is the profile."""
 
 _NO_FUNCTION = "Correct `function`, or define it in the file that it names."
 
 
-def read_drafts(paths: Sequence[str], known: KnownDrafts) -> list[Draft]:
+def read_drafts(paths: Sequence[str], known: KnownDrafts, profile: Profile | None = None) -> list[Draft]:
     """Return the drafts of the files, in order."""
     return [_draft(path, known) for path in paths]
 
@@ -86,7 +86,7 @@ def read_project(
     paths = _joint_files(root, manifest)
     beside = {path: quality for path in paths if (quality := beside_joint(path)) is not None}
     known = KnownDrafts(root, cache)
-    drafts = read([path for path in paths if path not in beside], known)
+    drafts = read([path for path in paths if path not in beside], known, chosen)
     known.store()
     folder = quality_folder(root, manifest.quality)
     checks, errors = _checks(root, (*beside.values(), *folder), _folders(drafts, joints), cache)

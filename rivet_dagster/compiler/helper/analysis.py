@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Mapping, Sequence
 
 from rivet_dagster.cache import CompileCache
@@ -34,6 +35,7 @@ def analyze(share: Share, cache: CompileCache, numbers: Iterable[int], partner: 
             analysis.learn(notes)
         analysis.add(parts[number])
         partner.send({"portion": number, "columns": analysis.infer()})
+        gc.collect(0)  # trees refer to themselves, and the collector rests: without this they stay in memory
     while analysis.waiting and partner.wait():
         for notes in partner.receive():
             analysis.learn(notes)

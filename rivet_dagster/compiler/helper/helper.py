@@ -16,6 +16,7 @@ from rivet_dagster.compiler.helper.portions import Numbers, portions, taken
 from rivet_dagster.compiler.helper.process import Process
 from rivet_dagster.compiler.helper.share import plain_share, share_of
 from rivet_dagster.model.introspection import Introspection
+from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project
 from rivet_dagster.project.cache_file import part, values_in
 from rivet_dagster.project.draft import Draft
@@ -51,7 +52,7 @@ class Helper(Partner):
             self._parts.append(part(self._cache.flush()))
         return self._parts
 
-    def read(self, paths: Sequence[str], known: KnownDrafts) -> list[Draft]:
+    def read(self, paths: Sequence[str], known: KnownDrafts, profile: Profile) -> list[Draft]:
         """Return the drafts of the files, in order."""
         if not self._cache.known and len(paths) >= LEAST_FILES and _can_start():
             with suppress(OSError):  # no room for files or processes
@@ -59,7 +60,7 @@ class Helper(Partner):
         if self._process is None:
             return read_drafts(paths, known)
         parts = portions(paths)
-        order = {"root": os.path.abspath(self._root), "files": paths}
+        order = {"root": os.path.abspath(self._root), "files": paths, "row_values": profile.row_values}
         drafts: dict[int, list[Draft]] = {}
         for number in self._numbers(self._process, order, self._process.of_files, len(parts)):
             drafts[number] = read_drafts(parts[number], known)
@@ -73,6 +74,8 @@ class Helper(Partner):
         """Return the drafts of portions that the helper has read since the last call."""
         drafts: dict[int, list[Draft]] = {}
         for notes in self.receive():
+            if "files" not in notes:
+                continue
             known.read.update(notes["files"])
             drafts[notes["portion"]] = read_drafts(parts[notes["portion"]], known)
         return drafts

@@ -10,12 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rivet_dagster.cache import CompileCache
+from rivet_dagster.compiler.diagnostics import Diagnostics
 from rivet_dagster.compiler.helper.analysis import analyze
 from rivet_dagster.compiler.helper.messages import Messages, Notes
 from rivet_dagster.compiler.helper.partner import Partner
 from rivet_dagster.compiler.helper.portions import portions, taken
 from rivet_dagster.compiler.helper.share import read_share
+from rivet_dagster.compiler.quality import compile_checks
+from rivet_dagster.model.profile import Profile
+from rivet_dagster.model.project import Project
 from rivet_dagster.project.cache_file import part
+from rivet_dagster.project.draft import Draft
 from rivet_dagster.project.known_files import KnownDrafts
 from rivet_dagster.project.load import read_drafts
 
@@ -58,19 +63,36 @@ def main() -> None:
     caller = _Caller(pid, Messages(orders), Messages(answers), cache)
     caller.send({})  # the empty part tells this process' version
     order = _order(caller)
-    _read(portions(order["files"]), KnownDrafts(Path(order["root"]), cache), taken(files), caller)
-    analyze(read_share(_order(caller)), cache, taken(joints), caller)
+    drafts = _read(portions(order["files"]), KnownDrafts(Path(order["root"]), cache), taken(files), caller)
+    checked = _check(drafts, Profile("", (), (), None, row_values=order["row_values"]), cache, caller)
+    analyze(read_share(_order(caller, checked)), cache, taken(joints), caller)
 
 
-def _order(caller: Partner) -> Notes:
+def _order(caller: Partner, meanwhile: Iterable[None] = ()) -> Notes:
+    """Return the next order; do steps of other work as long as there is none."""
+    steps = iter(meanwhile)
     while True:
         for order in caller.receive():
             return order
-        caller.wait()
+        if next(steps, caller) is caller:
+            caller.wait()
 
 
-def _read(parts: Sequence[Sequence[str]], known: KnownDrafts, numbers: Iterable[int], caller: Partner) -> None:
+def _read(
+    parts: Sequence[Sequence[str]], known: KnownDrafts, numbers: Iterable[int], caller: Partner
+) -> list[list[Draft]]:
+    drafts: list[list[Draft]] = []
     for number in numbers:
-        read_drafts(parts[number], known)
+        drafts.append(read_drafts(parts[number], known))
         files = {path: known.read[path] for path in parts[number] if path in known.read}
         caller.send({"portion": number, "files": files})
+    return drafts
+
+
+def _check(parts: Iterable[Sequence[Draft]], profile: Profile, cache: CompileCache, caller: Partner) -> Iterator[None]:
+    """Compile the checks in the drafts, part by part."""
+    for drafts in parts:
+        joints = [joint for draft in drafts if draft.checks and (joint := draft.joint()[0]) is not None]
+        compile_checks(Project(profile, tuple(joints)), Diagnostics(), cache)
+        caller.send({})
+        yield
