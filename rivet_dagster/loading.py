@@ -55,8 +55,9 @@ def compile_directory(
             earlier = last_told(project, cache)  # even without `recall`: reading it keeps it in the cache
             if recall:
                 introspected = introspected.with_earlier(earlier)
-            second.analyze(project, introspected)
+            second.order(project, introspected)
             locations = resolved_locations(project, root, environ)
+            second.analyze()
             plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), cache, introspected, locations)
             if second.parts:
                 write_parts(root, second.parts)

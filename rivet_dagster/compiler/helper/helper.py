@@ -14,7 +14,7 @@ from rivet_dagster.compiler.helper.messages import Notes
 from rivet_dagster.compiler.helper.partner import Partner
 from rivet_dagster.compiler.helper.portions import Numbers, portions, taken
 from rivet_dagster.compiler.helper.process import Process
-from rivet_dagster.compiler.helper.share import plain_share, share_of
+from rivet_dagster.compiler.helper.share import Share, plain_share, share_of
 from rivet_dagster.model.introspection import Introspection
 from rivet_dagster.model.profile import Profile
 from rivet_dagster.model.project import Project
@@ -44,6 +44,7 @@ class Helper(Partner):
         self._process: Process | None = None
         self._parts: list[bytes] = []
         self._missing: set[int] = set()
+        self._shared: tuple[Share, Iterator[int]] | None = None
 
     @property
     def parts(self) -> list[bytes]:
@@ -80,13 +81,18 @@ class Helper(Partner):
             drafts[notes["portion"]] = read_drafts(parts[notes["portion"]], known)
         return drafts
 
-    def analyze(self, project: Project, introspection: Introspection) -> None:
-        """Put the values of checks, queries and columns into the cache, if there is a helper to share the work."""
-        if self._process is None or self._process.is_lost:
+    def order(self, project: Project, introspection: Introspection) -> None:
+        """Let the helper, if there is one, begin to put the values of checks, queries and columns into the cache."""
+        if self._process is not None and not self._process.is_lost:
+            share = share_of(project, introspection)
+            count = len(portions(share.joints))
+            self._shared = share, self._numbers(self._process, plain_share(share), self._process.of_joints, count)
+
+    def analyze(self) -> None:
+        """Put the other values into the cache that are shared with the helper, and wait for its own."""
+        if self._shared is None:
             return
-        share = share_of(project, introspection)
-        count = len(portions(share.joints))
-        numbers = self._numbers(self._process, plain_share(share), self._process.of_joints, count)
+        share, numbers = self._shared
         analyze(share, self._cache, numbers, self)
         while self._missing and self.wait():
             for _ in self.receive():
