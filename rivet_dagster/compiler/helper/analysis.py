@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Mapping, Sequence
 
 from rivet_dagster.cache import CompileCache
@@ -19,6 +18,7 @@ from rivet_dagster.model.project import Project
 from rivet_dagster.project.templating import is_template
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.error import Unreadable
+from rivet_dagster.sql.freed_tree import free_tree
 from rivet_dagster.sql.known_query import KnownQuery, know_query
 
 
@@ -35,7 +35,6 @@ def analyze(share: Share, cache: CompileCache, numbers: Iterable[int], partner: 
             analysis.learn(notes)
         analysis.add(parts[number])
         partner.send({"portion": number, "columns": analysis.infer()})
-        gc.collect(0)  # trees refer to themselves, and the collector rests: without this they stay in memory
     while analysis.waiting and partner.wait():
         for notes in partner.receive():
             analysis.learn(notes)
@@ -106,4 +105,6 @@ class _Analysis:
         except Unreadable:
             return Known()
         finally:
-            self._queries.pop(name, None)  # its tree is needed no more
+            query = self._queries.pop(name, None)
+            if query is not None and query.tree is not None:
+                free_tree(query.tree)  # two processes with all trees in memory are slower than one
