@@ -59,8 +59,8 @@ def compile_directory(
             locations = resolved_locations(project, root, environ)
             second.analyze()
             plan = compile_project(project, Plugins(catalog_traits(), engine_traits()), cache, introspected, locations)
-            if second.parts:
-                write_parts(root, second.parts)
+            if parts := second.parts():
+                write_parts(root, parts)
             else:
                 write_cache(root, cache)
     return plan

@@ -106,5 +106,6 @@ class _Analysis:
             return Known()
         finally:
             query = self._queries.pop(name, None)
-            if query is not None and query.tree is not None:
-                free_tree(query.tree)  # two processes with all trees in memory are slower than one
+            tree = vars(query).get("tree") if query is not None else None  # asking for it could parse the query again
+            if tree is not None:
+                free_tree(tree)

@@ -46,9 +46,8 @@ class Helper(Partner):
         self._missing: set[int] = set()
         self._shared: tuple[Share, Iterator[int]] | None = None
 
-    @property
     def parts(self) -> list[bytes]:
-        """The parts of a cache file that hold all values; none where no process was started."""
+        """Return the parts of a cache file that hold all values; none where no process was started."""
         if self._process is not None:
             self._parts.append(part(self._cache.flush()))
         return self._parts

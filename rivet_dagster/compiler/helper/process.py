@@ -54,6 +54,7 @@ class Process:
         try:
             if not self.is_lost:
                 self._orders.send(notes)
+                self._heard = time.monotonic()  # it could not answer before
         except OSError:
             self.stop()
 
