@@ -104,6 +104,8 @@ class _Compiler:
 
     def _others(self, joint: str, check: Check, reading: Reading) -> tuple[str, ...]:
         """Return the other joints that a check reads."""
+        if not reading.tables and not reading.joints:
+            return ()
         for option, name in reading.joints.items():
             if name not in self._joints and name not in self._broken:
                 message = f"`{option}` names '{name}', which is no joint{self._near.hint(name)}"

@@ -44,11 +44,16 @@ def read_cache(root: Path) -> CompileCache:
 def values_in(content: bytes) -> dict[str, str]:
     """Return the values of parts, without those that are damaged or of another version."""
     known: dict[str, str] = {}
-    for each in content.split(_head())[1:]:
-        digest, _, body = each.partition(b"\n")
-        if digest == _digest(body):
-            lines = body.decode().split("\n")
+    head, whole = _head(), memoryview(content)
+    begin = content.find(head)
+    while begin >= 0:
+        end = content.find(head, begin + len(head))
+        line_end = content.find(b"\n", begin + len(head))
+        body = whole[line_end + 1 : end if end >= 0 else len(content)]
+        if content[begin + len(head) : line_end] == _digest(body):
+            lines = str(body, "utf-8").split("\n")
             known.update(zip(lines[::2], lines[1::2], strict=False))  # an empty part has one empty line
+        begin = end
     return known
 
 
@@ -106,7 +111,7 @@ def part(values: Mapping[str, str]) -> bytes:
     return b"%b%b\n%b" % (_head(), _digest(body), body)
 
 
-def _digest(body: bytes) -> bytes:
+def _digest(body: bytes | memoryview) -> bytes:
     return hashlib.sha256(body).hexdigest().encode()
 
 
