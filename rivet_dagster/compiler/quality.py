@@ -46,6 +46,10 @@ def compile_checks(project: Project, diagnostics: Diagnostics, cache: CompileCac
     compiled: dict[str, tuple[CompiledCheck, ...]] = {}
     resolved = []
     for joint in project.joints:
+        if not joint.quality:
+            compiled[joint.name] = ()
+            resolved.append(joint)
+            continue
         shows_values = shows_row_values(joint, project.profile)
         checks = [compiler.check(joint.name, check, n, shows_values) for n, check in enumerate(joint.quality)]
         compiled[joint.name] = tuple(plan for _, plan in checks if plan is not None)
