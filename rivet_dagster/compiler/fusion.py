@@ -88,8 +88,8 @@ def _boundaries(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str
                     reasons[upstream] = DEPTH
             fused = [u for u in fused if u not in reasons]
             depth[name] = own + max([depth[u] for u in fused], default=0)
-            repeatable[name] = all([query.deterministic for query in renderings]) and all([repeatable[u] for u in fused])
-            repeatable[name] &= not any([graph.joints[u].limit is not None for u in graph.upstream[name]])
+            repeatable[name] = all(query.deterministic for query in renderings) and all(repeatable[u] for u in fused)
+            repeatable[name] &= not any(graph.joints[u].limit is not None for u in graph.upstream[name])
     return reasons
 
 

@@ -122,11 +122,14 @@ def _head() -> bytes:
 @cache
 def _maker() -> str:
     """Return what determines the values: this package's code, and the versions of sqlglot and Python."""
-    package = Path(__file__).parents[1]
+    package = str(Path(__file__).parents[1])
+    folders = [(package, os.listdir(package))]
+    folders += [(folder, names) for room in _ROOMS for folder, _, names in os.walk(os.path.join(package, room))]
     code = hashlib.sha256()
-    for file in sorted((*package.glob("*.py"), *(f for room in _ROOMS for f in (package / room).rglob("*.*")))):
-        if file.suffix in (".py", ".txt"):
-            code.update(file.read_bytes())
+    for file in sorted([f"{folder}/{name}" for folder, names in folders for name in names]):
+        if file.endswith((".py", ".txt")):
+            with open(file, "rb") as opened:
+                code.update(opened.read())
     return f"{version('rivet-dagster')} {code.hexdigest()} {version('sqlglot')} {sys.implementation.cache_tag}"
 
 
