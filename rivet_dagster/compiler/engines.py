@@ -71,6 +71,8 @@ def check_settings(
 ) -> None:
     """Report RVT-204 for settings of a joint's `config` that sessions of its engine do not take."""
     for name, joint in graph.joints.items():
+        if "config" not in joint.options:
+            continue
         engine = profile.engine(engines[name])
         traits = None if engine is None else plugins.engines.get(engine.type)
         if traits is not None:

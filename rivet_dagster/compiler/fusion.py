@@ -70,22 +70,24 @@ def _boundaries(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str
     repeatable: dict[str, bool] = {}
     depth: dict[str, int] = {}
     for name in graph.order:
-        joint = graph.joints[name]
+        joint, fused = graph.joints[name], []
         for upstream in graph.upstream[name]:
-            if graph.joints[upstream].type in (SQL, PYTHON) and upstream not in reasons:
+            type_ = graph.joints[upstream].type
+            if type_ in (SQL, PYTHON) and upstream not in reasons:
                 reason = _reason(upstream, name, graph, engines, repeatable)
                 if reason is not None:
                     reasons[upstream] = reason
-        fused = [u for u in graph.upstream[name] if graph.joints[u].type == SQL and u not in reasons]
+                elif type_ == SQL:
+                    fused.append(upstream)
         if joint.type == SQL:
             renderings = graph.renderings(name)
-            own = 1 + max(query.ctes for query in renderings)
+            own = 1 + max([query.ctes for query in renderings])
             limit = max_depth[engines[name]]
             for upstream in fused:
                 if own + depth[upstream] > limit:
                     reasons[upstream] = DEPTH
             fused = [u for u in fused if u not in reasons]
-            depth[name] = own + max((depth[u] for u in fused), default=0)
+            depth[name] = own + max([depth[u] for u in fused], default=0)
             repeatable[name] = all(query.deterministic for query in renderings) and all(repeatable[u] for u in fused)
             repeatable[name] &= not any(graph.joints[u].limit is not None for u in graph.upstream[name])
     return reasons
@@ -99,7 +101,7 @@ def _reason(
     readers = graph.consumers[name]
     if joint.eager:
         return EAGER
-    if joint.type == PYTHON or any(graph.joints[r].type == PYTHON for r in readers):
+    if joint.type == PYTHON or PYTHON in [graph.joints[r].type for r in readers]:
         return PYTHON_BOUNDARY
     if joint.quality:
         return ASSERTION_BOUNDARY
@@ -136,8 +138,11 @@ def _same_partitions(joint: Joint, reader: Joint) -> bool:
 
 def order_groups(graph: Graph, fusion: Fusion) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Return the groups in topological order, and by levels."""
-    edges: dict[str, set[str]] = {group: set() for group in fusion.groups.values()}
+    groups = fusion.groups
+    edges: dict[str, set[str]] = {group: set() for group in groups.values()}
     for name, before in graph.before.items():
-        edges[fusion.groups[name]] |= {fusion.groups[b] for b in before} - {fusion.groups[name]}
+        edges[groups[name]].update([groups[b] for b in before])
+    for group, targets in edges.items():
+        targets.discard(group)
     order = topological(edges)
     return order, levels(edges, order)

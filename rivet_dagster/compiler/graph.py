@@ -68,7 +68,8 @@ class Graph:
     @cached_property
     def judged_with(self) -> dict[str, tuple[str, ...]]:
         """The other joints that the checks of each joint read, by name; joints whose checks read none are left out."""
-        read = {name: {r for check in joint.quality for r in check.reads} for name, joint in self.joints.items()}
+        checked = {name: joint.quality for name, joint in self.joints.items() if joint.quality}
+        read = {name: {r for check in checks for r in check.reads} for name, checks in checked.items()}
         return {name: tuple(sorted(names & self.joints.keys())) for name, names in read.items() if names}
 
     @cached_property
@@ -79,7 +80,7 @@ class Graph:
     @cached_property
     def before(self) -> dict[str, tuple[str, ...]]:
         """The joints that must be published before each joint: its upstream, and those that its checks read."""
-        return {name: names + self.judged_with.get(name, ()) for name, names in self.upstream.items()}
+        return {**self.upstream, **{name: self.upstream[name] + read for name, read in self.judged_with.items()}}
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -97,7 +98,7 @@ def invert(edges: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
     for name, targets in edges.items():
         for target in targets:
             readers_of.setdefault(target, []).append(name)
-    return {name: tuple(sorted(readers)) for name, readers in readers_of.items()}
+    return {name: tuple(sorted(found) if len(found) > 1 else found) for name, found in readers_of.items()}
 
 
 def topological(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:

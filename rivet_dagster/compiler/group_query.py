@@ -171,7 +171,7 @@ class GroupQuery:
     @property
     def incremental_joints(self) -> tuple[str, ...]:
         """The joints that have an incremental text."""
-        return tuple(cte.joint for cte in self.ctes if cte.incremental is not None)
+        return tuple([cte.joint for cte in self.ctes if cte.incremental is not None])
 
     def _needed(self, result: str) -> list[Cte]:
         """Return the CTEs needed to compute ``result``, in order."""
@@ -185,6 +185,6 @@ class GroupQuery:
 
 def _fused(result: str, ctes: Collection[Cte], incremental: Collection[str]) -> FusedQuery:
     inner = {cte.joint for cte in ctes}
-    read = {result, *(name for cte in ctes for name in cte.upstream)}
-    texts = tuple((cte.joint, cte.text_for(cte.joint in incremental)) for cte in ctes)
+    read = {name for cte in ctes for name in cte.upstream} | {result}
+    texts = tuple([(cte.joint, cte.text_for(cte.joint in incremental)) for cte in ctes])
     return FusedQuery(result, texts, tuple(sorted(read - inner)))

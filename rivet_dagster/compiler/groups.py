@@ -9,7 +9,6 @@ from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph, TemplateNeeds
 from rivet_dagster.compiler.group_query import Cte, GroupQuery, Incremental
 from rivet_dagster.compiler.plan import FusedGroup
-from rivet_dagster.compiler.row_errors import with_errors
 from rivet_dagster.compiler.targets import target_of
 from rivet_dagster.model.joint import PYTHON, SOURCE, SQL
 from rivet_dagster.model.partitions import Partitions
@@ -46,6 +45,8 @@ def fused_group(
     exit_joint = graph.joints[name]
     query = group_query(name, members, graph) if exit_joint.type not in (SOURCE, PYTHON) else None
     if query is not None and target is not None and target.errors is not None:
+        from rivet_dagster.compiler.row_errors import with_errors  # what separates errors takes long to import
+
         query = with_errors(query, graph, key_columns(target.write, target.partitions), cache)
     return FusedGroup(
         name=name,
@@ -64,11 +65,14 @@ def fused_group(
 def group_query(name: str, members: tuple[str, ...], graph: Graph) -> GroupQuery:
     """Return the query that computes the exit ``name``, a SQL joint or a sink."""
     results = (name,) if graph.joints[name].type == SQL else graph.upstream[name]
-    return GroupQuery(results, tuple(_cte(member, graph) for member in members if member in graph.queries))
+    return GroupQuery(results, tuple([_cte(member, graph) for member in members if member in graph.queries]))
+
+
+_NOTHING = TemplateNeeds()
 
 
 def _cte(name: str, graph: Graph) -> Cte:
-    full, later, needs = graph.queries[name], graph.incremental.get(name), graph.templates.get(name) or TemplateNeeds()
+    full, later, needs = graph.queries[name], graph.incremental.get(name), graph.templates.get(name, _NOTHING)
     partitions = graph.joints[name].partitions
     incremental = None
     if later is not None and needs.sink is not None:

@@ -35,12 +35,11 @@ class Known:
 
 
 class KnownColumns:
-    """The columns of the joints of one compilation; equal schemas and references are shared objects."""
+    """The columns of the joints of one compilation; equal schemas are one object."""
 
     def __init__(self, cache: CompileCache) -> None:
         self._cache = cache
         self._schemas: dict[str, Schema | None] = {}
-        self._references = _References()
 
     def of(
         self, joint: Joint, sql: str | None, upstream: Mapping[str, Known], infer: Callable[[], Inferred | None]
@@ -77,28 +76,17 @@ class KnownColumns:
 
     def made_of(self, text: str, origins: Origins, passes_on: str | None = None) -> Known:
         """Return the columns with this schema and these origins."""
-        known = self._references
-        listed = tuple(
-            [
-                (name, None if columns is None else tuple([known[joint, column] for joint, column in columns]))
-                for name, columns in origins
-            ]
-        )
-        return Known(self._schema(text), JointColumns(listed, passes_on), text)
+        listed = [
+            (name, None if columns is None else tuple([ColumnReference(joint, column) for joint, column in columns]))
+            for name, columns in origins
+        ]
+        return Known(self._schema(text), JointColumns(tuple(listed), passes_on), text)
 
     def _schema(self, text: str) -> Schema | None:
         if text not in self._schemas:
             fields = json.loads(text)
             self._schemas[text] = None if fields is None else tuple(Field(name, kind) for name, kind in fields)
         return self._schemas[text]
-
-
-class _References(dict[tuple[str, str], ColumnReference]):
-    """One object for each column of a joint."""
-
-    def __missing__(self, column: tuple[str, str]) -> ColumnReference:
-        self[column] = ColumnReference(*column)
-        return self[column]
 
 
 def schema_text(schema: Schema | None) -> str:

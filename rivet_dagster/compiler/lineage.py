@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from rivet_dagster.compiler.joints import ColumnLineage, ColumnReference
@@ -27,13 +27,13 @@ def trace(
     joints: Mapping[str, Joint], order: Iterable[str], columns: Mapping[str, JointColumns]
 ) -> dict[str, tuple[ColumnLineage, ...]]:
     """Return the lineage of each joint by name; ``order`` is topological. An uncertain column has no entry."""
-    tracer = _Tracer({name: joint.type == SOURCE for name, joint in joints.items()})
+    tracer = _Tracer({name for name, joint in joints.items() if joint.type == SOURCE})
     return {name: tracer.joint(name, columns[name]) for name in order}
 
 
 class _Tracer:
-    def __init__(self, is_source: Mapping[str, bool]) -> None:
-        self._is_source = is_source
+    def __init__(self, of_sources: Collection[str]) -> None:
+        self._of_sources = of_sources
         self._lists: dict[frozenset[tuple[str, str]], Sources] = {}
         self._roots: dict[str, str] = {}
         self._sources: dict[str, dict[str, Sources | None]] = {}
@@ -44,7 +44,10 @@ class _Tracer:
         traced = self._sources[name] = {}
         lineage = []
         for column, upstream in made.origins:
-            sources = None if upstream is None else self._through(upstream)
+            if upstream is None:
+                sources = None
+            else:  # a column that comes from one alone shares the sources of that one
+                sources = self._of(upstream[0]) if len(upstream) == 1 else self._through(upstream)
             lowered = column.lower()
             # A reference to a name that several columns share is ambiguous.
             traced[lowered] = None if lowered in traced else sources
@@ -53,9 +56,7 @@ class _Tracer:
         return tuple(lineage)
 
     def _through(self, upstream: tuple[ColumnReference, ...]) -> Sources | None:
-        """Return the sources of columns; a column that comes from one alone shares the sources of that one."""
-        if len(upstream) == 1:
-            return self._of(upstream[0])
+        """Return the sources of several columns together."""
         found: dict[tuple[str, str], ColumnReference] = {}
         for reference in upstream:
             sources = self._of(reference)
@@ -65,8 +66,10 @@ class _Tracer:
         return self._listed(found)
 
     def _of(self, reference: ColumnReference) -> Sources | None:
-        joint = self._roots.get(reference.joint, reference.joint)
-        if not self._is_source.get(joint):
+        joint = reference.joint
+        if joint in self._roots:
+            joint = self._roots[joint]
+        if joint not in self._of_sources:
             return self._sources[joint].get(reference.column.lower())
         source = reference if joint == reference.joint else ColumnReference(joint, reference.column)
         return self._listed({(joint, reference.column): source})

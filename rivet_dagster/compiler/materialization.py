@@ -40,7 +40,9 @@ def engine_boundaries(
     """
     edges: dict[str, list[EngineBoundary]] = {group: [] for group in order}
     for name in graph.order:
-        for consumer in sorted(_readers(name, graph, fusion) - {fusion.groups[name]}):
+        readers = _readers(name, graph, fusion)
+        readers.discard(fusion.groups[name])
+        for consumer in sorted(readers):
             joint, pair = graph.joints[name], (engines[name], engines[consumer])
             if reach.reads(pair[1], joint.catalog):
                 method = NATIVE_REFERENCE

@@ -95,7 +95,11 @@ def _reader(kind: Any) -> Reader:
         return lambda data: None if data is None else tuple(r(d) for r, d in zip(items, data, strict=True))
     if isinstance(kind, type) and is_dataclass(kind):
         return _dataclass_reader(kind)
-    return lambda data: data
+    return _plain
+
+
+def _plain(data: Any) -> Any:
+    return data
 
 
 def _union_reader(kinds: list[Any]) -> Reader:
@@ -108,9 +112,16 @@ def _union_reader(kinds: list[Any]) -> Reader:
 
 def _dataclass_reader(kind: type) -> Reader:
     hints = get_type_hints(kind)
-    readers = [(item.name, _reader(hints[item.name])) for item in fields(kind)]
+    names = [item.name for item in fields(kind)]
+    readers = [(name, reader) for name in names if (reader := _reader(hints[name])) is not _plain]
 
     def build(data: Any) -> Any:
-        return None if data is None else kind(**{name: of(data[name]) for name, of in readers if name in data})
+        if data is None:
+            return None
+        values = {name: data[name] for name in names if name in data}
+        for name, of in readers:
+            if name in values:
+                values[name] = of(values[name])
+        return kind(**values)
 
     return build

@@ -46,6 +46,10 @@ def compile_checks(project: Project, diagnostics: Diagnostics, cache: CompileCac
     compiled: dict[str, tuple[CompiledCheck, ...]] = {}
     resolved = []
     for joint in project.joints:
+        if not joint.quality:
+            compiled[joint.name] = ()
+            resolved.append(joint)
+            continue
         shows_values = shows_row_values(joint, project.profile)
         checks = [compiler.check(joint.name, check, n, shows_values) for n, check in enumerate(joint.quality)]
         compiled[joint.name] = tuple(plan for _, plan in checks if plan is not None)
@@ -104,6 +108,8 @@ class _Compiler:
 
     def _others(self, joint: str, check: Check, reading: Reading) -> tuple[str, ...]:
         """Return the other joints that a check reads."""
+        if not reading.tables and not reading.joints:
+            return ()
         for option, name in reading.joints.items():
             if name not in self._joints and name not in self._broken:
                 message = f"`{option}` names '{name}', which is no joint{self._near.hint(name)}"

@@ -18,9 +18,15 @@ class Reach:
     def __init__(self, profile: Profile, plugins: Plugins) -> None:
         self._profile = profile
         self._plugins = plugins
+        self._known: dict[tuple[str, str | None], bool] = {}
 
     def reads(self, engine: str, catalog: str | None) -> bool:
         """Return whether the engine reads the tables of the catalog directly."""
+        if (engine, catalog) not in self._known:
+            self._known[engine, catalog] = self._reads(engine, catalog)
+        return self._known[engine, catalog]
+
+    def _reads(self, engine: str, catalog: str | None) -> bool:
         facts, gives = self._engine(engine), self._catalog(catalog)
         return self._reaches(engine, catalog) and (not facts or not gives or bool(facts.reads & gives.gives))
 

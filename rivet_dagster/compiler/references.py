@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -33,7 +32,7 @@ def build_graph(project: Project, diagnostics: Diagnostics, cache: CompileCache)
     queries: dict[str, KnownQuery] = {}
     incremental: dict[str, KnownQuery] = {}
     needs: dict[str, TemplateNeeds] = {}
-    counted: dict[str, Counter[str]] = {}
+    counted: dict[str, dict[str, int]] = {}
     upstream: dict[str, tuple[str, ...]] = {}
     broken, near = broken_names(project), NearNames(joints)
     know = functools.cache(functools.partial(know_query, cache=cache))
@@ -47,8 +46,10 @@ def build_graph(project: Project, diagnostics: Diagnostics, cache: CompileCache)
                 upstream[joint.name] = rendered.possible
                 continue
             queries[joint.name] = query
-            incremental |= {joint.name: later} if later is not None else {}
-            needs |= {joint.name: rendered.needs} if rendered.needs is not None else {}
+            if later is not None:
+                incremental[joint.name] = later
+            if rendered.needs is not None:
+                needs[joint.name] = rendered.needs
             renderings = [query] if later is None else [query, later]
             counted[joint.name] = _reads(joint, renderings, joints)
             upstream[joint.name] = _sql_upstream(joint, renderings, counted[joint.name], joints, near, diagnostics)
@@ -78,25 +79,25 @@ def _query(
     return query
 
 
-def _reads(joint: Joint, renderings: list[KnownQuery], joints: dict[str, Joint]) -> Counter[str]:
+def _reads(joint: Joint, renderings: list[KnownQuery], joints: dict[str, Joint]) -> dict[str, int]:
     """Return how often each joint is evaluated at most; an unreadable query is assumed to evaluate each twice.
 
     A joint that names itself means the engine's table of that name.
     """
-    counted: Counter[str] = Counter()
+    counted: dict[str, int] = {}
     for query in renderings:
         if query.unreadable is not None:
-            return Counter(dict.fromkeys(joint.upstream or (), 2))
+            return dict.fromkeys(joint.upstream or (), 2)
         for name, times in query.reads.items():
             if name in joints and name != joint.name:
-                counted[name] = max(counted[name], times)
+                counted[name] = max(counted.get(name, 0), times)
     return counted
 
 
 def _sql_upstream(
     joint: Joint,
     renderings: list[KnownQuery],
-    counted: Counter[str],
+    counted: dict[str, int],
     joints: dict[str, Joint],
     near: NearNames,
     diagnostics: Diagnostics,
@@ -144,7 +145,7 @@ def _known(
     for name in names:
         if name not in joints and name not in broken:
             diagnostics.errors.append(_unknown(joint, name, project, near))
-    return tuple(name for name in names if name in joints)
+    return tuple([name for name in names if name in joints])
 
 
 def _unknown(joint: Joint, name: str, project: Project, near: NearNames) -> Diagnostic:

@@ -82,8 +82,8 @@ class Tables:
             self._locations[key] = tuple(self._found(catalog, table, is_read))
         return self._locations[key]
 
-    def _found(self, catalog: str, table: str, is_read: bool) -> Iterator[Location]:
-        yield _NAMED, catalog, _literal(table.rstrip("/").lower())
+    def _found(self, catalog: str, table: str, is_read: bool) -> dict[Location, None]:
+        found: dict[Location, None] = {(_NAMED, catalog, _literal(table.rstrip("/").lower())): None}
         spec = self.profile.catalog(catalog)
         traits = self.plugins.catalogs.get(spec.type) if spec else None
         known: Iterable[Location] = self.resolved.get((catalog, table), ())
@@ -91,7 +91,9 @@ class Tables:
             where = traits.read_locations if is_read else traits.written_locations
             known = (*where(spec.options, table), *known)
         # Names that differ only in case are treated as equal, as some file systems and databases do.
-        yield from (tuple(map(str.lower, location)) for location in known)
+        for location in known:
+            found[tuple([part.lower() for part in location])] = None
+        return found
 
 
 def _literal(name: str) -> str:
@@ -212,7 +214,7 @@ def _shown(joint: Joint, tables: Tables) -> str:
     return ".".join(tables.named(joint))
 
 
-@dataclass
+@dataclass(slots=True)
 class _Node:
     """A path: the table there, the first table there or below, and the first of these that a reader sees."""
 
@@ -232,11 +234,12 @@ class _Writers:
     def add(self, written: Written, locations: Iterable[Location]) -> None:
         """Add the locations of a written table; the first writer of a location stays."""
         for parts in locations:
-            folder = self._folder(parts, written)
-            node = folder.parts.get(parts[-1])
+            tables = self._folder(parts, written).parts
+            node = tables.get(parts[-1])
             if node is None:
-                node = folder.parts[parts[-1]] = _Node()
-            node.writer = node.within = node.seen = node.writer or written
+                tables[parts[-1]] = _Node(written, written, written)
+            else:
+                node.writer = node.within = node.seen = node.writer or written
 
     def _folder(self, parts: Location, written: Written) -> _Node:
         """Return the node above a location; of all tables in a folder the first is the one to be found in it."""

@@ -31,7 +31,7 @@ def step_options(options: Mapping[str, Any]) -> tuple[StepOptions, dict[str, Any
     >>> step_options({"retries": 2, "retry_delay": "30s", "compression": "zstd"})
     (StepOptions(retries=2, retry_delay=30.0, timeout=None, pool=None, config={}), {'compression': 'zstd'})
     """
-    if STEP_OPTIONS.keys().isdisjoint(options):
+    if not options or STEP_OPTIONS.keys().isdisjoint(options):
         return _NONE, dict(options)
     converted = {}
     for key in STEP_OPTIONS.keys() & options.keys():

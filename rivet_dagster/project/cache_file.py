@@ -44,11 +44,16 @@ def read_cache(root: Path) -> CompileCache:
 def values_in(content: bytes) -> dict[str, str]:
     """Return the values of parts, without those that are damaged or of another version."""
     known: dict[str, str] = {}
-    for each in content.split(_head())[1:]:
-        digest, _, body = each.partition(b"\n")
-        if digest == _digest(body):
-            lines = body.decode().split("\n")
+    head, whole = _head(), memoryview(content)
+    begin = content.find(head)
+    while begin >= 0:
+        end = content.find(head, begin + len(head))
+        line_end = content.find(b"\n", begin + len(head))
+        body = whole[line_end + 1 : end if end >= 0 else len(content)]
+        if content[begin + len(head) : line_end] == _digest(body):
+            lines = str(body, "utf-8").split("\n")
             known.update(zip(lines[::2], lines[1::2], strict=False))  # an empty part has one empty line
+        begin = end
     return known
 
 
@@ -112,7 +117,7 @@ def part(values: Mapping[str, str]) -> bytes:
     return b"%b%b\n%b" % (_head(), _digest(body), body)
 
 
-def _digest(body: bytes) -> bytes:
+def _digest(body: bytes | memoryview) -> bytes:
     return hashlib.sha256(body).hexdigest().encode()
 
 
@@ -123,11 +128,14 @@ def _head() -> bytes:
 @cache
 def _maker() -> str:
     """Return what determines the values: this package's code, and the versions of sqlglot and Python."""
-    package = Path(__file__).parents[1]
+    package = str(Path(__file__).parents[1])
+    folders = [(package, os.listdir(package))]
+    folders += [(folder, names) for room in _ROOMS for folder, _, names in os.walk(os.path.join(package, room))]
     code = hashlib.sha256()
-    for file in sorted((*package.glob("*.py"), *(f for room in _ROOMS for f in (package / room).rglob("*.*")))):
-        if file.suffix in (".py", ".txt"):
-            code.update(file.read_bytes())
+    for file in sorted([f"{folder}/{name}" for folder, names in folders for name in names]):
+        if file.endswith((".py", ".txt")):
+            with open(file, "rb") as opened:
+                code.update(opened.read())
     return f"{version('rivet-dagster')} {code.hexdigest()} {version('sqlglot')} {sys.implementation.cache_tag}"
 
 

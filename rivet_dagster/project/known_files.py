@@ -103,5 +103,5 @@ def _check(fields: dict[str, Any]) -> Check:
 def _tuples(value: Any) -> Any:
     """Return ``value`` with its lists, which come from JSON, as tuples."""
     if isinstance(value, dict):
-        return {name: _tuples(item) for name, item in value.items()}
+        return {name: _tuples(item) if isinstance(item, dict | list) else item for name, item in value.items()}
     return tuple(map(_tuples, value)) if isinstance(value, list) else value

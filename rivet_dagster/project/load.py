@@ -99,9 +99,11 @@ def read_project(
         errors += wrong
         if joint is not None:
             declared.append(joint)
-            defaults |= {joint.name: places} if places else {}
+            if places:
+                defaults[joint.name] = places
             group = group_of(_folder(draft))
-            asset_groups |= {joint.name: group} if group else {}
+            if group:
+                asset_groups[joint.name] = group
     declared += [replace(j, quality=(*j.quality, *checks[j.name])) if j.name in checks else j for j in joints]
     macros, wrong_macros = _macros(root, manifest.macros)
     if variables:

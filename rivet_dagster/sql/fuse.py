@@ -26,7 +26,7 @@ def fuse(ctes: Sequence[tuple[str, str]], result: str) -> str:
     final = f"SELECT * FROM {quoted(result)}"
     if not ctes:
         return final
-    return "WITH " + ",\n".join(f"{quoted(name)} AS {in_parentheses(text)}" for name, text in ctes) + "\n" + final
+    return "WITH " + ",\n".join([f"{quoted(name)} AS {in_parentheses(text)}" for name, text in ctes]) + "\n" + final
 
 
 def locate(ctes: Sequence[tuple[str, str]], line: int) -> tuple[str, int] | None:

@@ -6,7 +6,7 @@ A path that leads up from a ``${VAR}`` or a home directory has no location until
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from glob import escape
 from pathlib import Path, PurePosixPath
@@ -19,6 +19,7 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.model.location import Location
 
 _HOMES = ".rivet"
+_RELATIVE = frozenset({"", ".", ".."})
 
 
 def resolved(options: Mapping[str, Any], root: Path) -> dict[str, Any]:
@@ -35,8 +36,7 @@ def written(options: Mapping[str, Any], table: str) -> Iterator[Location]:
     >>> list(written({"path": "./lake/"}, "orders"))
     [('path', '.', 'lake', 'orders'), ('path', '.', 'lake', '.rivet', 'orders')]
     """
-    path = str(options.get("path"))
-    folder = None if is_remote(path) else _parts(path)  # nothing is written in a store
+    folder = _written_folder(str(options.get("path")))
     name = escape(table) if is_glob(table) else table
     yield from _below(folder, (name,))
     yield from _below(folder, (_HOMES, name))
@@ -77,23 +77,31 @@ def _in_store(folder: str, name: str) -> Iterator[Location]:
 
 
 @lru_cache(maxsize=256)
+def _written_folder(path: str) -> Location | None:
+    """Return the location of a catalog's folder if tables are written there: nothing is written in a store."""
+    return None if is_remote(path) else _parts(path)
+
+
+@lru_cache(maxsize=256)
 def _parts(path: str) -> Location | None:
     """Return the location of a catalog's folder; None if it cannot be determined."""
     plain = str(local_path(path))
     kind = "/" if plain.startswith("/") else "."
-    return next(_below(("path", kind), tuple(map(escape, plain.split("/")))), None)
+    return next(iter(_below(("path", kind), tuple(map(escape, plain.split("/"))))), None)
 
 
-def _below(folder: Location | None, names: Sequence[str]) -> Iterator[Location]:
-    """Yield the location of the path ``names`` below ``folder``; nothing if it cannot be determined."""
+def _below(folder: Location | None, names: tuple[str, ...]) -> tuple[Location, ...]:
+    """Return the location of the path ``names`` below ``folder``; nothing if it cannot be determined."""
     if folder is None:
-        return
+        return ()
+    if _RELATIVE.isdisjoint(names):
+        return (folder + names,)
     parts = list(folder[2:])
     for name in names:
         if name == ".." and parts and parts[-1] != "..":
             if "${" in parts[-1] or parts[-1].startswith("~"):
-                return
+                return ()
             parts.pop()
         elif name not in ("", "."):
             parts.append(name)
-    yield (*folder[:2], *parts)
+    return ((*folder[:2], *parts),)
