@@ -55,8 +55,8 @@ class Boundaries:
 
     def crossing(self, name: str, group: str) -> str:
         """Return how rows get from one engine to another, for a group that reads a joint; empty within one engine."""
-        edge = self._edges.get((name, group))
-        if edge is None or (edge.engines[0] == edge.engines[1] and edge.method != ARROW_PASSTHROUGH):
+        edge = self._crossings.get((name, group))
+        if edge is None:
             return ""
         how = "as Arrow rows" if edge.method == ARROW_PASSTHROUGH else "read in place"
         return f"from the engine {edge.engines[0]}, {how}"
@@ -103,14 +103,19 @@ class Boundaries:
     def _judges(self) -> dict[str, list[str]]:
         """The joints whose checks read a joint, by its name."""
         judges: dict[str, list[str]] = {}
-        for joint in self._assembly.joints:
+        for joint in (joint for joint in self._assembly.joints if joint.checks):
             for read in sorted({name for check in joint.checks for name in check.reads}):
                 judges.setdefault(read, []).append(joint.name)
         return judges
 
     @cached_property
-    def _edges(self) -> dict[tuple[str, str], EngineBoundary]:
-        return {(edge.joint, edge.consumer): edge for edge in self._assembly.engine_boundaries}
+    def _crossings(self) -> dict[tuple[str, str], EngineBoundary]:
+        """The boundaries that rows cross from one engine to another, or as Arrow."""
+        return {
+            (edge.joint, edge.consumer): edge
+            for edge in self._assembly.engine_boundaries
+            if edge.engines[0] != edge.engines[1] or edge.method == ARROW_PASSTHROUGH
+        }
 
 
 def _read_by_python(readers: Iterable[CompiledJoint]) -> str:

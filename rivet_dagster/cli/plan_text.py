@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from textwrap import wrap
 
 from rivet_dagster.cli.plan_outline import Line, plan_outline
@@ -10,6 +10,7 @@ from rivet_dagster.compiler.plan import CompiledAssembly
 
 KEY_WIDTH = 8
 _GROUP, _LINE = 2, 4
+_INDENT = " " * _LINE
 _LEAST = 24
 """The least columns for text: on a narrower terminal lines are longer than it is wide."""
 
@@ -30,17 +31,14 @@ def plan_text(assembly: CompiledAssembly, names: Sequence[str] = (), width: int 
     return "\n".join(lines)
 
 
-def _of_line(line: Line, width: int | None) -> Iterator[str]:
-    text = "".join(text for text, _ in line.parts)
-    indent = " " * _LINE
-    for number, part in enumerate(_broken(text, 0, width and width - _LINE - KEY_WIDTH)):
-        yield f"{indent}{'' if number else line.key:<{KEY_WIDTH}}{part}"
+def _of_line(line: Line, width: int | None) -> list[str]:
+    broken = _broken("".join([text for text, _ in line.parts]), 0, width and width - _LINE - KEY_WIDTH)
+    return [f"{_INDENT}{'' if number else line.key:<{KEY_WIDTH}}{part}" for number, part in enumerate(broken)]
 
 
-def _broken(text: str, indent: int, width: int | None) -> Iterator[str]:
+def _broken(text: str, indent: int, width: int | None) -> list[str]:
     before = " " * indent
     if width is None or len(text) <= width - indent:
-        yield before + text
-        return
+        return [before + text]
     lines = wrap(text, max(width - indent, _LEAST), break_long_words=False, break_on_hyphens=False)
-    yield from (before + line for line in lines)
+    return [before + line for line in lines]

@@ -68,7 +68,8 @@ class Graph:
     @cached_property
     def judged_with(self) -> dict[str, tuple[str, ...]]:
         """The other joints that the checks of each joint read, by name; joints whose checks read none are left out."""
-        read = {name: {r for check in joint.quality for r in check.reads} for name, joint in self.joints.items()}
+        checked = {name: joint.quality for name, joint in self.joints.items() if joint.quality}
+        read = {name: {r for check in checks for r in check.reads} for name, checks in checked.items()}
         return {name: tuple(sorted(names & self.joints.keys())) for name, names in read.items() if names}
 
     @cached_property
@@ -79,7 +80,8 @@ class Graph:
     @cached_property
     def before(self) -> dict[str, tuple[str, ...]]:
         """The joints that must be published before each joint: its upstream, and those that its checks read."""
-        return {name: names + self.judged_with.get(name, ()) for name, names in self.upstream.items()}
+        judged_with = self.judged_with
+        return {**self.upstream, **{name: self.upstream[name] + names for name, names in judged_with.items()}}
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -94,10 +96,10 @@ def invert(edges: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
     {'a': ('b',), 'b': ()}
     """
     readers_of: dict[str, list[str]] = {name: [] for name in edges}
-    for name, targets in edges.items():
-        for target in targets:
+    for name in sorted(edges):
+        for target in edges[name]:
             readers_of.setdefault(target, []).append(name)
-    return {name: tuple(sorted(readers)) for name, readers in readers_of.items()}
+    return {name: tuple(readers) for name, readers in readers_of.items()}
 
 
 def topological(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
@@ -130,7 +132,7 @@ def levels(edges: Mapping[str, Iterable[str]], order: Iterable[str]) -> tuple[tu
     """
     level: dict[str, int] = {}
     for name in order:
-        level[name] = 1 + max((level[t] for t in edges[name]), default=-1)
+        level[name] = 1 + max([level[t] for t in edges[name]], default=-1)
     nodes: list[list[str]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
     for name in sorted(level):
         nodes[level[name]].append(name)

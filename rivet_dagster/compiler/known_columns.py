@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rivet_dagster.cache import CompileCache
-from rivet_dagster.compiler.joints import ColumnReference
-from rivet_dagster.compiler.lineage import JointColumns
+from rivet_dagster.compiler.lineage import JointColumns, Origins
 from rivet_dagster.compiler.table_columns import table_columns
 from rivet_dagster.compiler.targets import write_plan
 from rivet_dagster.model.joint import SINK, Joint
 from rivet_dagster.model.schema import Field, Schema
-
-Origins = Sequence[tuple[str, Sequence[tuple[str, str]] | None]]
-"""The upstream columns from which each column is computed, in order, as plain data: None where not certain."""
 
 Inferred = tuple[Schema | None, Origins, str | None]
 """The columns of a joint, their origins, and the one upstream whose columns it returns unchanged, if any."""
@@ -35,12 +31,11 @@ class Known:
 
 
 class KnownColumns:
-    """The columns of the joints of one compilation; equal schemas and references are shared objects."""
+    """The columns of the joints of one compilation; equal schemas are shared objects."""
 
     def __init__(self, cache: CompileCache) -> None:
         self._cache = cache
         self._schemas: dict[str, Schema | None] = {}
-        self._references = _References()
 
     def of(
         self, joint: Joint, sql: str | None, upstream: Mapping[str, Known], infer: Callable[[], Inferred | None]
@@ -77,28 +72,13 @@ class KnownColumns:
 
     def made_of(self, text: str, origins: Origins, passes_on: str | None = None) -> Known:
         """Return the columns with this schema and these origins."""
-        known = self._references
-        listed = tuple(
-            [
-                (name, None if columns is None else tuple([known[joint, column] for joint, column in columns]))
-                for name, columns in origins
-            ]
-        )
-        return Known(self._schema(text), JointColumns(listed, passes_on), text)
+        return Known(self._schema(text), JointColumns(origins, passes_on), text)
 
     def _schema(self, text: str) -> Schema | None:
         if text not in self._schemas:
             fields = json.loads(text)
             self._schemas[text] = None if fields is None else tuple(Field(name, kind) for name, kind in fields)
         return self._schemas[text]
-
-
-class _References(dict[tuple[str, str], ColumnReference]):
-    """One object for each column of a joint."""
-
-    def __missing__(self, column: tuple[str, str]) -> ColumnReference:
-        self[column] = ColumnReference(*column)
-        return self[column]
 
 
 def schema_text(schema: Schema | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from rivet_dagster.cache import CompileCache
@@ -39,7 +39,7 @@ class JointSchema:
 
     schema: Schema | None
     confidence: str
-    lineage: tuple[ColumnLineage, ...]
+    lineage: Sequence[ColumnLineage]
     batch: Schema | None
 
 

@@ -212,7 +212,7 @@ def _shown(joint: Joint, tables: Tables) -> str:
     return ".".join(tables.named(joint))
 
 
-@dataclass
+@dataclass(slots=True)
 class _Node:
     """A path: the table there, the first table there or below, and the first of these that a reader sees."""
 
