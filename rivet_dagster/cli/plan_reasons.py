@@ -78,19 +78,18 @@ class Boundaries:
         )
 
     def _of_stored(self, joint: CompiledJoint, stored: Materialization) -> str:
-        readers, judges = self._readers(joint.name), self._judged_by(joint.name)
+        readers = self._assembly.consumers(joint.name)
         match stored.reason:
             case "python_boundary":
-                return "it is a Python function" if joint.type == PYTHON else _read_by_python(readers)
+                return "it is a Python function" if joint.type == PYTHON else _read_by_python(self._readers(joint.name))
             case "multi_consumer" if len(readers) > 1:
                 return f"{len(readers)} joints read it"
-            case "multi_consumer" if judges:
-                return f"{_checks_of(judges)}, too"
+            case "multi_consumer" if joint.name in self._judges:
+                return f"{_checks_of(self._judges[joint.name])}, too"
             case "engine_change":
-                return _read_by_other_engine(joint, readers)
+                return _read_by_other_engine(joint, self._readers(joint.name))
             case "partition_boundary" | "error_boundary":
-                reader = _names(each.name for each in readers)
-                return REASONS[stored.reason].replace("its reader has", f"{reader} has")
+                return REASONS[stored.reason].replace("its reader has", f"{_names(readers)} has")
         return REASONS.get(stored.reason, stored.reason)
 
     def _readers(self, name: str) -> list[CompiledJoint]:

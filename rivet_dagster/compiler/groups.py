@@ -9,7 +9,6 @@ from rivet_dagster.compiler.fusion import Fusion
 from rivet_dagster.compiler.graph import Graph, TemplateNeeds
 from rivet_dagster.compiler.group_query import Cte, GroupQuery, Incremental
 from rivet_dagster.compiler.plan import FusedGroup
-from rivet_dagster.compiler.row_errors import with_errors
 from rivet_dagster.compiler.targets import target_of
 from rivet_dagster.model.joint import PYTHON, SOURCE, SQL
 from rivet_dagster.model.partitions import Partitions
@@ -20,6 +19,8 @@ from rivet_dagster.model.target import Target
 from rivet_dagster.sql.parameters import parameters
 from rivet_dagster.sql.target import RUN_STARTED_AT, parameter, variable_of, watermark_of
 from rivet_dagster.sql.write_strategies.error_keys import key_columns
+
+_NO_NEEDS = TemplateNeeds()
 
 
 def targets_of(graph: Graph, fusion: Fusion, profile: Profile, plugins: Plugins) -> dict[str, Target]:
@@ -40,12 +41,15 @@ def fused_group(
     cache: CompileCache,
 ) -> FusedGroup:
     """Return the group whose exit is ``name``; ``cache`` saves the separation of queries into rows and errors."""
-    inside = set(members)
-    inputs = {u for member in members for u in graph.upstream[member]} - inside
-    judged_with = {read for member in members for read in graph.judged_with.get(member, ())} - inputs - inside
+    inputs = {u for member in members for u in graph.upstream[member]}.difference(members)
+    judged = graph.judged_with
+    judged_with = {read for member in members if member in judged for read in judged[member]}
     exit_joint = graph.joints[name]
     query = group_query(name, members, graph) if exit_joint.type not in (SOURCE, PYTHON) else None
     if query is not None and target is not None and target.errors is not None:
+        # Imported only here: few projects quarantine rows, and the rules for that are many modules.
+        from rivet_dagster.compiler.row_errors import with_errors
+
         query = with_errors(query, graph, key_columns(target.write, target.partitions), cache)
     return FusedGroup(
         name=name,
@@ -53,7 +57,7 @@ def fused_group(
         joints=members,
         exit=name,
         inputs=tuple(sorted(inputs)),
-        judged_with=tuple(sorted(judged_with)),
+        judged_with=tuple(sorted(judged_with - inputs - set(members))),
         target=target,
         query=query,
         sql=query.text() if query is not None else graph.sql(name),
@@ -64,11 +68,11 @@ def fused_group(
 def group_query(name: str, members: tuple[str, ...], graph: Graph) -> GroupQuery:
     """Return the query that computes the exit ``name``, a SQL joint or a sink."""
     results = (name,) if graph.joints[name].type == SQL else graph.upstream[name]
-    return GroupQuery(results, tuple(_cte(member, graph) for member in members if member in graph.queries))
+    return GroupQuery(results, tuple([_cte(member, graph) for member in members if member in graph.queries]))
 
 
 def _cte(name: str, graph: Graph) -> Cte:
-    full, later, needs = graph.queries[name], graph.incremental.get(name), graph.templates.get(name) or TemplateNeeds()
+    full, later, needs = graph.queries[name], graph.incremental.get(name), graph.templates.get(name, _NO_NEEDS)
     partitions = graph.joints[name].partitions
     incremental = None
     if later is not None and needs.sink is not None:

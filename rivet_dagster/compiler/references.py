@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -21,6 +20,9 @@ from rivet_dagster.project.templating import is_template
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.known_query import KnownQuery, know_query
 
+_PLAIN = Rendered()
+"""Stands for the text of a joint that is no template."""
+
 
 def build_graph(project: Project, diagnostics: Diagnostics, cache: CompileCache) -> Graph:
     """Return the graph of all joints; report RVT-207, 301, 302, 311, 313, 315."""
@@ -35,7 +37,7 @@ def build_graph(project: Project, diagnostics: Diagnostics, cache: CompileCache)
     queries: dict[str, KnownQuery] = {}
     incremental: dict[str, KnownQuery] = {}
     needs: dict[str, TemplateNeeds] = {}
-    counted: dict[str, Counter[str]] = {}
+    counted: dict[str, dict[str, int]] = {}
     upstream: dict[str, tuple[str, ...]] = {}
     broken, near = broken_names(project), NearNames(joints)
     know = functools.cache(functools.partial(know_query, cache=cache))
@@ -46,15 +48,18 @@ def build_graph(project: Project, diagnostics: Diagnostics, cache: CompileCache)
     templates = render_templates(joints, project, know, broken, diagnostics, cache)
     for joint in joints.values():
         if joint.type == SQL:
-            rendered = templates.get(joint.name) or Rendered(joint.sql)
-            query = _query(joint, rendered.full, rendered.lines, know, diagnostics)
+            rendered = templates.get(joint.name, _PLAIN)
+            full = joint.sql if rendered is _PLAIN else rendered.full
+            query = _query(joint, full, rendered.lines, know, diagnostics)
             later = _query(joint, rendered.incremental, rendered.incremental_lines, know, diagnostics)
             if query is None or (later is None and rendered.incremental is not None):
                 upstream[joint.name] = rendered.possible
                 continue
             queries[joint.name] = query
-            incremental |= {joint.name: later} if later is not None else {}
-            needs |= {joint.name: rendered.needs} if rendered.needs is not None else {}
+            if later is not None:
+                incremental[joint.name] = later
+            if rendered.needs is not None:
+                needs[joint.name] = rendered.needs
             renderings = [query] if later is None else [query, later]
             counted[joint.name] = _reads(joint, renderings, joints)
             upstream[joint.name] = _sql_upstream(joint, renderings, counted[joint.name], joints, near, diagnostics)
@@ -72,7 +77,7 @@ def _query(
     if sql is None:
         return None
     try:
-        query = replace(know(sql), lines=lines) if lines else know(sql)
+        query = know(sql)
     except SqlError as error:
         diagnostics.sql_error(joint, "RVT-207", error, lines)
         return None
@@ -81,28 +86,28 @@ def _query(
             diagnostics.sql_error(joint, "RVT-315", query.unreadable, lines)
             return None
         diagnostics.sql_warning(joint, "RVT-315", "its schema and lineage are unknown", query.unreadable, lines)
-    return query
+    return replace(query, lines=lines) if lines else query
 
 
-def _reads(joint: Joint, renderings: list[KnownQuery], joints: dict[str, Joint]) -> Counter[str]:
+def _reads(joint: Joint, renderings: list[KnownQuery], joints: dict[str, Joint]) -> dict[str, int]:
     """Return how often each joint is evaluated at most; an unreadable query is assumed to evaluate each twice.
 
     A joint that names itself means the engine's table of that name.
     """
-    counted: Counter[str] = Counter()
+    counted: dict[str, int] = {}
     for query in renderings:
         if query.unreadable is not None:
-            return Counter(dict.fromkeys(joint.upstream or (), 2))
+            return dict.fromkeys(joint.upstream or (), 2)
         for name, times in query.reads.items():
             if name in joints and name != joint.name:
-                counted[name] = max(counted[name], times)
+                counted[name] = max(counted.get(name, 0), times)
     return counted
 
 
 def _sql_upstream(
     joint: Joint,
     renderings: list[KnownQuery],
-    counted: Counter[str],
+    counted: dict[str, int],
     joints: dict[str, Joint],
     near: NearNames,
     diagnostics: Diagnostics,
@@ -112,7 +117,8 @@ def _sql_upstream(
             message = f"the query reads joint '{name}', which `upstream` does not name"
             diagnostics.error(joint, "RVT-313", message, key="upstream")
         return joint.upstream
-    for name in sorted({name for query in renderings for name in query.reads if name not in joints}):
+    left = {name for query in renderings for name in query.reads if name not in joints}
+    for name in sorted(left) if left else ():
         hint = near.hint(name, but=joint.name, listed=False)
         if hint:
             message = f"'{name}' is no joint and is left to the engine{hint}"
@@ -150,7 +156,7 @@ def _known(
     for name in names:
         if name not in joints and name not in broken:
             diagnostics.errors.append(_unknown(joint, name, project, near))
-    return tuple(name for name in names if name in joints)
+    return tuple([name for name in names if name in joints])
 
 
 def _unknown(joint: Joint, name: str, project: Project, near: NearNames) -> Diagnostic:

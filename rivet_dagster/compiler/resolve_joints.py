@@ -30,7 +30,7 @@ def resolve_joints(
     """Return the joints of the plan by name; ``targets`` has the stored joints, ``checks`` all joints."""
     resolved: list[CompiledJoint] = []
     for name in sorted(graph.joints):
-        joint = graph.joints[name]
+        joint, known = graph.joints[name], schemas[name]
         step, options = step_options(joint.options)
         common: dict[str, Any] = {
             "name": name,
@@ -43,9 +43,9 @@ def resolve_joints(
             "checks": checks[name],
             "step": step,
             "row_values": shows_row_values(joint, project.profile),
-            "schema": schemas[name].schema,
-            "schema_confidence": schemas[name].confidence,
-            "lineage": schemas[name].lineage,
+            "schema": known.schema,
+            "schema_confidence": known.confidence,
+            "lineage": known.lineage,
             "tags": joint.tags,
             "description": joint.description,
             "owners": joint.owners,
@@ -79,18 +79,18 @@ def _computed(
     joint: Joint, common: dict[str, Any], graph: Graph, project: Project, target: Target | None
 ) -> QueryJoint | FunctionJoint | SinkJoint:
     if target is not None:
-        common = common | {"catalog": target.catalog, "table": target.table}
+        common["catalog"], common["table"] = target.catalog, target.table
     if joint.type == SINK:
         return SinkJoint(**common)
     if joint.type == PYTHON:
         return FunctionJoint(**common, function=str(joint.function), function_file=project.functions[joint.name].file)
-    later = graph.incremental.get(joint.name)
+    query, later = graph.queries[joint.name], graph.incremental.get(joint.name)
     return QueryJoint(
         **common,
-        sql=graph.queries[joint.name].text,
+        sql=query.text,
         sql_incremental=later.text if later is not None else None,
         sql_line=joint.origin.lines.get("sql"),
-        lines=graph.queries[joint.name].lines,
+        lines=query.lines,
         lines_incremental=later.lines if later is not None else (),
     )
 

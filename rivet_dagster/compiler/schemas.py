@@ -92,7 +92,8 @@ def infer_columns(
 
 def _doubt(joint: Joint, upstream: Collection[str], introspection: Introspection, diagnostics: Diagnostics) -> None:
     """Record whether a run may find other columns in what the joint reads, or its readers in its table."""
-    reasons = [diagnostics.doubtful_tables[name] for name in upstream if name in diagnostics.doubtful_tables]
+    doubts = diagnostics.doubtful_tables
+    reasons = [doubts[name] for name in upstream if name in doubts] if doubts else []
     reasons = [_EARLIER] if joint.name in introspection.earlier else reasons
     if reasons:
         diagnostics.doubtful[joint.name] = diagnostics.doubtful_tables[joint.name] = reasons[0]
@@ -224,9 +225,9 @@ def _check_names(graph: Graph, fusion: Fusion, known: Mapping[str, Known], diagn
     stored = [j.name for j in joints if j.name == fusion.groups[j.name] and j.type not in (SOURCE, SINK)]
     written = [u for j in joints if j.type == SINK for u in graph.upstream[j.name]]
     for name in sorted({*stored, *written}):
-        counted = Counter(field.name.lower() for field in known[name].schema or ())
-        repeated = [column for column, times in counted.items() if times > 1]
-        if repeated:
+        columns = [field.name.lower() for field in known[name].schema or ()]
+        if len(set(columns)) < len(columns):
+            repeated = [column for column, times in Counter(columns).items() if times > 1]
             message = f"the result has more than one column named {', '.join(repeated)}"
             diagnostics.error(graph.joints[name], "RVT-316", message, key="sql")
 
@@ -242,7 +243,7 @@ def _confidences(graph: Graph, known: Mapping[str, Known], introspected: Collect
             confidence[name] = min((confidence[u] for u in graph.upstream[name]), key=CONFIDENCES.index)
         elif entry.schema is None:
             confidence[name] = NONE
-        elif any(field.type is None for field in entry.schema):
+        elif None in [field.type for field in entry.schema]:
             confidence[name] = PARTIAL
         else:
             confidence[name] = INTROSPECTED if name in introspected else INFERRED
