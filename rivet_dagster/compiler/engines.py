@@ -82,12 +82,15 @@ def check_settings(
 def _check_dialects(
     engines: Mapping[str, str], graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics
 ) -> None:
-    for name, engine_name in engines.items():
-        engine = profile.engine(engine_name)
-        facts = None if engine is None else plugins.engines.get(engine.type)
-        if engine is not None and facts is not None and facts.dialect != SPARK:
-            message = f"the SQL of the engine '{engine_name}' ({engine.type}) is {facts.dialect}, and not {SPARK}"
-            diagnostics.error(graph.joints[name], "RVT-329", message, key="engine")
+    others: dict[str, str] = {}
+    for engine in profile.engines:
+        facts = plugins.engines.get(engine.type)
+        if facts is not None and facts.dialect != SPARK:
+            message = f"the SQL of the engine '{engine.name}' ({engine.type}) is {facts.dialect}, and not {SPARK}"
+            others[engine.name] = message
+    for name, engine_name in engines.items() if others else ():
+        if engine_name in others:
+            diagnostics.error(graph.joints[name], "RVT-329", others[engine_name], key="engine")
 
 
 def _check_catalog(
