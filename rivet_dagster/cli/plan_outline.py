@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rivet_dagster.cli.plan_reasons import Boundaries
 from rivet_dagster.cli.write_mode import mode_text
@@ -23,8 +24,7 @@ _WIDEST = 32
 """The length of a name up to which what follows it is aligned."""
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line about a group, under a ``key``; the key of a line that continues the one before is empty."""
 
     key: str
@@ -99,8 +99,9 @@ def _of_source(source: CompiledJoint, boundaries: Boundaries) -> Iterator[Line]:
 
 def _of_group(assembly: CompiledAssembly, group: FusedGroup, target: Target, boundaries: Boundaries) -> Iterator[Line]:
     exit_joint = assembly.joint(group.exit)
+    joints = [assembly.joint(name) for name in group.joints]
     yield from _partitions(exit_joint.partitions)
-    yield from _joints(assembly, group, boundaries)
+    yield from _joints(joints, assembly, group, boundaries)
     later = [_incremental(cte.joint, cte.incremental) for cte in group.ctes if cte.incremental is not None]
     if later:
         yield Line("later", ((f"incremental: {', '.join(later)}", ""),))
@@ -108,7 +109,7 @@ def _of_group(assembly: CompiledAssembly, group: FusedGroup, target: Target, bou
     for name in group.judged_with:
         yield Line("", (("its checks read ", ASIDE), *_boundary(assembly, name, group, boundaries)))
     yield Line("writes", tuple(_writes(assembly, target, group)))
-    for text in _defaults(assembly, group):
+    for text in _defaults(joints):
         yield Line("default", ((text, ""),))
     if target.errors is not None:
         yield Line("errors", ((f"{target.catalog}.{target.errors.table}", PLACE),))
@@ -118,26 +119,27 @@ def _of_group(assembly: CompiledAssembly, group: FusedGroup, target: Target, bou
     yield Line("ends", ((boundaries.reason(group.exit), REASON),))
 
 
-def _joints(assembly: CompiledAssembly, group: FusedGroup, boundaries: Boundaries) -> Iterator[Line]:
-    """Yield a line for each joint, and one for each joint of another group that it reads, with the reason for that."""
-    joints = [assembly.joint(name) for name in group.joints]
-    longest = max((len(joint.name) for joint in joints if len(joint.name) <= _WIDEST), default=0)
+def _joints(
+    joints: Sequence[CompiledJoint], assembly: CompiledAssembly, group: FusedGroup, boundaries: Boundaries
+) -> list[Line]:
+    """Return a line for each joint, and one for each joint of another group that it reads, with the reason for that."""
+    longest = max([len(joint.name) for joint in joints if len(joint.name) <= _WIDEST], default=0)
+    lines: list[Line] = []
     key = "calls" if joints[-1].type == PYTHON else "fuses" if len(joints) > 1 else "runs"
     for joint in joints:
         what = f"source {joint.catalog}.{joint.table}" if joint.type == SOURCE else joint.type
-        yield Line(key, ((joint.name.ljust(longest), "bold"), (f"  {what}, ", ASIDE), _columns(joint)))
+        lines.append(Line(key, ((joint.name.ljust(longest), "bold"), (f"  {what}, ", ASIDE), _columns(joint))))
         key = ""
         for name in joint.upstream:
             if name not in group.joints:
-                yield Line("", (("  reads ", ASIDE), *_boundary(assembly, name, group, boundaries)))
+                lines.append(Line("", (("  reads ", ASIDE), *_boundary(assembly, name, group, boundaries))))
+    return lines
 
 
-def _boundary(assembly: CompiledAssembly, name: str, group: FusedGroup, boundaries: Boundaries) -> Iterator[Part]:
-    yield name, "bold"
+def _boundary(assembly: CompiledAssembly, name: str, group: FusedGroup, boundaries: Boundaries) -> tuple[Part, ...]:
+    reason = f": {boundaries.reason(assembly.joint(name).group)}", REASON
     crossing = boundaries.crossing(name, group.name)
-    if crossing:
-        yield f" {crossing}", ""
-    yield f": {boundaries.reason(assembly.joint(name).group)}", REASON
+    return ((name, "bold"), (f" {crossing}", ""), reason) if crossing else ((name, "bold"), reason)
 
 
 def _gate(joint: CompiledJoint) -> Iterator[Line]:
@@ -171,12 +173,12 @@ def _partitions(partitions: Partitions | None) -> Iterator[Line]:
         yield Line("parts", ((f"{partitions} by {partitions.column}", ""),))
 
 
-def _defaults(assembly: CompiledAssembly, group: FusedGroup) -> list[str]:
-    """Return which keys of the group's joints come from rivet.yaml, a text for each place."""
+def _defaults(joints: Sequence[CompiledJoint]) -> list[str]:
+    """Return which keys of a group's joints come from rivet.yaml, a text for each place."""
     found: dict[str, list[str]] = {}
-    for name in group.joints:
-        for key, place in assembly.joint(name).defaults.items():
-            found.setdefault(f"{key} from {place}", []).append(name)
+    for joint in joints:
+        for key, place in joint.defaults.items():
+            found.setdefault(f"{key} from {place}", []).append(joint.name)
     return [f"{text}: {', '.join(names)}" for text, names in found.items()]
 
 

@@ -55,8 +55,8 @@ class Boundaries:
 
     def crossing(self, name: str, group: str) -> str:
         """Return how rows get from one engine to another, for a group that reads a joint; empty within one engine."""
-        edge = self._edges.get((name, group))
-        if edge is None or (edge.engines[0] == edge.engines[1] and edge.method != ARROW_PASSTHROUGH):
+        edge = self._crossings.get((name, group))
+        if edge is None:
             return ""
         how = "as Arrow rows" if edge.method == ARROW_PASSTHROUGH else "read in place"
         return f"from the engine {edge.engines[0]}, {how}"
@@ -78,19 +78,18 @@ class Boundaries:
         )
 
     def _of_stored(self, joint: CompiledJoint, stored: Materialization) -> str:
-        readers, judges = self._readers(joint.name), self._judged_by(joint.name)
+        readers = self._assembly.consumers(joint.name)
         match stored.reason:
             case "python_boundary":
-                return "it is a Python function" if joint.type == PYTHON else _read_by_python(readers)
+                return "it is a Python function" if joint.type == PYTHON else _read_by_python(self._readers(joint.name))
             case "multi_consumer" if len(readers) > 1:
                 return f"{len(readers)} joints read it"
-            case "multi_consumer" if judges:
-                return f"{_checks_of(judges)}, too"
+            case "multi_consumer" if joint.name in self._judges:
+                return f"{_checks_of(self._judges[joint.name])}, too"
             case "engine_change":
-                return _read_by_other_engine(joint, readers)
+                return _read_by_other_engine(joint, self._readers(joint.name))
             case "partition_boundary" | "error_boundary":
-                reader = _names(each.name for each in readers)
-                return REASONS[stored.reason].replace("its reader has", f"{reader} has")
+                return REASONS[stored.reason].replace("its reader has", f"{_names(readers)} has")
         return REASONS.get(stored.reason, stored.reason)
 
     def _readers(self, name: str) -> list[CompiledJoint]:
@@ -103,14 +102,19 @@ class Boundaries:
     def _judges(self) -> dict[str, list[str]]:
         """The joints whose checks read a joint, by its name."""
         judges: dict[str, list[str]] = {}
-        for joint in self._assembly.joints:
+        for joint in (joint for joint in self._assembly.joints if joint.checks):
             for read in sorted({name for check in joint.checks for name in check.reads}):
                 judges.setdefault(read, []).append(joint.name)
         return judges
 
     @cached_property
-    def _edges(self) -> dict[tuple[str, str], EngineBoundary]:
-        return {(edge.joint, edge.consumer): edge for edge in self._assembly.engine_boundaries}
+    def _crossings(self) -> dict[tuple[str, str], EngineBoundary]:
+        """The boundaries that rows cross from one engine to another, or as Arrow."""
+        return {
+            (edge.joint, edge.consumer): edge
+            for edge in self._assembly.engine_boundaries
+            if edge.engines[0] != edge.engines[1] or edge.method == ARROW_PASSTHROUGH
+        }
 
 
 def _read_by_python(readers: Iterable[CompiledJoint]) -> str:

@@ -32,9 +32,8 @@ def plan_text(assembly: CompiledAssembly, names: Sequence[str] = (), width: int 
 
 
 def _of_line(line: Line, width: int | None) -> list[str]:
-    text = "".join([text for text, _ in line.parts])
-    parts = _broken(text, 0, width and width - _LINE - KEY_WIDTH)
-    return [f"{_INDENT}{'' if number else line.key:<{KEY_WIDTH}}{part}" for number, part in enumerate(parts)]
+    broken = _broken("".join([text for text, _ in line.parts]), 0, width and width - _LINE - KEY_WIDTH)
+    return [f"{_INDENT}{'' if number else line.key:<{KEY_WIDTH}}{part}" for number, part in enumerate(broken)]
 
 
 def _broken(text: str, indent: int, width: int | None) -> list[str]:

@@ -56,12 +56,12 @@ def check_storage(
     """
     for name, joint in graph.joints.items():
         if joint.type == SOURCE:
-            if (name != fusion.groups[name] or joint.quality) and not reach.reads(engines[name], joint.catalog):
+            if (joint.quality or name != fusion.groups[name]) and not reach.reads(engines[name], joint.catalog):
                 diagnostics.error(joint, "RVT-328", f"the engine '{engines[name]}' cannot read its table", key="engine")
         elif name == fusion.groups[name]:
             again = bool(joint.quality) or not joint.write_strategy.replaces_all or joint.partitions is not None
-            readable = reach.reads(engines[name], joint.catalog)
-            if not reach.writes(engines[name], joint.catalog) or (again and not readable):
+            engine, catalog = engines[name], joint.catalog
+            if not reach.writes(engine, catalog) or (again and not reach.reads(engine, catalog)):
                 message = f"the engine '{engines[name]}' cannot store, and read again, what it gives"
                 diagnostics.error(joint, "RVT-328", message, key="engine")
 
@@ -71,24 +71,26 @@ def check_settings(
 ) -> None:
     """Report RVT-204 for settings of a joint's `config` that sessions of its engine do not take."""
     for name, joint in graph.joints.items():
-        if "config" not in joint.options:
-            continue
-        engine = profile.engine(engines[name])
+        config = step_options(joint.options)[0].config if joint.options else {}
+        engine = profile.engine(engines[name]) if config else None
         traits = None if engine is None else plugins.engines.get(engine.type)
         if traits is not None:
-            for key, sentence in traits.wrong_settings(step_options(joint.options)[0].config).items():
+            for key, sentence in traits.wrong_settings(config).items():
                 diagnostics.error(joint, "RVT-204", f"`config`: `{key}` {sentence}", key=f"options.config.{key}")
 
 
 def _check_dialects(
     engines: Mapping[str, str], graph: Graph, profile: Profile, plugins: Plugins, diagnostics: Diagnostics
 ) -> None:
-    for name, engine_name in engines.items():
-        engine = profile.engine(engine_name)
-        facts = None if engine is None else plugins.engines.get(engine.type)
-        if engine is not None and facts is not None and facts.dialect != SPARK:
-            message = f"the SQL of the engine '{engine_name}' ({engine.type}) is {facts.dialect}, and not {SPARK}"
-            diagnostics.error(graph.joints[name], "RVT-329", message, key="engine")
+    others: dict[str, str] = {}
+    for engine in profile.engines:
+        facts = plugins.engines.get(engine.type)
+        if facts is not None and facts.dialect != SPARK:
+            message = f"the SQL of the engine '{engine.name}' ({engine.type}) is {facts.dialect}, and not {SPARK}"
+            others[engine.name] = message
+    for name, engine_name in engines.items() if others else ():
+        if engine_name in others:
+            diagnostics.error(graph.joints[name], "RVT-329", others[engine_name], key="engine")
 
 
 def _check_catalog(

@@ -21,6 +21,8 @@ def check_exits(graph: Graph, fusion: Fusion, defaults: Defaults, diagnostics: D
     """
     for name, joint in graph.joints.items():
         exit_name = fusion.groups[name]
+        if joint.on_error is None and not joint.options:
+            continue
         by_default = defaults.get(name, {})
         if exit_name != name and "on_error" not in by_default:
             _check_on_error(joint, graph.joints[exit_name], diagnostics)

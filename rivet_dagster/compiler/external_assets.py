@@ -16,17 +16,24 @@ _OF_ERRORS = "An asset of your own may read it and return its rows."
 
 def check_external_assets(graph: Graph, key_prefix: Sequence[str], diagnostics: Diagnostics) -> None:
     """Report RVT-204 (a wrong key), RVT-203 (options), RVT-310 (a key of this project), RVT-309 (a target)."""
+    of_catalog = [joint for joint in graph.joints.values() if joint.catalog == DAGSTER]
+    own = _own_keys(key_prefix, graph) if of_catalog else {}
+    for joint in of_catalog:
+        if joint.publishes:
+            message = f"the catalog '{DAGSTER}' holds what other Dagster assets return: no joint can write to it"
+            diagnostics.error(joint, "RVT-309", message, "catalog", _RETURN)
+        elif is_external(joint):
+            _check_source(joint, own, graph, diagnostics)
+
+
+def _own_keys(key_prefix: Sequence[str], graph: Graph) -> dict[tuple[str, ...], str]:
+    """Return the keys of the project's assets, and for each what a source of that key is told."""
     own = {(*key_prefix, name): f"is the joint '{name}' of this project: read that instead" for name in graph.joints}
     for name, joint in graph.joints.items():
         if joint.on_error is not None and joint.on_error.quarantines:
             message = f"holds the evaluation errors of '{name}', which joints cannot read"
             own[*key_prefix, name + SUFFIX] = message
-    for joint in graph.joints.values():
-        if joint.publishes and joint.catalog == DAGSTER:
-            message = f"the catalog '{DAGSTER}' holds what other Dagster assets return: no joint can write to it"
-            diagnostics.error(joint, "RVT-309", message, "catalog", _RETURN)
-        elif is_external(joint):
-            _check_source(joint, own, graph, diagnostics)
+    return own
 
 
 def _check_source(joint: Joint, own: dict[tuple[str, ...], str], graph: Graph, diagnostics: Diagnostics) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from rivet_dagster.compiler.graph import Graph, levels, topological
@@ -48,54 +48,55 @@ def fuse_joints(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str
     groups: dict[str, str] = {}
     for name in reversed(graph.order):
         joint, readers = graph.joints[name], graph.consumers[name]
-        targets = {groups[reader] for reader in readers}
+        groups[name] = name
         if joint.type == SOURCE:
             # Within the group of one reader it would come after a joint of another group whose check reads it.
-            targets |= {groups[judge] for judge in graph.judging.get(name, ())}
-            joins = len(targets) == 1 and _source_fuses(name, graph, engines)
-        else:
+            targets = {groups[reader] for reader in (*readers, *graph.judging.get(name, ()))}
+            if len(targets) == 1 and _source_fuses(name, graph, engines):
+                groups[name] = targets.pop()
+        elif len(readers) == 1:
+            exit_name = groups[readers[0]]
             # The mode of a group is that of its exit, which is known only here.
-            if len(readers) == 1 and reasons.get(name, DEPTH) in (TABLE, DEPTH):
-                exit_joint = graph.joints[groups[readers[0]]]
-                if joint.on_error is not None and joint.on_error.quarantines != _quarantines(exit_joint):
-                    reasons[name] = ERROR_BOUNDARY
-            joins = len(readers) == 1 and name not in reasons
-        groups[name] = targets.pop() if joins else name
+            other_mode = joint.on_error is not None and joint.on_error.quarantines != _quarantines(
+                graph.joints[exit_name]
+            )
+            if other_mode and reasons.get(name, DEPTH) in (TABLE, DEPTH):
+                reasons[name] = ERROR_BOUNDARY
+            if name not in reasons:
+                groups[name] = exit_name
     return Fusion(groups, reasons)
 
 
 def _boundaries(graph: Graph, engines: Mapping[str, str], max_depth: Mapping[str, int]) -> dict[str, str]:
     """Return the reason for which each stored SQL or Python joint with readers is stored."""
     reasons: dict[str, str] = {}
-    repeatable: dict[str, bool] = {}
+    repeatable: set[str] = set()
     depth: dict[str, int] = {}
     for name in graph.order:
-        joint, fused = graph.joints[name], []
-        for upstream in graph.upstream[name]:
-            type_ = graph.joints[upstream].type
-            if type_ in (SQL, PYTHON) and upstream not in reasons:
-                reason = _reason(upstream, name, graph, engines, repeatable)
+        joint = graph.joints[name]
+        upstream = [graph.joints[u] for u in graph.upstream[name]]
+        for read in upstream:
+            if read.type in (SQL, PYTHON) and read.name not in reasons:
+                reason = _reason(read.name, name, graph, engines, repeatable)
                 if reason is not None:
-                    reasons[upstream] = reason
-                elif type_ == SQL:
-                    fused.append(upstream)
+                    reasons[read.name] = reason
         if joint.type == SQL:
             renderings = graph.renderings(name)
             own = 1 + max([query.ctes for query in renderings])
             limit = max_depth[engines[name]]
-            for upstream in fused:
-                if own + depth[upstream] > limit:
-                    reasons[upstream] = DEPTH
-            fused = [u for u in fused if u not in reasons]
-            depth[name] = own + max([depth[u] for u in fused], default=0)
-            repeatable[name] = all(query.deterministic for query in renderings) and all(repeatable[u] for u in fused)
-            repeatable[name] &= not any(graph.joints[u].limit is not None for u in graph.upstream[name])
+            fused = [u.name for u in upstream if u.type == SQL and u.name not in reasons]
+            for inner in fused:
+                if own + depth[inner] > limit:
+                    reasons[inner] = DEPTH
+            fused = [inner for inner in fused if inner not in reasons]
+            depth[name] = own + max([depth[inner] for inner in fused], default=0)
+            repeats = repeatable.issuperset(fused) and all(query.deterministic for query in renderings)
+            if repeats and not any(u.limit is not None for u in upstream):
+                repeatable.add(name)
     return reasons
 
 
-def _reason(
-    name: str, reader: str, graph: Graph, engines: Mapping[str, str], repeatable: Mapping[str, bool]
-) -> str | None:
+def _reason(name: str, reader: str, graph: Graph, engines: Mapping[str, str], repeatable: Set[str]) -> str | None:
     """Return the first rule, in the documented order, that keeps ``name`` out of its reader's query."""
     joint = graph.joints[name]
     readers = graph.consumers[name]
@@ -107,11 +108,11 @@ def _reason(
         return ASSERTION_BOUNDARY
     if len(readers) > 1 or name in graph.judging:
         return MULTI_CONSUMER
-    if not repeatable[name] and graph.times_read(name, reader) > 1:
+    if name not in repeatable and graph.times_read(name, reader) > 1:
         return NON_DETERMINISTIC
-    if any(engines[r] != engines[name] for r in readers):
+    if engines[reader] != engines[name]:
         return ENGINE_CHANGE
-    if any(not _same_partitions(joint, graph.joints[r]) for r in readers):
+    if not _same_partitions(joint, graph.joints[reader]):
         return PARTITION_BOUNDARY
     return TABLE if joint.publishes else None
 
@@ -141,8 +142,7 @@ def order_groups(graph: Graph, fusion: Fusion) -> tuple[tuple[str, ...], tuple[t
     groups = fusion.groups
     edges: dict[str, set[str]] = {group: set() for group in groups.values()}
     for name, before in graph.before.items():
-        edges[groups[name]].update([groups[b] for b in before])
-    for group, targets in edges.items():
-        targets.discard(group)
+        group = groups[name]
+        edges[group].update([groups[b] for b in before if groups[b] != group])
     order = topological(edges)
     return order, levels(edges, order)

@@ -80,7 +80,8 @@ class Graph:
     @cached_property
     def before(self) -> dict[str, tuple[str, ...]]:
         """The joints that must be published before each joint: its upstream, and those that its checks read."""
-        return {**self.upstream, **{name: self.upstream[name] + read for name, read in self.judged_with.items()}}
+        judged_with = self.judged_with
+        return {**self.upstream, **{name: self.upstream[name] + names for name, names in judged_with.items()}}
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -95,10 +96,10 @@ def invert(edges: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
     {'a': ('b',), 'b': ()}
     """
     readers_of: dict[str, list[str]] = {name: [] for name in edges}
-    for name, targets in edges.items():
-        for target in targets:
+    for name in sorted(edges):
+        for target in edges[name]:
             readers_of.setdefault(target, []).append(name)
-    return {name: tuple(sorted(found) if len(found) > 1 else found) for name, found in readers_of.items()}
+    return {name: tuple(readers) for name, readers in readers_of.items()}
 
 
 def topological(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
@@ -131,7 +132,7 @@ def levels(edges: Mapping[str, Iterable[str]], order: Iterable[str]) -> tuple[tu
     """
     level: dict[str, int] = {}
     for name in order:
-        level[name] = 1 + max((level[t] for t in edges[name]), default=-1)
+        level[name] = 1 + max([level[t] for t in edges[name]], default=-1)
     nodes: list[list[str]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
     for name in sorted(level):
         nodes[level[name]].append(name)

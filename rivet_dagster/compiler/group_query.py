@@ -68,7 +68,7 @@ class Cte:
         return self.incremental.parameters if incremental and self.incremental is not None else self.parameters
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FusedQuery:
     """The rows of the joint ``result``: its CTEs with their texts, and the further ``inputs`` that it reads."""
 
@@ -108,7 +108,7 @@ class GroupQuery:
         >>> GroupQuery(("b",), (a, b)).fused()
         (FusedQuery(result='b', ctes=(('a', 'SELECT * FROM t'), ('b', 'SELECT * FROM a')), inputs=('t',)),)
         """
-        return tuple(_fused(result, self._needed(result), incremental) for result in self.results)
+        return tuple([_fused(result, self._needed(result), incremental) for result in self.results])
 
     def good(self, incremental: Collection[str] = ()) -> tuple[FusedQuery, ...]:
         """Return a query for each result, as ``fused`` does, of the rows that can be evaluated."""
@@ -184,7 +184,6 @@ class GroupQuery:
 
 
 def _fused(result: str, ctes: Collection[Cte], incremental: Collection[str]) -> FusedQuery:
-    inner = {cte.joint for cte in ctes}
-    read = {name for cte in ctes for name in cte.upstream} | {result}
+    read = {result, *[name for cte in ctes for name in cte.upstream]}
     texts = tuple([(cte.joint, cte.text_for(cte.joint in incremental)) for cte in ctes])
-    return FusedQuery(result, texts, tuple(sorted(read - inner)))
+    return FusedQuery(result, texts, tuple(sorted(read.difference([cte.joint for cte in ctes]))))

@@ -20,6 +20,8 @@ from rivet_dagster.sql.parameters import parameters
 from rivet_dagster.sql.target import RUN_STARTED_AT, parameter, variable_of, watermark_of
 from rivet_dagster.sql.write_strategies.error_keys import key_columns
 
+_NO_NEEDS = TemplateNeeds()
+
 
 def targets_of(graph: Graph, fusion: Fusion, profile: Profile, plugins: Plugins) -> dict[str, Target]:
     """Return the target of each stored joint: the exits of groups that are not sources."""
@@ -39,13 +41,14 @@ def fused_group(
     cache: CompileCache,
 ) -> FusedGroup:
     """Return the group whose exit is ``name``; ``cache`` saves the separation of queries into rows and errors."""
-    inside = set(members)
-    inputs = {u for member in members for u in graph.upstream[member]} - inside
-    judged_with = {read for member in members for read in graph.judged_with.get(member, ())} - inputs - inside
+    inputs = {u for member in members for u in graph.upstream[member]}.difference(members)
+    judged = graph.judged_with
+    judged_with = {read for member in members if member in judged for read in judged[member]}
     exit_joint = graph.joints[name]
     query = group_query(name, members, graph) if exit_joint.type not in (SOURCE, PYTHON) else None
     if query is not None and target is not None and target.errors is not None:
-        from rivet_dagster.compiler.row_errors import with_errors  # what separates errors takes long to import
+        # Imported only here: few projects quarantine rows, and the rules for that are many modules.
+        from rivet_dagster.compiler.row_errors import with_errors
 
         query = with_errors(query, graph, key_columns(target.write, target.partitions), cache)
     return FusedGroup(
@@ -54,7 +57,7 @@ def fused_group(
         joints=members,
         exit=name,
         inputs=tuple(sorted(inputs)),
-        judged_with=tuple(sorted(judged_with)),
+        judged_with=tuple(sorted(judged_with - inputs - set(members))),
         target=target,
         query=query,
         sql=query.text() if query is not None else graph.sql(name),
@@ -68,11 +71,8 @@ def group_query(name: str, members: tuple[str, ...], graph: Graph) -> GroupQuery
     return GroupQuery(results, tuple([_cte(member, graph) for member in members if member in graph.queries]))
 
 
-_NOTHING = TemplateNeeds()
-
-
 def _cte(name: str, graph: Graph) -> Cte:
-    full, later, needs = graph.queries[name], graph.incremental.get(name), graph.templates.get(name, _NOTHING)
+    full, later, needs = graph.queries[name], graph.incremental.get(name), graph.templates.get(name, _NO_NEEDS)
     partitions = graph.joints[name].partitions
     incremental = None
     if later is not None and needs.sink is not None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from rivet_dagster.model.check_plan import CompiledCheck
 from rivet_dagster.model.landing import Landing
@@ -34,6 +34,46 @@ class ColumnLineage:
     sources: tuple[ColumnReference, ...] | None
 
 
+class LazyLineage(Sequence[ColumnLineage]):
+    """The entries that ``made`` returns, each time that they are looked at; equal to a tuple of them.
+
+    >>> LazyLineage(lambda: (ColumnLineage("one", (), ()),)) == (ColumnLineage("one", (), ()),)
+    True
+    """
+
+    __slots__ = ("_made",)
+
+    def __init__(self, made: Callable[[], tuple[ColumnLineage, ...]]) -> None:
+        self._made = made
+
+    @overload
+    def __getitem__(self, index: int) -> ColumnLineage: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ColumnLineage, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> ColumnLineage | tuple[ColumnLineage, ...]:
+        return self._made()[index]
+
+    def __len__(self) -> int:
+        return len(self._made())
+
+    def __iter__(self) -> Iterator[ColumnLineage]:
+        return iter(self._made())
+
+    def __eq__(self, other: object) -> bool:
+        return self._made() == tuple(other) if isinstance(other, tuple | LazyLineage) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._made())
+
+    def __repr__(self) -> str:
+        return repr(self._made())
+
+    def __reduce__(self) -> tuple[type[tuple[Any, ...]], tuple[tuple[ColumnLineage, ...]]]:
+        return tuple, (self._made(),)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Joint:
     """The attributes of joints of every type.
@@ -60,7 +100,7 @@ class _Joint:
     row_values: bool = True
     schema: tuple[Field, ...] | None = None
     schema_confidence: str = NONE
-    lineage: tuple[ColumnLineage, ...] = ()
+    lineage: Sequence[ColumnLineage] = ()
     tags: Mapping[str, str] = field(default_factory=dict)
     description: str | None = None
     owners: tuple[str, ...] = ()

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rivet_dagster.cache import CompileCache
-from rivet_dagster.compiler.joints import ColumnReference
-from rivet_dagster.compiler.lineage import JointColumns
+from rivet_dagster.compiler.lineage import JointColumns, Origins
 from rivet_dagster.compiler.table_columns import table_columns
 from rivet_dagster.compiler.targets import write_plan
 from rivet_dagster.model.joint import SINK, Joint
 from rivet_dagster.model.schema import Field, Schema
-
-Origins = Sequence[tuple[str, Sequence[tuple[str, str]] | None]]
-"""The upstream columns from which each column is computed, in order, as plain data: None where not certain."""
 
 Inferred = tuple[Schema | None, Origins, str | None]
 """The columns of a joint, their origins, and the one upstream whose columns it returns unchanged, if any."""
@@ -35,7 +31,7 @@ class Known:
 
 
 class KnownColumns:
-    """The columns of the joints of one compilation; equal schemas are one object."""
+    """The columns of the joints of one compilation; equal schemas are shared objects."""
 
     def __init__(self, cache: CompileCache) -> None:
         self._cache = cache
@@ -76,11 +72,7 @@ class KnownColumns:
 
     def made_of(self, text: str, origins: Origins, passes_on: str | None = None) -> Known:
         """Return the columns with this schema and these origins."""
-        listed = [
-            (name, None if columns is None else tuple([ColumnReference(joint, column) for joint, column in columns]))
-            for name, columns in origins
-        ]
-        return Known(self._schema(text), JointColumns(tuple(listed), passes_on), text)
+        return Known(self._schema(text), JointColumns(origins, passes_on), text)
 
     def _schema(self, text: str) -> Schema | None:
         if text not in self._schemas:

@@ -26,11 +26,15 @@ def check_layouts(
 ) -> None:
     """Report RVT-324 for columns that the options of a target name and that its table certainly does not have."""
     for name, target in targets.items():
-        spec, columns = profile.catalog(target.catalog), _columns(graph.joints[name], schemas[name])
-        if spec is None or spec.type not in plugins.catalogs or columns is None:
+        spec = profile.catalog(target.catalog) if target.options else None
+        named = (
+            plugins.catalogs[spec.type].columns_named(target.options) if spec and spec.type in plugins.catalogs else ()
+        )
+        columns = _columns(graph.joints[name], schemas[name]) if named else None
+        if columns is None:
             continue
         present = {column.lower() for column in columns}
-        for option, column in plugins.catalogs[spec.type].columns_named(target.options):
+        for option, column in named:
             if column.lower() not in present:
                 message = f"`{option}` names {column}, which the table does not have{nearest(column, columns)}"
                 diagnostics.error(graph.joints[name], "RVT-324", message, f"options.{option}", _REMEDY)

@@ -40,10 +40,11 @@ def engine_boundaries(
     """
     edges: dict[str, list[EngineBoundary]] = {group: [] for group in order}
     for name in graph.order:
-        readers = _readers(name, graph, fusion)
-        readers.discard(fusion.groups[name])
-        for consumer in sorted(readers):
-            joint, pair = graph.joints[name], (engines[name], engines[consumer])
+        group, joint = fusion.groups[name], graph.joints[name]
+        for consumer in sorted(_readers(name, graph, fusion)):
+            if consumer == group:
+                continue
+            pair = engines[name], engines[consumer]
             if reach.reads(pair[1], joint.catalog):
                 method = NATIVE_REFERENCE
             elif reach.takes_arrow(pair[1]) and reach.reads(pair[0], joint.catalog):
@@ -54,10 +55,11 @@ def engine_boundaries(
                 )
                 diagnostics.error(joint, "RVT-328", message)
                 continue
-            edges[consumer].append(EngineBoundary(name, fusion.groups[name], consumer, pair, method))
-    return tuple(edge for group in order for edge in edges[group])
+            edges[consumer].append(EngineBoundary(name, group, consumer, pair, method))
+    return tuple([edge for group in order for edge in edges[group]])
 
 
 def _readers(name: str, graph: Graph, fusion: Fusion) -> set[str]:
     """Return the groups that read a joint, in a query or a check."""
-    return {fusion.groups[reader] for reader in (*graph.consumers[name], *graph.judging.get(name, ()))}
+    readers = {fusion.groups[reader] for reader in graph.consumers[name]}
+    return readers | {fusion.groups[judge] for judge in graph.judging[name]} if name in graph.judging else readers

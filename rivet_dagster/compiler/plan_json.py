@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from json.encoder import encode_basestring
@@ -38,6 +38,8 @@ def _text(value: Any, line: str) -> str:
         kind: Any = type(value)
         frame, values_of = _frame(kind, line)
         return frame % tuple([_text(item, inner) for item in values_of(value)])
+    if isinstance(value, Sequence):
+        return _text(tuple(value), line)
     # JSON text has no line breaks inside strings, so each one begins a line.
     return json.dumps(value, indent=2, ensure_ascii=False).replace("\n", line) if value != {} else "{}"
 
@@ -87,7 +89,7 @@ def _reader(kind: Any) -> Reader:
     if origin in (Union, types.UnionType):
         kinds = [a for a in args if a is not type(None)]
         return _reader(kinds[0]) if len(kinds) == 1 or not all(map(is_dataclass, kinds)) else _union_reader(kinds)
-    if origin is tuple and args[-1] is Ellipsis:
+    if origin is Sequence or (origin is tuple and args[-1] is Ellipsis):
         item = _reader(args[0])
         return lambda data: None if data is None else tuple([item(element) for element in data])
     if origin is tuple:

@@ -18,23 +18,24 @@ class Reach:
     def __init__(self, profile: Profile, plugins: Plugins) -> None:
         self._profile = profile
         self._plugins = plugins
-        self._known: dict[tuple[str, str | None], bool] = {}
+        self._read: dict[tuple[str, str | None], bool] = {}
+        self._written: dict[tuple[str, str | None], bool] = {}
 
     def reads(self, engine: str, catalog: str | None) -> bool:
         """Return whether the engine reads the tables of the catalog directly."""
-        if (engine, catalog) not in self._known:
-            self._known[engine, catalog] = self._reads(engine, catalog)
-        return self._known[engine, catalog]
-
-    def _reads(self, engine: str, catalog: str | None) -> bool:
-        facts, gives = self._engine(engine), self._catalog(catalog)
-        return self._reaches(engine, catalog) and (not facts or not gives or bool(facts.reads & gives.gives))
+        if (engine, catalog) not in self._read:
+            facts, gives = self._engine(engine), self._catalog(catalog)
+            possible = not facts or not gives or bool(facts.reads & gives.gives)
+            self._read[engine, catalog] = possible and self._reaches(engine, catalog)
+        return self._read[engine, catalog]
 
     def writes(self, engine: str, catalog: str | None) -> bool:
         """Return whether the engine writes the tables of the catalog; every engine can write Arrow."""
-        facts, gives = self._engine(engine), self._catalog(catalog)
-        possible = not facts or not gives or ArrowRows in gives.gives or bool(facts.writes & gives.gives)
-        return self._reaches(engine, catalog) and possible
+        if (engine, catalog) not in self._written:
+            facts, gives = self._engine(engine), self._catalog(catalog)
+            possible = not facts or not gives or ArrowRows in gives.gives or bool(facts.writes & gives.gives)
+            self._written[engine, catalog] = possible and self._reaches(engine, catalog)
+        return self._written[engine, catalog]
 
     def takes_arrow(self, engine: str) -> bool:
         """Return whether the engine can receive rows as Arrow through the process that runs it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -17,6 +18,9 @@ from rivet_dagster.model.text_lines import Stretch
 from rivet_dagster.near_names import NearNames
 from rivet_dagster.sql.dialect import SqlError
 from rivet_dagster.sql.known_query import KnownQuery, know_query
+
+_PLAIN = Rendered()
+"""Stands for the text of a joint that is no template."""
 
 
 def build_graph(project: Project, diagnostics: Diagnostics, cache: CompileCache) -> Graph:
@@ -39,8 +43,9 @@ def build_graph(project: Project, diagnostics: Diagnostics, cache: CompileCache)
     templates = render_templates(joints, project, know, broken, diagnostics, cache)
     for joint in joints.values():
         if joint.type == SQL:
-            rendered = templates.get(joint.name) or Rendered(joint.sql)
-            query = _query(joint, rendered.full, rendered.lines, know, diagnostics)
+            rendered = templates.get(joint.name, _PLAIN)
+            full = joint.sql if rendered is _PLAIN else rendered.full
+            query = _query(joint, full, rendered.lines, know, diagnostics)
             later = _query(joint, rendered.incremental, rendered.incremental_lines, know, diagnostics)
             if query is None or (later is None and rendered.incremental is not None):
                 upstream[joint.name] = rendered.possible
@@ -67,7 +72,7 @@ def _query(
     if sql is None:
         return None
     try:
-        query = replace(know(sql), lines=lines) if lines else know(sql)
+        query = know(sql)
     except SqlError as error:
         diagnostics.sql_error(joint, "RVT-207", error, lines)
         return None
@@ -76,7 +81,7 @@ def _query(
             diagnostics.sql_error(joint, "RVT-315", query.unreadable, lines)
             return None
         diagnostics.sql_warning(joint, "RVT-315", "its schema and lineage are unknown", query.unreadable, lines)
-    return query
+    return replace(query, lines=lines) if lines else query
 
 
 def _reads(joint: Joint, renderings: list[KnownQuery], joints: dict[str, Joint]) -> dict[str, int]:
@@ -107,7 +112,8 @@ def _sql_upstream(
             message = f"the query reads joint '{name}', which `upstream` does not name"
             diagnostics.error(joint, "RVT-313", message, key="upstream")
         return joint.upstream
-    for name in sorted({name for query in renderings for name in query.reads if name not in joints}):
+    left = {name for query in renderings for name in query.reads if name not in joints}
+    for name in sorted(left) if left else ():
         hint = near.hint(name, but=joint.name, listed=False)
         if hint:
             message = f"'{name}' is no joint and is left to the engine{hint}"

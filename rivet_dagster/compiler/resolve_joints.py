@@ -30,7 +30,7 @@ def resolve_joints(
     """Return the joints of the plan by name; ``targets`` has the stored joints, ``checks`` all joints."""
     resolved: list[CompiledJoint] = []
     for name in sorted(graph.joints):
-        joint, columns = graph.joints[name], schemas[name]
+        joint, known = graph.joints[name], schemas[name]
         step, options = step_options(joint.options)
         common: dict[str, Any] = {
             "name": name,
@@ -43,9 +43,9 @@ def resolve_joints(
             "checks": checks[name],
             "step": step,
             "row_values": shows_row_values(joint, project.profile),
-            "schema": columns.schema,
-            "schema_confidence": columns.confidence,
-            "lineage": columns.lineage,
+            "schema": known.schema,
+            "schema_confidence": known.confidence,
+            "lineage": known.lineage,
             "tags": joint.tags,
             "description": joint.description,
             "owners": joint.owners,
@@ -79,7 +79,7 @@ def _computed(
     joint: Joint, common: dict[str, Any], graph: Graph, project: Project, target: Target | None
 ) -> QueryJoint | FunctionJoint | SinkJoint:
     if target is not None:
-        common.update(catalog=target.catalog, table=target.table)
+        common["catalog"], common["table"] = target.catalog, target.table
     if joint.type == SINK:
         return SinkJoint(**common)
     if joint.type == PYTHON:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from rivet_dagster.cache import CompileCache
@@ -39,7 +39,7 @@ class JointSchema:
 
     schema: Schema | None
     confidence: str
-    lineage: tuple[ColumnLineage, ...]
+    lineage: Sequence[ColumnLineage]
     batch: Schema | None
 
 
@@ -92,8 +92,8 @@ def infer_columns(
 
 def _doubt(joint: Joint, upstream: Collection[str], introspection: Introspection, diagnostics: Diagnostics) -> None:
     """Record whether a run may find other columns in what the joint reads, or its readers in its table."""
-    doubtful = diagnostics.doubtful_tables
-    reasons = [doubtful[name] for name in upstream if name in doubtful] if doubtful else []
+    doubts = diagnostics.doubtful_tables
+    reasons = [doubts[name] for name in upstream if name in doubts] if doubts else []
     reasons = [_EARLIER] if joint.name in introspection.earlier else reasons
     if reasons:
         diagnostics.doubtful[joint.name] = diagnostics.doubtful_tables[joint.name] = reasons[0]
@@ -226,13 +226,11 @@ def _check_names(graph: Graph, fusion: Fusion, known: Mapping[str, Known], diagn
     stored = [j.name for j in joints if j.name == fusion.groups[j.name] and j.type not in (SOURCE, SINK)]
     written = [u for j in joints if j.type == SINK for u in graph.upstream[j.name]]
     for name in sorted({*stored, *written}):
-        names = [field.name.lower() for field in known[name].schema or ()]
-        if len(set(names)) == len(names):
-            continue
-        counted = Counter(names)
-        repeated = [column for column, times in counted.items() if times > 1]
-        message = f"the result has more than one column named {', '.join(repeated)}"
-        diagnostics.error(graph.joints[name], "RVT-316", message, key="sql")
+        columns = [field.name.lower() for field in known[name].schema or ()]
+        if len(set(columns)) < len(columns):
+            repeated = [column for column, times in Counter(columns).items() if times > 1]
+            message = f"the result has more than one column named {', '.join(repeated)}"
+            diagnostics.error(graph.joints[name], "RVT-316", message, key="sql")
 
 
 def _confidences(graph: Graph, known: Mapping[str, Known], introspected: Collection[str]) -> dict[str, str]:

@@ -72,6 +72,9 @@ def modes_of(plans: Collection[type[WritePlan]]) -> frozenset[str]:
     return frozenset(mode for mode, plan in _TYPES.items() if plan in plans)
 
 
+_REPLACE_ALL = ReplaceAll()
+
+
 def _delete_insert(strategy: WriteStrategy) -> DeleteInsert:
     parted = strategy.partition_columns
     change = strategy.on_schema_change
@@ -96,7 +99,7 @@ def _history(strategy: WriteStrategy) -> History:
 
 _PLANS: dict[str, Callable[[WriteStrategy], WritePlan]] = {
     "append": lambda s: Append(schema_change=s.on_schema_change),
-    "replace": lambda _: ReplaceAll(),
+    "replace": lambda _: _REPLACE_ALL,
     "truncate_insert": lambda s: ReplaceAll(keeps_table=True, schema_change=s.on_schema_change),
     "merge": lambda s: Upsert(keys=s.key_columns, order_by=s.order_by, schema_change=s.on_schema_change),
     "delete_insert": _delete_insert,

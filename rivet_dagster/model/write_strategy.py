@@ -109,7 +109,7 @@ class WriteStrategy:
     def columns(self) -> tuple[tuple[str, str], ...]:
         """The columns of the batch that the options name, as (option, column)."""
         named = []
-        for option in COLUMNS:
+        for option in COLUMNS if self.options else ():
             value = self.options.get(option, ())
             named += [(option, name) for name in ((value,) if isinstance(value, str) else value)]
         return tuple(named)
