@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -37,7 +37,7 @@ def trace(
 
     @cache
     def traced() -> Mapping[str, tuple[ColumnLineage, ...]]:
-        tracer = _Tracer({name: joint.type == SOURCE for name, joint in joints.items()})
+        tracer = _Tracer({name for name, joint in joints.items() if joint.type == SOURCE})
         return {name: tracer.joint(name, columns[name]) for name in order}
 
     return {name: LazyLineage(partial(_of, name, traced)) for name in columns}

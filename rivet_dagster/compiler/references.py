@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
 
