@@ -32,7 +32,10 @@ def plan_text(assembly: CompiledAssembly, names: Sequence[str] = (), width: int 
 
 
 def _of_line(line: Line, width: int | None) -> list[str]:
-    broken = _broken("".join([text for text, _ in line.parts]), 0, width and width - _LINE - KEY_WIDTH)
+    text = "".join([text for text, _ in line.parts])
+    if width is None:
+        return [f"{_INDENT}{line.key:<{KEY_WIDTH}}{text}"]
+    broken = _broken(text, 0, width - _LINE - KEY_WIDTH)
     return [f"{_INDENT}{'' if number else line.key:<{KEY_WIDTH}}{part}" for number, part in enumerate(broken)]
 
 

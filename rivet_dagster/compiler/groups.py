@@ -43,7 +43,7 @@ def fused_group(
     """Return the group whose exit is ``name``; ``cache`` saves the separation of queries into rows and errors."""
     inputs = {u for member in members for u in graph.upstream[member]}.difference(members)
     judged = graph.judged_with
-    judged_with = {read for member in members if member in judged for read in judged[member]}
+    judged_with = {read for member in members if member in judged for read in judged[member]} if judged else set()
     exit_joint = graph.joints[name]
     query = group_query(name, members, graph) if exit_joint.type not in (SOURCE, PYTHON) else None
     if query is not None and target is not None and target.errors is not None:
@@ -57,7 +57,7 @@ def fused_group(
         joints=members,
         exit=name,
         inputs=tuple(sorted(inputs)),
-        judged_with=tuple(sorted(judged_with - inputs - set(members))),
+        judged_with=tuple(sorted(judged_with.difference(inputs, members))),
         target=target,
         query=query,
         sql=query.text() if query is not None else graph.sql(name),
