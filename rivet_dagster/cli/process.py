@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 
-from rivet_dagster.cli.main import main
+from rivet_dagster.cli.exit_codes import INTERRUPTED
 
 
 def run_program() -> int:
@@ -14,8 +14,17 @@ def run_program() -> int:
     # Registered first, called last: what others do at the exit, such as removing folders, is done by then.
     end = _End()
     atexit.register(end)
-    end.code = main()
+    end.code = _main()
     return end.code
+
+
+def _main() -> int:
+    try:
+        from rivet_dagster.cli.main import main
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return main()
 
 
 class _End:

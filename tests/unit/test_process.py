@@ -7,7 +7,7 @@ import pytest
 
 PROGRAM = """
 import atexit, sys
-from rivet_dagster.cli import process
+from rivet_dagster.cli import main as command_line, process
 
 class Object:
     def __del__(self):
@@ -20,7 +20,7 @@ def main():
 
 kept = Object()
 kept.itself = kept
-process.main = main
+command_line.main = main
 sys.exit(process.run_program())
 """
 
@@ -42,3 +42,20 @@ def test_output_that_nobody_can_take_is_told():
         )
     assert ended.returncode != 0
     assert "No space left on device" in ended.stderr
+
+
+def test_an_interrupt_while_it_is_imported():
+    program = """
+import sys
+from rivet_dagster.cli import process
+
+class Interrupted:
+    def find_spec(self, name, *_):
+        if name == "rivet_dagster.cli.main":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted())
+sys.exit(process.run_program())
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "interrupted\n")
