@@ -210,7 +210,8 @@ def test_a_joint_that_is_no_yaml_is_told_with_its_line(path, cli, shop):
 IMPORTED = """
     rivet_dagster.cli.process rivet_dagster.cli.main rivet_dagster.loading rivet_dagster.execution.environments
     rivet_dagster.execution.showing rivet_dagster.project_tests.running rivet_dagster.catalogs.iceberg
-    rivet_dagster.catalogs.spark rivet_dagster.engines.pyspark.server.starting support.duckdb_engine rich.table rich.tree
+    rivet_dagster.catalogs.spark rivet_dagster.engines.pyspark.server.starting support.duckdb_engine
+    rich.table rich.tree
 """.split()
 """What commands import, but for those of ``rivet_dagster.cli``, whose import is a moment of interrupts, and Dagster."""
 
