@@ -37,7 +37,7 @@ ReadDrafts = Callable[[Sequence[str], KnownDrafts, Profile], list[Draft]]
 _NO_FUNCTION = "Correct `function`, or define it in the file that it names."
 
 
-def read_drafts(paths: Sequence[str], known: KnownDrafts, profile: Profile | None = None) -> list[Draft]:
+def read_drafts(paths: Sequence[str], known: KnownDrafts) -> list[Draft]:
     """Return the drafts of the files, in order."""
     return [_draft(path, known) for path in paths]
 
@@ -69,7 +69,7 @@ def read_project(
     joints: Sequence[Joint] = (),
     cache: CompileCache | None = None,
     variables: Mapping[str, Any] | None = None,
-    read: ReadDrafts = read_drafts,
+    read: ReadDrafts | None = None,
 ) -> Project:
     """Read a project as ``load_project`` does, but with the errors of the ``dagster:`` block in ``Project.errors``.
 
@@ -86,7 +86,8 @@ def read_project(
     paths = _joint_files(root, manifest)
     beside = {path: quality for path in paths if (quality := beside_joint(path)) is not None}
     known = KnownDrafts(root, cache)
-    drafts = read([path for path in paths if path not in beside], known, chosen)
+    own = [path for path in paths if path not in beside]
+    drafts = read_drafts(own, known) if read is None else read(own, known, chosen)
     known.store()
     folder = quality_folder(root, manifest.quality)
     checks, errors = _checks(root, (*beside.values(), *folder), _folders(drafts, joints), cache)

@@ -32,7 +32,7 @@ _PIECE, _PIECE_AMONG_WORDS = [
     for between in (_ANY, _WORDS)
 ]
 _AMONG_WORDS = ("://", "r'", "R'", 'r"', 'R"')
-"""What is in a text where words decide which pieces begin: URLs and raw texts."""
+"""Marks of URLs and raw texts: in a text with one of them, words decide which pieces begin."""
 
 _IN_COMMENT = re.compile(r"/\*(?!\+)|\*/")
 

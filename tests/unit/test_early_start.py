@@ -19,7 +19,7 @@ GROUPS = (FusedGroup(name="orders", engine="spark", joints=("orders",), exit="or
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the engines whose sessions have been opened and closed."""
+    """Return what is called: the import of packages, and the engines whose sessions are opened and closed."""
     calls: list[str] = []
 
     def session(name: str) -> SimpleNamespace:
@@ -29,7 +29,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return SimpleNamespace(close=lambda: calls.append("closed"))
 
     def engine(name: str) -> SimpleNamespace:
-        return SimpleNamespace(import_packages=lambda: None, session=lambda: session(name))
+        return SimpleNamespace(import_packages=lambda: calls.append("imports"), session=lambda: session(name))
 
     monkeypatch.setattr(early_start, "Runtime", lambda assembly, root: SimpleNamespace(engine=engine))
     return calls
@@ -45,7 +45,7 @@ def start(*engines: EngineSpec, groups: tuple[FusedGroup, ...] = GROUPS) -> None
 @pytest.mark.parametrize("spec", [LOCAL, SERVER])
 def test_the_one_engine_on_this_machine_starts(spec, started):
     start(spec)
-    assert started == ["spark", "closed"]
+    assert started == ["imports", "spark", "closed"]
 
 
 def test_nothing_else_starts(started):
@@ -59,5 +59,5 @@ def test_an_error_is_left_to_the_run(started, monkeypatch):
     unexpected: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", unexpected.append)
     start(EngineSpec("broken", "pyspark"))
-    assert started == ["broken"]
+    assert started == ["imports", "broken"]
     assert unexpected == []

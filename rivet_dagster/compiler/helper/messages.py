@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Notes = Mapping[str, Any]
-"""What a message says, as plain data."""
+"""The content of a message, as plain data."""
 
 
 class Messages:
