@@ -20,12 +20,9 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 ENVIRONMENT = Path(sys.prefix)
 UV = ENVIRONMENT / "uv" / "bin" / "uv"
-# Of each file: MB to download, and MB that it needs on disk.
-SIZES = {"run": (550, 850), "ui": (570, 900), "iceberg": (15, 50), "tools": (760, 1500), "java": (32, 100)}
+# Of each file: MB to download if nothing is there yet, and MB on disk.
+SIZES = {"run": (580, 970), "ui": (600, 1060), "iceberg": (590, 1000), "tools": (860, 1940), "java": (32, 101)}
 CACHE_MB = 2500
-# pyspark comes as a source archive of jars: a wheel that does not compress them again takes a third of the time.
-# pyproject.toml says the same to uv.
-WHEELS_UNCOMPRESSED = "--config-settings=--build-option=bdist_wheel --compression=stored"
 
 
 def main(names: Sequence[str]) -> int:
@@ -36,11 +33,12 @@ def main(names: Sequence[str]) -> int:
         file = FOLDER / f"{name}.txt"
         downloaded, stored = SIZES[name]
         count = len(re.findall("^[^ #]+==", file.read_text(), re.M))
-        print(f"==> requirements/{file.name}: {count} packages, {downloaded} MB to download, {stored} MB on disk")
+        sizes = f"at most {downloaded} MB to download, {stored} MB on disk"
+        print(f"==> requirements/{file.name}: {count} packages, {sizes}", flush=True)
         if not install(["-r", str(file)], uv=uv):
-            print(f"requirements/{file.name} could not be installed: see above; is the registry reached?", file=sys.stderr)
+            print(f"requirements/{file.name} could not be installed, as told above", file=sys.stderr)
             return 1
-    if not install(["--no-deps", "--no-build-isolation", "-e", str(FOLDER.parent)], uv=uv):
+    if not install(["--no-build-isolation", "-e", str(FOLDER.parent)], uv=uv):
         return 1
     return 0 if "java" in names or has_java() else main(["java"])
 
@@ -52,7 +50,7 @@ def have_uv() -> bool:
         subprocess.run([*pip(), *arguments, "-r", str(FOLDER / "uv.txt")], stderr=subprocess.DEVNULL)
     if UV.is_file():
         return True
-    print("uv cannot be had from the registry: pip installs, which takes some minutes")
+    print("uv cannot be had from the registry: pip installs, which takes some minutes", flush=True)
     return False
 
 
@@ -63,16 +61,19 @@ def has_java() -> bool:
 
 
 def install(arguments: Sequence[str], *, uv: bool) -> bool:
-    """Install by uv, or by pip without uv or where uv fails; return whether that succeeded."""
+    """Install by uv, or by pip without uv or where uv fails; return whether that succeeded.
+
+    The files name all that their packages need. To look that up again would fetch the archive of pyspark twice.
+    """
     if uv:
         with tempfile.TemporaryDirectory(dir=ENVIRONMENT) as spare:
             environ = uv_environment(os.environ, Path(spare))
-            command = [str(UV), "pip", "install", "--python", sys.executable, *arguments]
+            command = [str(UV), "pip", "install", "--python", sys.executable, "--no-deps", *arguments]
             if subprocess.run(command, env=environ, cwd=FOLDER.parent).returncode == 0:
                 return True
-        print("uv could not install this: pip tries")
-    settings = [WHEELS_UNCOMPRESSED] if "-r" in arguments else []
-    return subprocess.run([*pip(), *settings, *arguments]).returncode == 0
+        print("uv could not install this: pip tries", flush=True)
+    # Python compiles what it imports; to compile all that is installed takes as long as the installation.
+    return subprocess.run([*pip(), "--no-compile", "--no-deps", *arguments]).returncode == 0
 
 
 def pip() -> list[str]:

@@ -1,11 +1,11 @@
-"""`requirements-oldest.txt` has the minimum versions in `pyproject.toml` of all packages of Dagster."""
+"""`requirements/oldest.txt` has the minimum versions in `pyproject.toml` of all packages of Dagster."""
 
 import re
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PINNED = dict(re.findall(r"^(dagster[\w-]*)==([\d.]+)", (ROOT / "requirements-oldest.txt").read_text(), re.M))
+PINNED = dict(re.findall(r"^(dagster[\w-]*)==([\d.]+)", (ROOT / "requirements/oldest.txt").read_text(), re.M))
 
 
 def test_the_oldest_versions_are_the_minimum_that_the_project_allows():
@@ -16,6 +16,6 @@ def test_the_oldest_versions_are_the_minimum_that_the_project_allows():
 
 
 def test_all_packages_of_dagster_are_from_one_release():
-    locked = set(re.findall(r"^(dagster[\w-]*)==", (ROOT / "requirements.lock").read_text(), re.M))
+    locked = set(re.findall(r"^(dagster[\w-]*)==", (ROOT / "requirements/tools.txt").read_text(), re.M))
     assert set(PINNED) == locked
     assert len({version.rpartition(".")[2] for version in PINNED.values()}) == 1
