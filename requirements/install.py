@@ -29,18 +29,23 @@ def main(names: Sequence[str]) -> int:
     uv = have_uv()
     if not names:
         return 0 if uv else 1
-    for name in names:
-        file = FOLDER / f"{name}.txt"
-        downloaded, stored = SIZES[name]
-        count = len(re.findall("^[^ #]+==", file.read_text(), re.M))
-        sizes = f"at most {downloaded} MB to download, {stored} MB on disk"
-        print(f"==> requirements/{file.name}: {count} packages, {sizes}", flush=True)
-        if not install(["-r", str(file)], uv=uv):
-            print(f"requirements/{file.name} could not be installed, as told above", file=sys.stderr)
-            return 1
+    if not all(install_file(name, uv=uv) for name in names):
+        return 1
     if not install(["--no-build-isolation", "-e", str(FOLDER.parent)], uv=uv):
         return 1
-    return 0 if "java" in names or has_java() else main(["java"])
+    return 0 if has_java() or install_file("java", uv=uv) else 1
+
+
+def install_file(name: str, *, uv: bool) -> bool:
+    file = FOLDER / f"{name}.txt"
+    downloaded, stored = SIZES[name]
+    count = len(re.findall("^[^ #]+==", file.read_text(), re.M))
+    print(f"==> requirements/{file.name}: {count} packages", end=", ")
+    print(f"at most {downloaded} MB to download, {stored} MB on disk", flush=True)
+    if not install(["-r", str(file)], uv=uv):
+        print(f"requirements/{file.name} could not be installed, as told above", file=sys.stderr)
+        return False
+    return True
 
 
 def have_uv() -> bool:
