@@ -1,8 +1,12 @@
-"""The files in `requirements/`: one resolution, with hashes, closed for what the project asks for, of no registry's."""
+"""`requirements/`: one resolution with hashes in several files, none names a registry, and what installs them."""
 
 import re
+import shutil
 import tomllib
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from subprocess import CompletedProcess
+from types import ModuleType
 
 import pytest
 from packaging.requirements import Requirement
@@ -64,3 +68,58 @@ def test_the_example_needs_no_tools():
     tools = {canonicalize_name(Requirement(text).name) for extra in ("dev", "docs") for text in EXTRAS[extra]}
     for name in ("run", "ui", "iceberg"):
         assert not tools & read_entries(FOLDER / f"{name}.txt").keys()
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The module `requirements/install.py`, on an environment whose uv and pip are those of the test."""
+    spec = spec_from_file_location("install", FOLDER / "install.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "ENVIRONMENT", tmp_path)
+    return module
+
+
+def test_pip_installs_what_uv_cannot(install: ModuleType, monkeypatch: pytest.MonkeyPatch):
+    started: list[str] = []
+
+    def run(command: list[str], **_: object) -> CompletedProcess[str]:
+        kind = "uv" if command[0] == str(install.UV) else "pip"
+        if "install" in command:
+            started.append(kind)
+        return CompletedProcess(command, 1 if kind == "uv" else 0, stdout="")
+
+    monkeypatch.setattr(install.subprocess, "run", run)
+    assert install.install(["-r", "run.txt"], uv=True)
+    assert started == ["uv", "pip"]
+    started.clear()
+    assert install.install(["-r", "run.txt"], uv=False)
+    assert started == ["pip"]
+
+
+@pytest.mark.parametrize("kind", ["a file", "full", "good"])
+def test_uv_gets_a_cache_that_it_can_write_to(
+    install: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+):
+    cache, spare = tmp_path / "cache", tmp_path / "spare"
+    spare.mkdir()
+    if kind == "a file":
+        cache.touch()
+    megabytes = 10 if kind == "full" else 10_000
+    usage = shutil.disk_usage(tmp_path)._replace(free=megabytes * 1_000_000)
+    monkeypatch.setattr(install.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(install.subprocess, "run", lambda *_, **__: CompletedProcess([], 0, stdout=f"{cache}\n"))
+    environ = install.uv_environment({"A": "1"}, spare)
+    assert environ == ({"A": "1"} if kind == "good" else {"A": "1", "UV_CACHE_DIR": str(spare)})
+
+
+def test_uv_gets_the_registry_and_the_certificates_of_pip(
+    install: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    told = "global.index-url='https://a.example/simple'\n:env:.index-url='https://b.example/simple'\nglobal.cert='/c.pem'\n"
+    monkeypatch.setattr(install.subprocess, "run", lambda *_, **__: CompletedProcess([], 0, stdout=told))
+    monkeypatch.setattr(install, "has_room", lambda *_: False)
+    environ = install.uv_environment({}, tmp_path)
+    assert environ["UV_DEFAULT_INDEX"] == "https://b.example/simple"
+    assert environ["SSL_CERT_FILE"] == "/c.pem"
+    assert install.uv_environment({"UV_DEFAULT_INDEX": "mine"}, tmp_path)["UV_DEFAULT_INDEX"] == "mine"
