@@ -43,7 +43,7 @@ def install_file(name: str, *, uv: bool) -> bool:
     print(f"==> requirements/{file.name}: {count} packages", end=", ")
     print(f"at most {downloaded} MB to download, {stored} MB on disk", flush=True)
     if not install(["-r", str(file)], uv=uv):
-        print(f"requirements/{file.name} could not be installed; pip told why: network, registry or disk", file=sys.stderr)
+        print(f"requirements/{file.name} is not installed; pip told why: network, registry, disk", file=sys.stderr)
         return False
     return True
 
