@@ -138,7 +138,7 @@ def calls(text: str) -> Iterator[str]:
     words.whitespace_split = True
     for between, part in groupby(words, lambda word: set(word) <= set("();<>|&")):
         call = list(part)
-        if not between and call[0] == "rivet-dagster" and not any(word == "COMMAND" or word[0] == "[" for word in call):
+        if not between and call[0] == "rivet-dagster" and not any(word.startswith("[") for word in call):
             yield shlex.join(call)
 
 
