@@ -151,3 +151,9 @@ clean:
 	@rm -rf example_repo/.rivet example_repo/data example_repo/warehouse example_repo/lakehouse
 	@rm -rf derby.log metastore_db spark-warehouse
 	@find rivet_dagster example_repo tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The site of docs/, with a search. A link to a page, heading or name that does not exist is an error.
+.PHONY: docs
+docs: $(READY)
+	@echo '==> build/docs'
+	@$(BIN)/python -m sphinx -q -W --keep-going --nitpicky docs build/docs

@@ -38,10 +38,11 @@ def documented():
     """Yield the blocks of YAML in the docs that are whole files, as their first line says."""
     for page in PAGES:
         for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL):
-            first = re.match(r"# ((?:sources|joints|sinks)/\S+|rivet|profiles)\.yaml\n", block)
+            first = re.match(r"# ((?:sources|joints|sinks|tests)/\S+|rivet|profiles)\.yaml\n", block)
             plugin = page.name == "catalogs.md" and "type: arrow_" in block  # its own, which is not installed
             if first and "..." not in block and not plugin:
-                name = first[1] if first[1] in SCHEMAS else "joint"
+                kind = "test" if first[1].startswith("tests/") else "joint"
+                name = first[1] if first[1] in SCHEMAS else kind
                 yield pytest.param(name, block, id=f"{page.name}: {first[1]}")
 
 

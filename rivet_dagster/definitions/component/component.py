@@ -61,6 +61,7 @@ class RivetProjectComponent(dg.StateBackedComponent, dg.Resolvable):
     and ``dg utils refresh-defs-state`` when an image is built; processes of runs and steps read it. If no plan was
     written yet, or only one of another version of rivet_dagster or for another profile, the project is compiled again,
     which is quick and reads no data. That is also done if the profile contains a secret, since no state holds secrets.
+    An example of a ``defs.yaml``::
 
         type: rivet_dagster.RivetProjectComponent
         attributes:
