@@ -161,6 +161,8 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-524": "Materialize the joint together with its check `published`: do not leave out the checks of a run, and "
     "re-execute a step together with the step that publishes.",
     "RVT-525": "Refresh what the message names in the same run; or bring the files back that it names.",
+    "RVT-526": "Spark starts without an archive as before, only slower; `class_archive: false` in the engine turns "
+    "archives off.",
     "RVT-599": "This is a defect of rivet_dagster: please report it with the full text (--verbose shows all of it).",
 }
 """The remediation of each code, shown where the code that raises the error gives no more specific one."""

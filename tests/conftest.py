@@ -8,6 +8,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from support.class_archive import use_archive
 from support.folders import Files, ProjectFolder
 from support.iceberg import iceberg_settings
 from support.servers import database, iceberg_rest, nessie, postgres, s3  # noqa: F401, these are fixtures
@@ -15,6 +16,7 @@ from support.spark import MASTER, OF_SESSIONS, QUICK, REMOTE, SqlExecutions, set
 
 from rivet_dagster import redaction
 from rivet_dagster.engines.pyspark import PySparkEngine
+from rivet_dagster.engines.pyspark.class_archive.place import VARIABLE
 from rivet_dagster.model.profile import EngineSpec
 
 # A shell lets background processes ignore SIGINT, which some tests send.
@@ -22,6 +24,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Each JVM of Spark that a process of these tests starts, by whatever profile.
 os.environ["SPARK_SUBMIT_OPTS"] = QUICK
+# None in the cache of the user who runs the tests.
+os.environ[VARIABLE] = "false"
 
 # Scripts for an environment of dbt, which has none of this project's packages.
 collect_ignore = ["dbt"]
@@ -49,6 +53,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def no_secrets_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget the secrets that other tests have expanded."""
     monkeypatch.setattr(redaction, "_process", redaction.Redactor())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Make the archive of classes, if there is none, before the first of many tests that may start Spark."""
+    quick = (session.config.rootpath / "tests" / "unit", session.config.rootpath / "rivet_dagster")
+    starting = [item for item in session.items if not any(item.path.is_relative_to(folder) for folder in quick)]
+    if starting and session.config.cache is not None:
+        use_archive(session.config.cache.mkdir("class-archives"), len(starting))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

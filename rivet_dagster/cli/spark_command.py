@@ -26,13 +26,17 @@ def with_each_server(root: Path, profile: str | None, act: Callable[[ServerSpec]
 
 def servers_of(profile: Profile, root: Path) -> list[ServerSpec]:
     """Return the servers of a profile, with what the catalogs that their engines reach need. Raises RVT-110."""
-    engines = [_opened(profile, spec, root) for spec in profile.engines if _is_spark(spec)]
-    servers = [engine.server for engine in engines if engine.server is not None]
+    servers = [engine.server for engine in spark_engines(profile, root) if engine.server is not None]
     if not servers:
         message = f"no engine of the profile '{profile.name}' has a Spark server of this project"
         remedy = "Give an engine of the type pyspark `remote: local`, or choose another profile with --profile."
         raise RivetError("RVT-110", message, remediation=remedy)
     return servers
+
+
+def spark_engines(profile: Profile, root: Path) -> list[PySparkEngine]:
+    """Return the Spark engines of a profile, with what the catalogs that they reach need."""
+    return [_opened(profile, spec, root) for spec in profile.engines if _is_spark(spec)]
 
 
 def _is_spark(spec: EngineSpec) -> bool:

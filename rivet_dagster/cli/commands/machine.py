@@ -30,9 +30,9 @@ def doctor(root: Path, profile: str | None, format: str) -> int:
 
 @click.group("spark", cls=KnownCommands)
 def spark() -> None:
-    """Start and stop Spark servers.
+    """Start and stop Spark servers; make archives of classes.
 
-    Each engine with `remote: local` has one.
+    Each engine with `remote: local` has a server. From an archive Spark starts in half the time.
     """
 
 
@@ -61,6 +61,19 @@ def status(root: Path, profile: str | None) -> int:
     from rivet_dagster.cli.spark_command import status, with_each_server
 
     return with_each_server(root, profile, status)
+
+
+@spark.command("archive", example="rivet-dagster spark archive --to /opt/class-archives")
+@click.option("--to", metavar="DIR", type=click.Path(path_type=Path), help="The folder that the archive is made in.")
+@with_project
+def archive(root: Path, profile: str | None, to: Path | None) -> int:
+    """Make the archive of classes from which Spark starts faster.
+
+    Without a project it is made for Spark alone, without packages and jars.
+    """
+    from rivet_dagster.cli.archive_command import make_archives
+
+    return make_archives(root, profile, to)
 
 
 @click.command("completion", cls=ExampleCommand, example=COMPLETION_EXAMPLE)

@@ -18,9 +18,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OPTIONS = frozenset(
-    {"master", "remote", "config", "packages", "jars", "app_name", "spark_home", "idle_timeout", "max_fusion_depth"}
+    {
+        "master",
+        "remote",
+        "config",
+        "packages",
+        "jars",
+        "app_name",
+        "spark_home",
+        "class_archive",
+        "idle_timeout",
+        "max_fusion_depth",
+    }
 )
-PATHS = frozenset({"jars", "spark_home"})
+PATHS = frozenset({"jars", "spark_home", "class_archive"})
 LOCAL = "local"
 """The ``remote`` of an engine whose server this package starts."""
 PACKAGES, JARS = "spark.jars.packages", "spark.jars"
@@ -60,6 +71,7 @@ _CONVERTERS = {
     "remote": convert.text,
     "app_name": convert.text,
     "spark_home": convert.text,
+    "class_archive": lambda value: value is False or convert.text(value),
     "idle_timeout": convert.seconds,
     "packages": convert.texts,
     "jars": convert.texts,
@@ -187,7 +199,7 @@ def wrong_options(options: Mapping[str, Any]) -> dict[str, str]:
         wrong["remote"] = "cannot stand beside `master`: the one attaches to a running Spark, the other starts one"
     if isinstance(remote, str) and (why := _wrong_address(remote)) is not None:
         wrong["remote" if "remote" in options else "config"] = why
-    for key in ("packages", "jars", "spark_home"):
+    for key in ("packages", "jars", "spark_home", "class_archive"):
         if key in options and remote is not None:
             wrong[key] = "has no effect with `remote`: install them where the server runs"
     if "idle_timeout" in options:

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rivet_dagster.engines.contract import DagsterResource, Engine
+from rivet_dagster.engines.pyspark.class_archive.place import archive_folder
 from rivet_dagster.engines.pyspark.config import (
     LOCAL,
     OPTIONS,
@@ -37,6 +38,7 @@ from rivet_dagster.model.session_needs import SessionNeeds
 
 if TYPE_CHECKING:
     from rivet_dagster.engines.pyspark.adapter import SparkAdapter
+    from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
     from rivet_dagster.engines.pyspark.session import PySparkSession
 
 _starting = Lock()
@@ -52,7 +54,8 @@ class PySparkEngine(Engine):
     Options: ``master`` (default ``local[*]``) or ``remote`` (``sc://host:port``, or ``local`` for a server of the
     project, which is started when it is needed, runs on ``master`` and ends ``idle_timeout`` after its last use);
     ``config``, any settings of Spark; ``packages``, Maven coordinates; ``jars``, files of the project, or URIs;
-    ``app_name``; ``spark_home``, a Spark distribution; ``max_fusion_depth``.
+    ``app_name``; ``spark_home``, a Spark distribution; ``class_archive``, the folder of archives of loaded classes or
+    False; ``max_fusion_depth``.
     """
 
     type: ClassVar[str] = "pyspark"
@@ -105,6 +108,7 @@ class PySparkEngine(Engine):
         self._settings: dict[str, str] = {}
         home = spec.options.get("spark_home")
         self._home = None if home is None else Path(home)
+        self._class_archive: str | bool | None = spec.options.get("class_archive")
         self._idle_seconds = convert.seconds(spec.options.get("idle_timeout", IDLE_TIMEOUT))
 
     def session_config(self) -> dict[str, str]:
@@ -130,7 +134,29 @@ class PySparkEngine(Engine):
         if self._config.get("spark.remote") != LOCAL:
             return None
         files = ServerFiles(self.root.resolve(), self.name)
-        return ServerSpec(files, self._config, self._home, self._idle_seconds)
+        return ServerSpec(files, self._config, self._home, self._idle_seconds, self.class_archives)
+
+    @property
+    def class_archives(self) -> Path | None:
+        """The folder of archives of loaded classes, None where they are turned off, or Spark is a server elsewhere."""
+        if self._config.get("spark.remote", LOCAL) != LOCAL:
+            return None
+        return archive_folder(self._class_archive, os.environ)
+
+    def jvm(self) -> SparkJvm | None:
+        """Return the JVM that starts with the first session, None if that attaches to a server elsewhere.
+
+        Raises RVT-108, RVT-111, RVT-112, RVT-123, RVT-128.
+        """
+        from rivet_dagster.engines.pyspark.class_archive.starting import jvm_of
+        from rivet_dagster.engines.pyspark.java import find_java
+        from rivet_dagster.engines.pyspark.spark_home import refuse_unfit_home
+
+        if self._config.get("spark.remote", LOCAL) != LOCAL:
+            return None
+        if self._home is not None:
+            refuse_unfit_home(self._home)
+        return jvm_of(find_java(os.environ), self._config, self._home, os.environ)
 
     def examine(self) -> Iterable[Finding]:
         """Return findings about Java and the driver's memory, or about whether a server accepts connections."""
@@ -139,7 +165,7 @@ class PySparkEngine(Engine):
         subject = f"engine {self.name}"
         if self.server is not None:
             return examine_own_server(subject, self.server, os.environ)
-        return examine(subject, self._config, os.environ, self._home)
+        return examine(subject, self._config, os.environ, self._home, self.class_archives)
 
     def import_packages(self) -> None:
         """Import pyspark. Raises RVT-123."""
@@ -191,7 +217,7 @@ class PySparkEngine(Engine):
         from rivet_dagster.engines.pyspark.launch import connected
 
         if self.server is None:
-            return connected(self._config, self._connect, self._home)
+            return connected(self._config, self._connect, self._home, self.class_archives)
         from rivet_dagster.engines.pyspark.server.connecting import connected_to
         from rivet_dagster.engines.pyspark.server.used_server import UsedServer
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from rivet_dagster.engines.pyspark.class_archive.examining import examine_archive
 from rivet_dagster.engines.pyspark.examined_jars import examine_jars
 from rivet_dagster.engines.pyspark.examined_places import examine_local_folders, examine_master
 from rivet_dagster.engines.pyspark.java import find_java
@@ -22,9 +23,13 @@ _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def examine(
-    subject: str, config: Mapping[str, str], environ: Mapping[str, str], home: Path | None = None
+    subject: str,
+    config: Mapping[str, str],
+    environ: Mapping[str, str],
+    home: Path | None = None,
+    archives: Path | None = None,
 ) -> Iterator[Finding]:
-    """Yield findings about whether a session with these settings could begin."""
+    """Yield findings about whether a session with these settings could begin, and from which archive of classes."""
     remote = config.get("spark.remote")
     try:
         require_imports(remote=remote is not None)
@@ -39,6 +44,7 @@ def examine(
         yield from broken(subject, error)
     else:
         yield in_order(subject, f"Spark on {config['spark.master']}, Java {java.major} in {java.home}")
+        yield examine_archive(subject, archives, java, config, home, environ)
     if not remote:
         yield from _start_findings(subject, config, environ)
 
@@ -59,6 +65,7 @@ def examine_own_server(subject: str, server: ServerSpec, environ: Mapping[str, s
             started = "starts with the first run"
             text = f"Spark server on {server.config['spark.master']}, {started}; Java {java.major} in {java.home}"
             yield in_order(subject, text)
+        yield examine_archive(subject, server.archives, java, server.config, server.home, environ)
     if record is not None and (different := changed(record, server_settings(server.config))):
         text = f"the server was started with other values of {', '.join(different)}"
         yield doubtful(subject, text, "`rivet-dagster spark stop`: the next run starts it with the new ones.")

@@ -13,11 +13,13 @@ from urllib.parse import urlsplit
 
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
 from rivet_dagster.engines.pyspark.adapters import adapter_of
+from rivet_dagster.engines.pyspark.class_archive.options import options_set
+from rivet_dagster.engines.pyspark.class_archive.starting import archive_options
 from rivet_dagster.engines.pyspark.config import without_catalog_secrets
 from rivet_dagster.engines.pyspark.connect import ConnectAdapter
 from rivet_dagster.engines.pyspark.iceberg_runtime import refuse_unfit_runtime
 from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars, unfetched
-from rivet_dagster.engines.pyspark.java import find_java, prepare_java
+from rivet_dagster.engines.pyspark.java import Java, find_java, prepare_java
 from rivet_dagster.engines.pyspark.messages import summary
 from rivet_dagster.engines.pyspark.spark_home import refuse_unfit_client, refuse_unfit_home
 from rivet_dagster.engines.pyspark.spark_version import spark_version
@@ -32,10 +34,16 @@ _applications: dict[str, Mapping[str, str]] = {}
 """By Spark application (Connect: session) of this process, the settings of the engine that first used it."""
 
 
-def connected(config: Mapping[str, str], connect: Callable[[], Any] | None, home: Path | None = None) -> SparkAdapter:
+def connected(
+    config: Mapping[str, str],
+    connect: Callable[[], Any] | None,
+    home: Path | None = None,
+    archives: Path | None = None,
+) -> SparkAdapter:
     """Prepare the environment, and return the session of ``connect`` (default: one built with ``config``).
 
-    ``home`` is another Spark distribution than that of pyspark. Raises RVT-108, RVT-111, RVT-112, RVT-123, RVT-127,
+    ``home`` is another Spark distribution than that of pyspark; ``archives`` is the folder of archives of loaded
+    classes, None if the JVM is to start without one. Raises RVT-108, RVT-111, RVT-112, RVT-123, RVT-127,
     RVT-128, RVT-502, RVT-506.
     """
     if "spark.remote" not in config:
@@ -43,18 +51,20 @@ def connected(config: Mapping[str, str], connect: Callable[[], Any] | None, home
         refuse_unfit_runtime(config, spark_version())
         if home is not None:
             refuse_unfit_home(home)
+    options = ""
     if not refuse_another_application(config, connect is None) and "spark.remote" not in config:
         if "SPARK_CONNECT_MODE_ENABLED" in os.environ:
             message = "this process uses a Spark server already"
             raise RivetError("RVT-506", f"{message}; it cannot start Spark on {config['spark.master']} too")
         if home is not None:
             os.environ["SPARK_HOME"] = str(home)
-        prepare(config, os.environ)
+        options = archive_options(archives, prepare(config, os.environ), config, home, os.environ)
     if "spark.remote" in config:
         expect_server(config["spark.remote"], os.environ)
         require_imports(remote=True)
     try:
-        spark = adapter_of(connect() if connect else _build(config))
+        with options_set(options, os.environ):
+            spark = adapter_of(connect() if connect else _build(config))
         owner = _applications.setdefault(spark.identity, config)
         if "spark.remote" in config and owner.get("spark.remote") != config["spark.remote"]:
             # Spark's builder returns its first Connect session, whatever server is asked for.
@@ -82,16 +92,21 @@ def not_connected(error: Exception, address: str) -> RivetError:
     return RivetError("RVT-502", f"no session on the Spark server at {address}: {message}")
 
 
-def prepare(config: Mapping[str, str], environ: MutableMapping[str, str]) -> None:
-    """Set the variables that the JVM's launcher reads, unless the user has set them. Raises RVT-111, RVT-112."""
+def prepare(config: Mapping[str, str], environ: MutableMapping[str, str]) -> Java | None:
+    """Set the variables that the JVM's launcher reads, unless the user has set them. Return the Java that it starts.
+
+    Raises RVT-111, RVT-112.
+    """
     if "PYSPARK_GATEWAY_PORT" in environ:
-        return  # spark-submit started this process, so the JVM is already running
-    prepare_java(find_java(environ), environ)
+        return None  # spark-submit started this process, so the JVM is already running
+    java = find_java(environ)
+    prepare_java(java, environ)
     if config.get("spark.master", "").startswith("local") and "spark.pyspark.python" not in config:
         # For Python functions in a query; Spark's default is the `python3` on PATH, seldom that of this environment.
         environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if not _logging_is_configured(config, environ):
         environ["LOG4J_CONFIGURATION_FILE"] = str(Path(__file__).with_name("log4j2.properties"))
+    return java
 
 
 def require_imports(remote: bool) -> None:

@@ -15,7 +15,8 @@ class Order:
     """A server to start: for which engine of which project, from which distribution, and its settings.
 
     ``lock`` is the file descriptor of the lock of ``ServerFiles.starting``, which the supervisor inherits.
-    ``idle_seconds`` is how long nobody has to use the server before it ends.
+    ``idle_seconds`` is how long nobody has to use the server before it ends, ``archives`` the folder of archives of
+    loaded classes.
     """
 
     root: str
@@ -26,6 +27,7 @@ class Order:
     idle_seconds: float
     lock: int
     token: str = field(repr=False)
+    archives: str | None = None
 
     @property
     def files(self) -> ServerFiles:

@@ -41,6 +41,8 @@ class ServerSpec:
     config: dict[str, str] = field(repr=False)
     home: Path | None
     idle_seconds: float
+    archives: Path | None = None
+    """The folder of archives of loaded classes."""
 
 
 def ensure_server(spec: ServerSpec) -> tuple[ServerRecord, Users]:
@@ -124,6 +126,7 @@ def _order(spec: ServerSpec, lock: int) -> Order:
         spec.idle_seconds,
         lock,
         spec.config.get(TOKEN_KEY) or secrets.token_urlsafe(32),
+        None if spec.archives is None else str(spec.archives),
     )
 
 

@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from rivet_dagster.engines.pyspark.class_archive.options import options_set
+from rivet_dagster.engines.pyspark.class_archive.starting import archive_options
 from rivet_dagster.engines.pyspark.launch import prepare
 from rivet_dagster.engines.pyspark.server.command import PORT, properties, server_command, server_environ
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
@@ -55,8 +57,10 @@ def _started(order: Order, port: int) -> subprocess.Popen[bytes]:
         file.write(properties(settings))
     environ = server_environ(os.environ, home, order.token)
     # Here, and not before: what it makes for a trimmed Java lasts as long as this process.
-    prepare(settings, environ)
-    return subprocess.Popen(server_command(home, path), cwd=order.root, env=environ, stdin=subprocess.DEVNULL)
+    java = prepare(settings, environ)
+    archives = None if order.archives is None else Path(order.archives)
+    with options_set(archive_options(archives, java, settings, home, environ), environ):
+        return subprocess.Popen(server_command(home, path), cwd=order.root, env=environ, stdin=subprocess.DEVNULL)
 
 
 def _answers(server: subprocess.Popen[bytes], port: int) -> bool:

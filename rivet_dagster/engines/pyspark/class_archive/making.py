@@ -1,0 +1,157 @@
+"""Making an archive: Spark runs a few small queries in a JVM that keeps what it has loaded when it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
+from rivet_dagster.engines.pyspark.class_archive.options import OPTIONS, quiet_options, quoted
+from rivet_dagster.engines.pyspark.class_archive.place import VARIABLE, writable_by_others
+from rivet_dagster.engines.pyspark.class_archive.store import Archive, add_archive, find_archive, log_of, making
+from rivet_dagster.engines.pyspark.java import prepare_java
+from rivet_dagster.errors import RivetError
+
+LEAST_FREE = 2 * 2**30
+"""The bytes that have to be free for an archive that nobody asked for."""
+_SECONDS = 600.0
+_RETRY_SECONDS = 24 * 3600.0
+_PACKAGES = str(Path(__file__).parents[4])
+"""Where this package was imported from."""
+_RUN = "import sys; sys.path.insert(0, sys.argv[1]); from {} import main; main()"
+_TRAINING = "rivet_dagster.engines.pyspark.archive_training"
+
+
+def may_make_itself(folder: Path, jvm: SparkJvm, environ: Mapping[str, str]) -> bool:
+    """Return whether an archive is made in ``folder`` though nobody has asked for it.
+
+    Not where the machine is short-lived (CI, a pod of Kubernetes) or its disk nearly full, where Java cannot make one,
+    nor within a day after it could not be made.
+    """
+    if environ.get("CI", "").lower() not in ("", "0", "false") or "KUBERNETES_SERVICE_HOST" in environ:
+        return False
+    with suppress(OSError):
+        present = next(place for place in (folder, *folder.parents) if place.exists())
+        if not os.access(present, os.W_OK) or writable_by_others(present.resolve()) is not None:
+            return False
+        if shutil.disk_usage(present).free < LEAST_FREE:
+            return False
+        log = log_of(folder, jvm)
+        failed = log.exists() and time.time() - log.stat().st_mtime < _RETRY_SECONDS
+        return not failed and jvm.obstacle is None
+    return False
+
+
+def begin_making(folder: Path, jvm: SparkJvm) -> None:
+    """Start a process that makes an archive, which outlives this one and leaves the processors to all others."""
+    order = json.dumps({"folder": str(folder), "jvm": jvm.to_json()})
+    with suppress(OSError):  # without processes or memory to spare there is no archive, as before
+        started = subprocess.Popen(
+            # Not with -m, which would put the current folder on the path: its modules could hide others.
+            [sys.executable, "-P", "-c", _RUN.format(__name__), _PACKAGES],
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        assert started.stdin is not None
+        with started.stdin as pipe:
+            pipe.write(order)
+        started.returncode = 0  # nobody waits for it, and Python shall not warn of that
+
+
+def main() -> None:
+    """Read from stdin what to make, make it unless another process does, and log it beside the archive."""
+    order = json.loads(sys.stdin.read())
+    _take_spare_time()
+    with suppress(RivetError, OSError):  # the log says why; `doctor` names it
+        make_archive(Path(order["folder"]), SparkJvm.from_json(order["jvm"]))
+
+
+def make_archive(folder: Path, jvm: SparkJvm) -> Archive | None:
+    """Make the archive of a JVM, with at most 512 MB of heap; None if another process makes one in ``folder`` now.
+
+    An intact one is returned as it is. Raises RVT-526, and OSError if ``folder`` cannot be written.
+    """
+    if jvm.obstacle is not None:
+        raise RivetError("RVT-526", jvm.obstacle)
+    with making(folder) as made:
+        if made is None:
+            return None
+        archive = find_archive(folder, jvm)
+        if isinstance(archive, Archive):
+            return archive
+        log = log_of(folder, jvm)
+        log.unlink(missing_ok=True)
+        with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as output:
+            try:
+                names = _made_files(jvm, made, output.fileno())
+            except (OSError, subprocess.SubprocessError) as error:
+                remedy = f"Its log says more: {log}. Without an archive Spark starts as before, only slower."
+                raise RivetError("RVT-526", f"the archive was not made: {error}", remediation=remedy) from error
+        archive = add_archive(folder, jvm, made, names)
+        return archive
+
+
+def _made_files(jvm: SparkJvm, made: Path, log: int) -> tuple[str, ...]:
+    """Make the files in the folder ``made``; return their names. Raises OSError, SubprocessError."""
+    names: tuple[str, ...] = ("classes.aot",) if jvm.is_ahead_of_time else ("classes.jsa",)
+    options = [quiet_options(jvm)]
+    if jvm.is_ahead_of_time:
+        options.append(quoted(f"-XX:AOTCacheOutput={made / names[0]}"))
+    else:
+        if not jvm.has_base:
+            names = ("base.jsa", *names)
+            base = f"-XX:SharedArchiveFile={made / 'base.jsa'}"
+            command = [str(jvm.java.executable), "-Xshare:dump", "-Xlog:cds*=off", base]
+            subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=_SECONDS, check=True)
+            options.append(quoted(base))
+        options.append(quoted(f"-XX:ArchiveClassesAtExit={made / names[-1]}"))
+    with tempfile.TemporaryDirectory(prefix="rivet-archive-") as place:
+        environ = _environ(jvm) | {OPTIONS: " ".join(options), VARIABLE: "false"}
+        prepare_java(jvm.java, environ)
+        training = subprocess.Popen(
+            [sys.executable, "-P", "-c", _RUN.format(_TRAINING), _PACKAGES, place, jvm.to_json()],
+            cwd=place,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            code = training.wait(_SECONDS)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(training.pid, 9)  # its JVM, too, if it hangs
+            training.wait()
+    if code != 0:
+        raise subprocess.CalledProcessError(code, "the queries for it")
+    if missing := [name for name in names if not (made / name).is_file()]:
+        raise FileNotFoundError(f"Java has not written {', '.join(missing)}")
+    return names
+
+
+def _environ(jvm: SparkJvm) -> dict[str, str]:
+    """Return the environment of the queries: no options of this process's own JVM, and no gateway to one."""
+    beginnings = ("PYSPARK_", "_PYSPARK_", "SPARK_")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(beginnings)}
+    return {**environ, **dict(jvm.environ), "SPARK_HOME": str(jvm.home), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def _take_spare_time() -> None:
+    """Have this process, and those that it starts, run only while no other wants a processor."""
+    os.nice(19)
+    if hasattr(os, "SCHED_IDLE"):
+        with suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

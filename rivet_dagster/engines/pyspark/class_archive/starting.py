@@ -1,0 +1,47 @@
+"""Whether Spark's JVM starts from an archive, and what happens where there is none yet."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Mapping
+from pathlib import Path
+
+from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
+from rivet_dagster.engines.pyspark.class_archive.making import begin_making, may_make_itself
+from rivet_dagster.engines.pyspark.class_archive.options import OPTIONS, use_options
+from rivet_dagster.engines.pyspark.class_archive.store import Archive, find_archive
+from rivet_dagster.engines.pyspark.java import Java
+from rivet_dagster.engines.pyspark.spark_home import distribution
+
+_OWN = ("SharedArchiveFile", "ArchiveClassesAtExit", "AutoCreateSharedArchive", "-Xshare", "AOTCache", "AOTMode")
+"""Options by which users show that they have an archive of their own."""
+_EXTRA = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+
+
+def archive_options(
+    folder: Path | None, java: Java | None, config: Mapping[str, str], home: Path | None, environ: Mapping[str, str]
+) -> str:
+    """Return the options by which Spark's JVM starts from its archive; empty where it has none, or must not.
+
+    ``java`` is None if the JVM runs already. Where ``folder`` has no archive for it, a process that outlives this one
+    makes it.
+    """
+    own = (environ.get(OPTIONS, ""), *(config.get(key, "") for key in _EXTRA))
+    if folder is None or java is None or any(option in text for text in own for option in _OWN):
+        return ""
+    jvm = jvm_of(java, config, home, environ)
+    archive = find_archive(folder, jvm)
+    if isinstance(archive, Archive):
+        return use_options(jvm, archive)
+    if may_make_itself(folder, jvm, environ):
+        atexit.register(begin_making, folder, jvm)
+    if jvm.without_jars != jvm:
+        archive = find_archive(folder, jvm.without_jars)
+    return use_options(jvm, archive) if isinstance(archive, Archive) else ""
+
+
+def jvm_of(java: Java, config: Mapping[str, str], home: Path | None, environ: Mapping[str, str]) -> SparkJvm:
+    """Return the JVM that starts with ``config``; ``home`` is another Spark distribution than that of pyspark."""
+    # pyspark looks for Spark's launcher there, too.
+    given = home or (Path(environ["SPARK_HOME"]) if environ.get("SPARK_HOME") else None)
+    return SparkJvm.of(java, distribution(given), config, environ)

@@ -1,0 +1,39 @@
+"""The archive of classes from which each JVM of Spark starts that these tests start, whatever process starts it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
+from rivet_dagster.engines.pyspark.class_archive.making import make_archive
+from rivet_dagster.engines.pyspark.class_archive.place import VARIABLE
+from rivet_dagster.engines.pyspark.class_archive.store import Archive, find_archive
+from rivet_dagster.engines.pyspark.engine import PySparkEngine
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.profile import EngineSpec
+
+MANY = 100
+"""For so many tests it pays to make the archive first, which takes as long as some starts of Spark."""
+
+
+def use_archive(folder: Path, tests: int) -> None:
+    """Have all JVMs start from the archive in ``folder``, never from one of this user; make it for many ``tests``."""
+    jvm = _jvm()
+    os.environ[VARIABLE] = "false"
+    if jvm is None:
+        return
+    if tests >= MANY:
+        while not isinstance(find_archive(folder, jvm), Archive) and make_archive(folder, jvm) is None:
+            time.sleep(0.5)  # another process of these tests makes it
+    if isinstance(find_archive(folder, jvm), Archive):
+        os.environ[VARIABLE] = str(folder)
+
+
+def _jvm() -> SparkJvm | None:
+    """Return the JVM of Spark on this machine, None where there is no Java for it; tests say so themselves."""
+    try:
+        return PySparkEngine(EngineSpec("spark", "pyspark")).jvm()
+    except RivetError:
+        return None
