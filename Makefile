@@ -10,6 +10,8 @@ UI := .venv/.ui
 ICEBERG := .venv/.iceberg
 TOOLS := .venv/.tools
 OLDEST := .venv-oldest
+# What `make torture` tries at length.
+TORTURE_TESTS ?= tests
 # What holds on the oldest Dagster, too: all that speaks with it.
 OLDEST_TESTS := tests/dagster
 # What needs no JVM: units, and the examples in docstrings.
@@ -19,7 +21,7 @@ QUICK_TESTS := tests/unit rivet_dagster
 PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo dev check test test-oldest lint lock release try-wheel dist clean
+.PHONY: help demo dev check test torture test-oldest lint lock release try-wheel dist clean
 .DEFAULT_GOAL := help
 
 help:
@@ -31,6 +33,8 @@ help:
 	@echo '             (PROFILE=default: each run starts a Spark of its own)'
 	@echo 'make check   after each change, about two minutes: lint, then the tests that need no JVM'
 	@echo 'make test    everything that CI checks: lint, then all tests'
+	@echo 'make torture tests at length: every kill, many random cases (hours; TORTURE_TESTS=... for a part)'
+	@echo 'make docs    the site of docs/, in build/docs'
 	@echo 'make test-oldest   the tests of the Dagster side on the oldest Dagster that is supported'
 	@echo 'make lint    ruff, mypy, import-linter'
 	@echo 'make lock    refresh requirements/ after a change of dependencies (LOCK_ARGS=--upgrade takes newer ones)'
@@ -68,6 +72,11 @@ check: lint
 test: lint
 	@echo '==> pytest, $(WORKERS) at once'
 	@$(BIN)/pytest $(PARALLEL)
+
+torture: export RIVET_TORTURE := 1
+torture: $(TOOLS)
+	@echo '==> pytest, with all random cases and kills, $(WORKERS) at once'
+	@$(BIN)/pytest $(PARALLEL) $(TORTURE_TESTS)
 
 test-oldest: $(OLDEST)/.ready
 	@echo '==> pytest, on the oldest Dagster'
@@ -154,6 +163,6 @@ clean:
 
 # The site of docs/, with a search. A link to a page, heading or name that does not exist is an error.
 .PHONY: docs
-docs: $(READY)
+docs: $(TOOLS)
 	@echo '==> build/docs'
 	@$(BIN)/python -m sphinx -q -W --keep-going --nitpicky docs build/docs

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from hatch_build import without_files
-
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [
@@ -67,14 +65,6 @@ def test_tests_extras_and_targets_that_are_named_exist(page):
 def test_each_page_is_in_the_contents_of_the_site():
     listed = re.findall(r"^[a-z-]+$", (ROOT / "docs/index.md").read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(page.stem for page in DOCS if page.stem != "index")
-
-
-def test_the_readme_of_a_package_index_links_to_no_files():
-    readme = (ROOT / "README.md").read_text()
-    shown = without_files(readme)
-    assert "](" in readme
-    assert not re.search(r"\]\((?!https?://)", shown)
-    assert len(shown) > 0.7 * len(readme)
 
 
 def test_the_readme_is_short():
