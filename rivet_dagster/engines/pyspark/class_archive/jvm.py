@@ -64,6 +64,14 @@ class SparkJvm:
         return self.java.major >= _FIRST_AHEAD_OF_TIME
 
     @property
+    def wants_unique_entries(self) -> bool:
+        """Whether its Java uses an archive only where no entry of the class path is repeated, as Spark's launcher does.
+
+        Java 18 to 24 leave out repeated entries when they write an archive, but not when they compare with it.
+        """
+        return 17 < self.java.major < _FIRST_AHEAD_OF_TIME
+
+    @property
     def has_base(self) -> bool:
         """Whether its Java has an archive of its own classes, on which another one can build."""
         return (self.java.home / "lib/server/classes.jsa").is_file()

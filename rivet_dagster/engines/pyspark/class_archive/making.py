@@ -9,14 +9,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
-from rivet_dagster.engines.pyspark.class_archive.options import OPTIONS, quiet_options, quoted
+from rivet_dagster.engines.pyspark.class_archive.jvm import CLASS_PATH, SparkJvm
+from rivet_dagster.engines.pyspark.class_archive.options import ARGUMENTS, OPTIONS, quiet_options, quoted
 from rivet_dagster.engines.pyspark.class_archive.place import VARIABLE, writable_by_others
-from rivet_dagster.engines.pyspark.class_archive.store import Archive, add_archive, find_archive, log_of, making
+from rivet_dagster.engines.pyspark.class_archive.store import (
+    Archive,
+    add_archive,
+    base_of,
+    find_archive,
+    log_of,
+    making,
+)
 from rivet_dagster.engines.pyspark.java import prepare_java
 from rivet_dagster.errors import RivetError
 
@@ -24,6 +31,7 @@ LEAST_FREE = 2 * 2**30
 """The bytes that have to be free for an archive that nobody asked for."""
 _SECONDS = 600.0
 _RETRY_SECONDS = 24 * 3600.0
+_PRINTED = "Spark Command: "
 _PACKAGES = str(Path(__file__).parents[4])
 """Where this package was imported from."""
 _RUN = "import sys; sys.path.insert(0, sys.argv[1]); from {} import main; main()"
@@ -95,28 +103,34 @@ def make_archive(folder: Path, jvm: SparkJvm) -> Archive | None:
         log.unlink(missing_ok=True)
         with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as output:
             try:
-                names = _made_files(jvm, made, output.fileno())
+                files = _made_files(jvm, made, base_of(folder, jvm), output.fileno())
             except (OSError, subprocess.SubprocessError) as error:
                 remedy = f"Its log says more: {log}. Without an archive Spark starts as before, only slower."
                 raise RivetError("RVT-526", f"the archive was not made: {error}", remediation=remedy) from error
-        archive = add_archive(folder, jvm, made, names)
-        return archive
+        return add_archive(folder, jvm, made, files)
 
 
-def _made_files(jvm: SparkJvm, made: Path, log: int) -> tuple[str, ...]:
-    """Make the files in the folder ``made``; return their names. Raises OSError, SubprocessError."""
-    names: tuple[str, ...] = ("classes.aot",) if jvm.is_ahead_of_time else ("classes.jsa",)
+def _made_files(jvm: SparkJvm, made: Path, base: Path, log: int) -> tuple[Path, ...]:
+    """Make the files of an archive in the folder ``made``, but for ``base``, that of Java's own classes.
+
+    Most distributions of Java have that one already. Raises OSError, SubprocessError.
+    """
+    files: tuple[Path, ...] = (made / ("classes.aot" if jvm.is_ahead_of_time else "classes.jsa"),)
     options = [quiet_options(jvm)]
     if jvm.is_ahead_of_time:
-        options.append(quoted(f"-XX:AOTCacheOutput={made / names[0]}"))
+        options.append(quoted(f"-XX:AOTCacheOutput={files[0]}"))
     else:
+        options.append(quoted(f"-XX:ArchiveClassesAtExit={files[0]}"))
+        if jvm.wants_unique_entries:
+            files = (*files, made / ARGUMENTS)
+            files[-1].write_text(class_path_arguments(launch_command(jvm)), encoding="utf-8")
+            options.append(quoted(f"@{files[-1]}"))
         if not jvm.has_base:
-            names = ("base.jsa", *names)
-            base = f"-XX:SharedArchiveFile={made / 'base.jsa'}"
-            command = [str(jvm.java.executable), "-Xshare:dump", "-Xlog:cds*=off", base]
+            files = (base, *files)
+            shared = f"-XX:SharedArchiveFile={base}"
+            command = [str(jvm.java.executable), "-Xshare:dump", "-Xlog:cds*=off", shared]
             subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=_SECONDS, check=True)
-            options.append(quoted(base))
-        options.append(quoted(f"-XX:ArchiveClassesAtExit={made / names[-1]}"))
+            options.append(quoted(shared))
     with tempfile.TemporaryDirectory(prefix="rivet-archive-") as place:
         environ = _environ(jvm) | {OPTIONS: " ".join(options), VARIABLE: "false"}
         prepare_java(jvm.java, environ)
@@ -137,9 +151,41 @@ def _made_files(jvm: SparkJvm, made: Path, log: int) -> tuple[str, ...]:
             training.wait()
     if code != 0:
         raise subprocess.CalledProcessError(code, "the queries for it")
-    if missing := [name for name in names if not (made / name).is_file()]:
+    if missing := [file.name for file in files if not file.is_file()]:
         raise FileNotFoundError(f"Java has not written {', '.join(missing)}")
-    return names
+    return files
+
+
+def launch_command(jvm: SparkJvm) -> list[str]:
+    """Return the command with which Spark's launcher starts a JVM. Raises OSError, SubprocessError."""
+    environ = _environ(jvm) | {"SPARK_PRINT_LAUNCH_COMMAND": "1"}
+    prepare_java(jvm.java, environ)
+    submit = [str(jvm.home / "bin" / "spark-submit")]
+    if jvm.class_path:
+        submit += ["--conf", f"{CLASS_PATH}={jvm.class_path}"]
+    answer = subprocess.run([*submit, "--version"], env=environ, capture_output=True, text=True, timeout=_SECONDS)
+    printed = [line for line in answer.stderr.splitlines() if line.startswith(_PRINTED)]
+    if not printed:
+        raise subprocess.SubprocessError(f"Spark's launcher tells no command: {answer.stderr[-500:]}")
+    return printed[0].removeprefix(_PRINTED).split()
+
+
+def class_path_arguments(command: Sequence[str]) -> str:
+    """Return the class path of a command of Spark's launcher with no entry repeated, as a file of arguments has it.
+
+    >>> class_path_arguments(["java", "-cp", "/spark/conf:/spark/a.jar:/spark/a.jar", "-Xmx1g", "Main"])
+    '-cp "/spark/conf:/spark/a.jar"\\n'
+    """
+    entries: dict[str, None] = {}
+    for entry in command[command.index("-cp") + 1].split(os.pathsep):
+        if entry.endswith("/*"):
+            # As the command `java` does: jars alone, in the order of the folder.
+            names = [name for name in os.listdir(entry[:-2]) if name.lower().endswith(".jar")]
+            entries.update(dict.fromkeys(entry[:-1] + name for name in names))
+        else:
+            entries[entry] = None
+    escaped = os.pathsep.join(entries).replace("\\", "\\\\").replace('"', '\\"')
+    return f'-cp "{escaped}"\n'
 
 
 def _environ(jvm: SparkJvm) -> dict[str, str]:

@@ -10,6 +10,8 @@ from pathlib import Path  # noqa: F401, an example uses it
 from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
 from rivet_dagster.engines.pyspark.class_archive.store import Archive
 
+ARGUMENTS = "java.args"
+"""The file of an archive with arguments of the command ``java``: a class path, where an archive needs another one."""
 OPTIONS = "SPARK_SUBMIT_OPTS"
 """The variable with options of the JVM that Spark's launcher puts before those of its settings."""
 
@@ -21,9 +23,10 @@ def use_options(jvm: SparkJvm, archive: Archive) -> str:
     >>> use_options(SparkJvm(Java(Path("/java"), 17), Path("/spark")), Archive((Path("/my cache/classes.jsa"),)))
     '-Xlog:cds*=off "-XX:SharedArchiveFile=/my cache/classes.jsa"'
     """
-    files = os.pathsep.join(str(file) for file in archive.files)
+    arguments = [f"{quoted(f'@{file}')} " for file in archive.files if file.name == ARGUMENTS]
+    files = os.pathsep.join(str(file) for file in archive.files if file.name != ARGUMENTS)
     option = "AOTCache" if jvm.is_ahead_of_time else "SharedArchiveFile"
-    return f"{quiet_options(jvm)} {quoted(f'-XX:{option}={files}')}"
+    return f"{''.join(arguments)}{quiet_options(jvm)} {quoted(f'-XX:{option}={files}')}"
 
 
 def quiet_options(jvm: SparkJvm) -> str:

@@ -53,7 +53,7 @@ def find_archive(folder: Path, jvm: SparkJvm) -> Archive | NoArchive:
     try:
         path = path.resolve(strict=True)
         description = json.loads((path / DESCRIPTION).read_text(encoding="utf-8"))
-        files = tuple(path / name for name in description["files"])
+        files = tuple((path / name).resolve(strict=True) for name in description["files"])
         for place in (path / DESCRIPTION, *files):
             if (foreign := writable_by_others(place.resolve(strict=True))) is not None:
                 return NoArchive(f"others can write to {foreign}", damaged=True)
@@ -74,21 +74,29 @@ def find_archive(folder: Path, jvm: SparkJvm) -> Archive | NoArchive:
         return NoArchive(f"{path} cannot be read: {error}", damaged=True)
 
 
-def add_archive(folder: Path, jvm: SparkJvm, made: Path, names: tuple[str, ...]) -> Archive:
-    """Move the folder ``made``, whose files ``names`` are an archive, to its place in ``folder``; remove old ones.
+def add_archive(folder: Path, jvm: SparkJvm, made: Path, files: tuple[Path, ...]) -> Archive:
+    """Move the folder ``made``, with ``files`` of an archive, to its place in ``folder``, and remove old archives.
 
     Other processes see it whole or not at all. The caller holds ``making``.
     """
-    for name in names:
-        (made / name).chmod(0o400)
-    known = {name: {"size": (made / name).stat().st_size, "sha256": _hash(made / name)} for name in names}
-    states = {name: _state(made / name) for name in names}
+    known, states, names = {}, {}, []
+    for file in files:
+        file.chmod(0o400)
+        # Of files in ``made`` this is the name alone.
+        names.append(name := os.path.relpath(file, made))
+        known[name] = {"size": file.stat().st_size, "sha256": _hash(file)}
+        states[name] = _state(file)
     _describe(made, {"files": known, "states": states, "jvm": json.loads(jvm.to_json())})
     place = folder / jvm.key
     shutil.rmtree(place, ignore_errors=True)  # a damaged one
     made.replace(place)
     _remove_old(folder)
-    return Archive(tuple(place / name for name in names))
+    return Archive(tuple((place / name).resolve() for name in names))
+
+
+def base_of(folder: Path, jvm: SparkJvm) -> Path:
+    """Return the file of Java's own classes, for a Java that has none: an archive that builds on it names its place."""
+    return folder / f"{jvm.key}.base.jsa"
 
 
 @contextmanager
@@ -125,7 +133,8 @@ def _remove_old(folder: Path) -> None:
     used = {path.parent: path.stat().st_mtime for path in folder.glob(f"*/{DESCRIPTION}")}
     for old in sorted(used, key=lambda path: used[path], reverse=True)[MOST:]:
         shutil.rmtree(old, ignore_errors=True)
-        (folder / f"{old.name}.log").unlink(missing_ok=True)
+        for beside in folder.glob(f"{old.name}.*"):
+            beside.unlink()
 
 
 def _damaged(path: Path, description: Mapping[str, Any]) -> str | None:
