@@ -41,7 +41,11 @@ TESTS = {
     "strategies": ["tests/spark/test_write_strategies.py", "tests/spark/test_scd2_table.py"],
     "gates": ["tests/spark/test_gate_isolation.py", "tests/spark/test_analysis.py"],
     "errors as data": ["tests/spark/test_separation.py", "tests/spark/test_documented_errors.py"],
-    "values": ["tests/spark/test_values.py", "tests/dagster/test_io_manager.py"],
+    "values": [
+        "tests/spark/test_values.py",
+        "tests/spark/test_engine_conformance.py",
+        "tests/dagster/test_io_manager.py",
+    ],
     "definitions": [
         "tests/dagster/test_definitions.py",
         "tests/unit/test_command_line.py",

@@ -353,6 +353,16 @@ def test_a_spark_of_another_major_version_is_reported_before_anything_starts(mon
         engine.session()
 
 
+def test_an_import_that_would_end_the_process_is_an_error(monkeypatch):
+    def import_module(name):
+        raise SystemExit(0)
+
+    monkeypatch.setattr("rivet_dagster.engines.pyspark.launch.import_module", import_module)
+    found = only(examine_spark("engine far", {"spark.remote": "sc://localhost"}, {}))
+    assert (found.status, found.code) == (FAIL, "RVT-123")
+    assert found.text == "the client of Spark Connect cannot be imported: a package is missing or too old"
+
+
 def test_a_missing_client_is_reported_before_a_server_of_the_project_starts(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", None)
     monkeypatch.setattr(UsedServer, "ensure", lambda spec: pytest.fail("a server starts"))
@@ -370,10 +380,14 @@ def test_a_missing_client_is_reported_before_a_server_of_the_project_starts(monk
         ("py4j", {}, "pyspark cannot be imported: "),
     ],
 )
-def test_a_missing_package_of_a_session_is_reported_before_anything_starts(no_proxy, package, options, message):
+def test_a_missing_package_of_a_session_is_reported_before_anything_starts(
+    no_proxy, tmp_path, package, options, message
+):
+    program = tmp_path / "program.py"
     with socket.create_server(("127.0.0.1", 0)) as server:
-        program = WITHOUT.format(package=package, options=options).replace("PORT", str(server.getsockname()[1]))
-        answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        text = WITHOUT.format(package=package, options=options)
+        program.write_text(text.replace("PORT", str(server.getsockname()[1])))
+        answer = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=True)
     examined, session = answer.stdout.strip().split("\n", 1)
     assert examined.startswith(f"fail RVT-123 {message}")
     assert session.startswith(f"RVT-123 {message}")

@@ -7,8 +7,10 @@ import matrix
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+from pyspark.errors import AnalysisException
 
 from rivet_dagster.engines.pyspark.iceberg_runtime import has_runtime
+from rivet_dagster.engines.pyspark.messages import spark_error
 from rivet_dagster.engines.pyspark.spark_version import MAJOR
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +41,20 @@ def test_each_spark_that_is_taken_is_tried():
 def test_the_extra_for_iceberg_takes_the_sparks_that_iceberg_has_a_runtime_for(spark):
     taken = spark_of(PROJECT["optional-dependencies"]["iceberg"]).specifier
     assert taken.contains(f"{spark}.9") == has_runtime(f"{spark}.9")
+
+
+@pytest.mark.parametrize(
+    ("message", "remedy"),
+    [
+        ("[INTERNAL_ERROR] The planning failed: assertion failed: No plan for UnionLoop 2", "'pyspark>=4.1,<5'"),
+        ("transpose requires all collections have the same size", "'pyspark>=4.1,<5'"),
+        ("[PARSE_SYNTAX_ERROR] Syntax error at or near ':'. SQLSTATE: 42601 (line 5, pos 17)", "variant_get("),
+    ],
+)
+def test_what_spark_4_0_lacks_is_told_with_the_way_out(message, remedy):
+    error = spark_error(AnalysisException(message))
+    assert error.code == "RVT-503"
+    assert remedy in str(error).partition("\n")[2]
 
 
 def test_the_page_has_a_row_for_each_cell():

@@ -79,7 +79,7 @@ def _unfit(artifact: str, match: re.Match[str], spark: str) -> RivetError:
     if has_runtime(spark):
         remedy = f"Use {runtime_package(spark)} in the engine's `packages`, or its file in `jars`."
     else:
-        message += f"; Iceberg has runtimes for Spark {' and '.join(_NEWEST)}"
+        message = f"Iceberg has runtimes for Spark {' and '.join(_NEWEST)} alone: {message}"
         remedy = f"Install a Spark that has one: pip install 'rivet_dagster[iceberg]' or 'pyspark=={max(_NEWEST)}.*'."
     return RivetError("RVT-127", message, remediation=remedy)
 

@@ -114,9 +114,12 @@ def require_imports(remote: bool) -> None:
     refuse_unfit_spark()
     try:
         import_module("pyspark.sql.connect.session" if remote else "pyspark.sql.session")
-    except Exception as error:  # of any package that is imported; the text names it
+    # An error of any package that is imported; the text names it. Where the main module is no file, as in processes of
+    # multiprocessing, pyspark takes the import for that of a doctest, and exits if a package is missing.
+    except (Exception, SystemExit) as error:
         imported = "the client of Spark Connect" if remote else "pyspark"
-        message = f"{imported} cannot be imported: {str(error).partition(chr(10))[0]}"
+        reason = str(error).partition("\n")[0] if isinstance(error, Exception) else "a package is missing or too old"
+        message = f"{imported} cannot be imported: {reason}"
         raise RivetError("RVT-123", message, remediation=_CONNECT if remote else None) from error
 
 
