@@ -36,27 +36,33 @@ pyspark dagster dagster-pyspark pyarrow pandas numpy sqlglot click rich jinja2 p
 WHEELS_UNCOMPRESSED = "--config-settings-package=pyspark:--build-option=bdist_wheel --compression=stored"
 """pyspark is a source archive of jars: a wheel that does not compress them again takes a third of the time."""
 
+SEPARATION = "tests/spark/test_separation.py::test_good_rows_and_errors_are_what_spark_makes_of_each_row_alone"
 TESTS = {
     "fusion": ["tests/spark/test_fusion_constructs.py", "tests/spark/test_templates.py"],
     "strategies": ["tests/spark/test_write_strategies.py", "tests/spark/test_scd2_table.py"],
     "gates": ["tests/spark/test_gate_isolation.py", "tests/spark/test_analysis.py"],
-    "errors as data": ["tests/spark/test_separation.py", "tests/spark/test_documented_errors.py"],
+    "errors as data": [
+        "tests/spark/test_separation.py::test_rules",
+        f"{SEPARATION}[20]",
+        "tests/spark/test_documented_errors.py",
+    ],
     "values": [
         "tests/spark/test_values.py",
         "tests/spark/test_engine_conformance.py",
         "tests/dagster/test_io_manager.py",
     ],
-    "definitions": [
-        "tests/dagster/test_definitions.py",
-        "tests/unit/test_command_line.py",
-        "tests/unit/test_doctor.py",
-    ],
+    "definitions": ["tests/dagster/test_definitions.py"],
+    "command line": ["tests/unit/test_command_line.py", "tests/unit/test_doctor.py"],
     "Connect": ["tests/spark/test_connect.py::test_everything_is_the_same_on_a_server[conformance]"],
 }
 
 
 class Unavailable(Exception):
     """What a cell needs cannot be had on this machine."""
+
+
+class NotInstalled(Exception):
+    """The packages of a cell could not be installed."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,8 @@ def run(name: str, cell: Cell) -> Outcome:
         python, java = environment(name, cell)
     except Unavailable as error:
         return Outcome(f"not tried: {error}", unavailable=True)
+    except NotInstalled as error:
+        return Outcome(f"FAILED: {error}", failed=True)
     made = time.monotonic() - begin
     report = HOME / f"{name}.xml"
     report.unlink(missing_ok=True)
@@ -249,11 +257,11 @@ def told(*command: str) -> str:
 
 
 def checked(command: list[str]) -> None:
-    """Run a program; raise Unavailable if it fails, with the end of what it says."""
+    """Run a program that installs; raise NotInstalled if it fails, after what it says."""
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         print(done.stdout, flush=True)
-        raise Unavailable(f"{' '.join(command[:4])} ... ended with {done.returncode}, see above")
+        raise NotInstalled(f"the environment cannot be made, see above (exit code {done.returncode})")
 
 
 if __name__ == "__main__":
