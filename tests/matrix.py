@@ -150,7 +150,7 @@ def environment(name: str, cell: Cell) -> tuple[Path, Path]:
     home = find_jdk(cell.java)
     HOME.mkdir(exist_ok=True)
     python = folder / "bin" / "python"
-    if minor_version(python) != cell.python:
+    if minor_version(python) != cell.python or not (uv or told(str(python), "-m", "pip", "--version")):
         checked([str(interpreter), "-m", "venv", "--clear", *(["--without-pip"] if uv else []), str(folder)])
     if uv is None:
         install = [str(python), "-m", "pip", "install", "--disable-pip-version-check"]

@@ -2,16 +2,23 @@
 
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import matrix
+import pyarrow as pa
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkImportError
 
+from rivet_dagster.catalogs.filesystem.files import footers
 from rivet_dagster.engines.pyspark.iceberg_runtime import has_runtime
 from rivet_dagster.engines.pyspark.messages import spark_error
+from rivet_dagster.engines.pyspark.relations.arrow_rows import frame_of_batches
 from rivet_dagster.engines.pyspark.spark_version import MAJOR
+from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.writing.python_joint import call
+from rivet_dagster.model.storage import ColumnStatistics
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -55,6 +62,40 @@ def test_what_spark_4_0_lacks_is_told_with_the_way_out(message, remedy):
     error = spark_error(AnalysisException(message))
     assert error.code == "RVT-503"
     assert remedy in str(error).partition("\n")[2]
+
+
+def test_rows_of_arrow_are_sent_as_one_batch():
+    """A server of Spark Connect 4.0.0 drops all others."""
+    sent = []
+    spark = SimpleNamespace(createDataFrame=lambda table, schema: sent.append(table))
+    rows = pa.table({"id": range(5)})
+    frame_of_batches(SimpleNamespace(spark=spark), rows.to_reader(max_chunksize=2), None, None)
+    assert sent == [rows]
+    assert sent[0].column("id").num_chunks == 1
+
+
+def test_statistics_that_pyarrow_cannot_read_are_unknown():
+    """As those of short decimals, which Spark stores as whole numbers, before pyarrow 23."""
+
+    class Unread(SimpleNamespace):
+        @property
+        def min(self):
+            raise pa.ArrowNotImplementedError("Cannot extract statistics for type")
+
+    read = Unread(
+        has_null_count=True, null_count=1, num_values=2, has_min_max=True, logical_type=None, physical_type="INT32"
+    )
+    assert footers._value([read]) == ColumnStatistics(1)
+
+
+def test_a_package_that_a_python_joint_lacks_is_told_with_the_way_out():
+    def made():
+        raise PySparkImportError("[PACKAGE_NOT_INSTALLED] Pandas >= 2.2.0 must be installed")
+
+    joint = SimpleNamespace(name="made", function="made", function_file="joints/made.py", line=1)
+    with pytest.raises(RivetError, match=r"RVT-504.*Pandas >= 2\.2\.0 must be installed") as caught:
+        call(joint, made, {}, session=None)
+    assert "pip install 'rivet_dagster[pandas]'" in str(caught.value)
 
 
 def test_the_page_has_a_row_for_each_cell():
