@@ -136,7 +136,7 @@ def run(name: str, cell: Cell) -> Outcome:
     report = HOME / f"{name}.xml"
     report.unlink(missing_ok=True)
     paths = [path for group in TESTS.values() for path in group]
-    command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={report}", *paths]
+    command = [str(python), "-m", "pytest", "-o", f"cache_dir={HOME / name}-cache", f"--junitxml={report}", *paths]
     environ = {**os.environ, "JAVA_HOME": str(java), "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"}
     environ.pop("SPARK_HOME", None)
     code = subprocess.run(command, cwd=ROOT, env=environ, check=False).returncode

@@ -267,7 +267,7 @@ LOCAL = {"spark.master": "local[2]"}
 
 
 def test_an_engine_with_a_working_java_is_ok(java):
-    found, local_files = examine_spark("engine spark", LOCAL, {"JAVA_HOME": str(java)})
+    found, *_, local_files = examine_spark("engine spark", LOCAL, {"JAVA_HOME": str(java)})
     assert found == Finding(OK, "engine spark", f"Spark on local[2], Java 17 in {java}")
     assert local_files.status == OK
     assert re.fullmatch(r"Spark's local files in /tmp: [\d.]+ [GM]iB free", local_files.text)
