@@ -36,6 +36,7 @@ help:
 	@echo 'make torture tests at length: every kill, many random cases (hours; TORTURE_TESTS=... for a part)'
 	@echo 'make docs    the site of docs/, in build/docs'
 	@echo 'make test-oldest   the tests of the Dagster side on the oldest Dagster that is supported'
+	@echo 'make test-matrix   a part of the tests on other versions of Spark, Java, Python and all packages'
 	@echo 'make lint    ruff, mypy, import-linter'
 	@echo 'make lock    refresh requirements/ after a change of dependencies (LOCK_ARGS=--upgrade takes newer ones)'
 	@echo 'make release   wheel and sdist in dist/, checked, and the wheel tried in an environment of its own'
@@ -166,3 +167,11 @@ clean:
 docs: $(TOOLS)
 	@echo '==> build/docs'
 	@$(BIN)/python -m sphinx -q -W --keep-going --nitpicky docs build/docs
+
+# A part of the suite on other versions of Spark, Java, Python and all packages: each cell, or those that are named,
+# CELLS='spark-4.3 java-25' (tests/matrix.py --list).
+CELLS ?=
+
+.PHONY: test-matrix
+test-matrix: $(TOOLS)
+	@$(BIN)/python tests/matrix.py $(CELLS)

@@ -41,13 +41,13 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-122": "Write joints, path:FOLDER, tag:TAG, group:GROUP, kind:KIND; +x is what x reads, too, x+ what reads it; "
     "a space means one or the other, a comma both.",
     "RVT-123": "Install it in a version that rivet_dagster takes: pip install -U rivet_dagster, or its extra ui, java, "
-    "connect or iceberg.",
+    "connect, iceberg or pandas.",
     "RVT-124": "Let `dagster instance info` say what is wrong with it; docs/dagster.yaml is one that works.",
     "RVT-125": "Write ${NAME} in its place, and set that variable for the process that runs.",
     "RVT-126": "Set it in the engine's `config`, `packages` or `jars`, which win, or give each catalog an engine of "
     "its own.",
     "RVT-127": "Name the runtime that fits the installed Spark, or none: without one the engine takes it by itself.",
-    "RVT-128": "Install the pyspark of that version, or use a Spark of pyspark's: pip install 'pyspark==4.1.*'.",
+    "RVT-128": "Install the pyspark of that version, or use a Spark of the version that pyspark has.",
     "RVT-129": "Names of environments match ^[a-z0-9][a-z0-9_-]*$ and have at most 64 characters.",
     "RVT-130": "Name an empty directory, or one that does not exist.",
     "RVT-141": "Name the directory of a dbt project, the one with its dbt_project.yml.",

@@ -241,6 +241,8 @@ class EngineConformance:
         assert reader.read_all().sort_by("id").to_pylist() == ROWS.to_pylist()
         none = session.batches(session.query(f"SELECT * FROM ({_SELECT}) AS t WHERE id > 3")).read_all()
         assert (none.num_rows, none.column_names) == (0, ["id", "name"])
+        frame = session.query("SELECT TIMESTAMP'2024-07-01 12:30:00 UTC' AS at, DATE'2024-07-01' AS day")
+        assert session.batches(frame).read_all() == session.to_arrow(frame)
 
     def test_values_of_arrow_are_frames(self, session: EngineSession) -> None:
         """Values that a Python joint returns are frames; a value without rows is None."""

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.iceberg import KINDS, PACKAGES, declared, session_with
-from support.maven import jars
+from support.iceberg import KINDS, declared, need_iceberg, session_with
 
 from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
@@ -36,6 +35,6 @@ def each_kind(request: pytest.FixtureRequest, iceberg_options: Callable[[str], d
 @pytest.fixture
 def iceberg_session(application: PySparkEngine, tmp_path: Path) -> Iterator[Callable[..., PySparkSession]]:
     """Return a function that begins a session with Iceberg catalogs, ``iceberg_session(lake=options)``."""
-    jars(*PACKAGES)
+    need_iceberg()
     with ExitStack() as sessions:
         yield lambda **catalogs: sessions.enter_context(session_with(catalogs, tmp_path))

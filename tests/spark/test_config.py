@@ -147,7 +147,7 @@ def test_jars_and_packages_are_checked_before_spark_starts(monkeypatch, tmp_path
     for spark, named, remedy in [
         ("4.1.4", "4.0_2.13", "Use org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"),
         ("4.0.2", "4.0_2.12", "Use org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0"),
-        ("4.3.0", "4.1_2.13", "Install a Spark that has one: pip install 'pyspark==4.1.*'"),
+        ("4.3.0", "4.1_2.13", "Install a Spark that has one: pip install 'rivet_dagster[iceberg]' or 'pyspark==4.1.*'"),
     ]:
         unfit = refusal(monkeypatch, spark, packages=[runtime.format(named)])
         assert unfit.code == "RVT-127"

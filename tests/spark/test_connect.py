@@ -5,11 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support import connect
 from support.spark import REMOTE
 
 HERE = Path(__file__).parent
-SAME = [
+RESULTS = [
     "test_corrupt_records.py",
     "test_error_tables.py",
     "test_group_run.py",
@@ -22,11 +23,19 @@ SAME = [
 ``RIVET_TEST_REMOTE=sc://localhost:15002 pytest tests/spark``."""
 
 
-def test_everything_is_the_same_on_a_server(tmp_path):
-    with connect.connect_server(tmp_path) as address:
-        files = [connect.__file__, *(str(HERE / name) for name in SAME)]
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *files]
-        environ = {**os.environ, REMOTE: address}
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=900)
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """Yield the address of a server for the tests of this file."""
+    with connect.connect_server(tmp_path_factory.mktemp("server")) as address:
+        yield address
+
+
+@pytest.mark.parametrize(
+    "files", [[connect.__file__], [str(HERE / name) for name in RESULTS]], ids=["conformance", "results"]
+)
+def test_everything_is_the_same_on_a_server(server, files):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *files]
+    environ = {**os.environ, REMOTE: server}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout[-6000:]
     assert "[100%]" in done.stdout

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 from support.folders import ProjectFolder, sink, source
-from support.iceberg import PACKAGES
+from support.iceberg import need_iceberg
 from support.iceberg_folders import IcebergFolder
-from support.maven import jars
 from support.tables import tree
 
 from rivet_dagster.execution.writing import publish
@@ -57,7 +56,7 @@ def test_the_gate_reads_the_batch_and_not_the_published_rows(project, kinds, pha
 
 @pytest.mark.parametrize("phase", ["assertions", "audits"])
 def test_readers_of_an_iceberg_table_do_not_see_the_branch_that_a_gate_reads(application, tmp_path, monkeypatch, phase):
-    jars(*PACKAGES)
+    need_iceberg()
     folder = IcebergFolder(tmp_path / "project", {**FILES, "sinks/out.yaml": gated(list(CHECKS), phase)})
     during = []
     check = publish.check_staged
@@ -78,7 +77,7 @@ def test_readers_of_an_iceberg_table_do_not_see_the_branch_that_a_gate_reads(app
 
 
 def test_each_kind_alone_judges_the_branch_of_an_iceberg_table(application, sql_executions, tmp_path):
-    jars(*PACKAGES)
+    need_iceberg()
     clean = "SELECT *, id AS parent, now() AS at FROM rows"
     folder = IcebergFolder(
         tmp_path / "project", {**FILES, "joints/all.sql": clean, "sinks/out.yaml": sink("out", "all")}

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rivet_dagster.catalogs.iceberg.settings.spark_settings import EXTENSIONS, packages, spark_needs
 from rivet_dagster.engines.pyspark import PySparkEngine
+from rivet_dagster.engines.pyspark.iceberg_runtime import has_runtime
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.engines.pyspark.spark_version import spark_version
 from rivet_dagster.model.profile import EngineSpec
 from support.iceberg_rest import IcebergRest
-from support.maven import are_there, jar
+from support.maven import are_there, jar, jars
 from support.nessie import Nessie
 from support.postgres import Postgres
 from support.spark import MASTER
@@ -62,8 +65,15 @@ def session_with(catalogs: Mapping[str, Mapping[str, Any]], root: Path) -> PySpa
     return PySparkEngine(EngineSpec("spark", "pyspark", options={"master": MASTER}), needs=needs).session()
 
 
+def need_iceberg() -> None:
+    """Skip the test on a Spark that Iceberg has no runtime for, and where the jars cannot be had; in CI these fail."""
+    if not has_runtime(spark_version()):
+        pytest.skip(f"Iceberg has no runtime for Spark {spark_version()}")
+    jars(*PACKAGES)
+
+
 def iceberg_settings() -> dict[str, str]:
-    """Return the settings with which Spark has Iceberg; none where its jars cannot be had."""
-    if not are_there(PACKAGES):
+    """Return the settings with which Spark has Iceberg; none where there are no jars for it."""
+    if not has_runtime(spark_version()) or not are_there(PACKAGES):
         return {}
     return {"spark.jars": ",".join(str(jar(package)) for package in PACKAGES), "spark.sql.extensions": EXTENSIONS}

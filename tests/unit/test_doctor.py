@@ -19,6 +19,8 @@ from rivet_dagster.cli.doctor.environment import packages
 from rivet_dagster.cli.doctor.places import catalogs, engines, variables
 from rivet_dagster.engines.pyspark import PySparkEngine, examined_jars, examining
 from rivet_dagster.engines.pyspark.examining import examine as examine_spark
+from rivet_dagster.engines.pyspark.server.used_server import UsedServer
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.finding import FAIL, OK, WARN, Finding
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.session_needs import SessionNeeds
@@ -48,7 +50,8 @@ def versions(monkeypatch) -> dict[str, str | None]:
     real = environment.installed
     monkeypatch.setattr(environment, "installed", lambda name: fake[name] if name in fake else real(name))
     declared = [
-        "dagster<1.14,>=1.13.4", "pyspark<5,>=4.0", "pandas<3,>=2.2; extra == 'pandas'", "ruff<1; extra == 'dev'",
+        "dagster<1.14,>=1.13.4", "pyspark<5,>=4.0", "pandas<3,>=2.2; extra == 'pandas'",
+        "pyspark<4.2,>=4.0; extra == 'iceberg'", "ruff<1; extra == 'dev'",
         "tomli>=9; python_version < '3'",
     ]  # fmt: skip
     monkeypatch.setattr(environment, "requires", lambda name: declared)
@@ -78,6 +81,11 @@ def test_an_unsupported_version_of_a_package_fails(versions, name, version):
 def test_a_missing_package_fails_unless_it_is_optional(versions):
     versions.update({"pyspark": None, "pandas": None, "ruff": "9"})
     assert [found.text for found in packages() if found.status == FAIL] == ["pyspark is not installed"]
+
+
+def test_who_has_not_asked_for_an_extra_may_have_a_version_that_it_does_not_take(versions):
+    versions["pyspark"] = "4.3.0"
+    assert only(packages()).status == OK
 
 
 def test_a_prerelease_counts_as_its_release(versions):
@@ -334,6 +342,38 @@ except Exception as error:
 """
 
 
+@pytest.mark.parametrize("version", ["3.5.9", "5.0.0"])
+@pytest.mark.parametrize("options", [{}, {"remote": "local"}], ids=["embedded", "own server"])
+def test_a_spark_of_another_major_version_is_reported_before_anything_starts(monkeypatch, options, version):
+    monkeypatch.setattr("rivet_dagster.engines.pyspark.spark_version.spark_version", lambda: version)
+    engine = PySparkEngine(EngineSpec("spark", "pyspark", options=options))
+    message = f"pyspark is {version}, and rivet_dagster runs on Spark 4"
+    found = failures(engine.examine())[0]
+    assert (found.code, found.text, found.remedy) == ("RVT-123", message, "pip install 'pyspark>=4.0,<5'")
+    with pytest.raises(RivetError, match=f"RVT-123 {message}"):
+        engine.session()
+
+
+def test_an_import_that_would_end_the_process_is_an_error(monkeypatch):
+    def import_module(name):
+        raise SystemExit(0)
+
+    monkeypatch.setattr("rivet_dagster.engines.pyspark.launch.import_module", import_module)
+    found = only(examine_spark("engine far", {"spark.remote": "sc://localhost"}, {}))
+    assert (found.status, found.code) == (FAIL, "RVT-123")
+    assert found.text == "the client of Spark Connect cannot be imported: a package is missing or too old"
+
+
+def test_a_missing_client_is_reported_before_a_server_of_the_project_starts(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", None)
+    monkeypatch.setattr(UsedServer, "ensure", lambda spec: pytest.fail("a server starts"))
+    engine = PySparkEngine(EngineSpec("spark", "pyspark", options={"remote": "local"}))
+    told = r"RVT-123 the client of Spark Connect cannot be imported: .*\n.*pip install 'rivet_dagster\[connect\]'"
+    with pytest.raises(RivetError, match=told):
+        engine.session()
+    assert failures(engine.examine())[0].code == "RVT-123"
+
+
 @pytest.mark.parametrize(
     ("package", "options", "message"),
     [
@@ -341,10 +381,14 @@ except Exception as error:
         ("py4j", {}, "pyspark cannot be imported: "),
     ],
 )
-def test_a_missing_package_of_a_session_is_reported_before_anything_starts(no_proxy, package, options, message):
+def test_a_missing_package_of_a_session_is_reported_before_anything_starts(
+    no_proxy, tmp_path, package, options, message
+):
+    program = tmp_path / "program.py"
     with socket.create_server(("127.0.0.1", 0)) as server:
-        program = WITHOUT.format(package=package, options=options).replace("PORT", str(server.getsockname()[1]))
-        answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        text = WITHOUT.format(package=package, options=options)
+        program.write_text(text.replace("PORT", str(server.getsockname()[1])))
+        answer = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=True)
     examined, session = answer.stdout.strip().split("\n", 1)
     assert examined.startswith(f"fail RVT-123 {message}")
     assert session.startswith(f"RVT-123 {message}")

@@ -1,5 +1,6 @@
 """What follows from the declaration of an Iceberg catalog: errors, Spark's settings, and PyIceberg's."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -292,6 +293,22 @@ def test_a_doctor_tries_to_write_a_warehouse_of_folders(tmp_path):
     assert "Not a directory" in text
     assert examined("/proc/lake")[0][0] == "RVT-404"
     assert examined("file/lake", publishes=False) == [(None, "answers")]
+
+
+def test_the_plan_is_the_same_whatever_spark_is_installed(tmp_path, monkeypatch):
+    lake = {"type": "iceberg", "catalog": "hadoop", "warehouse": "lake"}
+    profile = {"catalogs": {"lake": lake}, "engines": [{"name": "spark", "type": "pyspark", "catalogs": ["lake"]}]}
+    files = {"rivet.yaml": MANIFEST, "profiles.yaml": {"default": profile}, "joints/one.sql": "SELECT 1 AS id"}
+    root = ProjectFolder(tmp_path / "project", files).root
+    plans = set()
+    for version in (None, "3.5.9", "4.1.4", "4.3.0"):
+        for module in ("catalogs.iceberg.settings.spark_settings", "engines.pyspark.spark_version"):
+            monkeypatch.setattr(f"rivet_dagster.{module}.spark_version", lambda version=version: version)
+        shutil.rmtree(root / ".rivet", ignore_errors=True)  # with the plan of the last time
+        compiled = compile_directory(root)
+        assert compiled.success
+        plans.add(compiled.to_json())
+    assert len(plans) == 1
 
 
 # Secrets

@@ -129,7 +129,7 @@ def test_all_too_old(tmp_path: Path) -> None:
 
 def test_too_new_depends_on_the_installed_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = fake_java(tmp_path / "jdk25", "25.0.3")
-    with pytest.raises(RivetError, match=r"Spark needs Java 17 to 22; .* is Java 25") as caught:
+    with pytest.raises(RivetError, match=r"Spark 4\.1\.4 needs Java 17 to 22; .* is Java 25") as caught:
         find_java(environment(java_home=home))
     assert caught.value.code == "RVT-112"
     monkeypatch.setattr(java_module, "spark_version", lambda: "4.2.1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
 
 from packaging.requirements import Requirement
@@ -31,12 +31,24 @@ def packages() -> Iterator[Finding]:
         text = "rivet_dagster runs from its source tree: the versions that it requires are not known"
         yield doubtful("packages", text, "Install it: pip install -e .")
         declared = []
-    wrong = [error for text in declared if (error := _misfit(Requirement(text))) is not None]
+    wrong = [error for requirement in _to_judge(declared) if (error := _misfit(requirement)) is not None]
     for error in wrong:
         yield from broken("packages", error)
     versions = ((name, installed(name)) for name in _SHOWN)
     shown = ", ".join(f"{name} {number}" for name, number in versions if number is not None)
     yield in_order("packages", f"rivet_dagster {__version__}, {shown}")
+
+
+def _to_judge(declared: Sequence[str]) -> Iterator[Requirement]:
+    """Yield the requirements; of a package that is always required, not the narrower ones of extras.
+
+    Who has the package may not have asked for the extra; what needs such a version says so itself.
+    """
+    requirements = [Requirement(text) for text in declared]
+    always = {requirement.name for requirement in requirements if "extra" not in str(requirement.marker)}
+    for requirement in requirements:
+        if requirement.name not in always or "extra" not in str(requirement.marker):
+            yield requirement
 
 
 def installed(distribution: str) -> str | None:

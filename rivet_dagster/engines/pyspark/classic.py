@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.engines.contract import QueryPlan
 from rivet_dagster.engines.pyspark.adapter import SparkAdapter
+from rivet_dagster.engines.pyspark.arrow_schema import arrow_schema
 from rivet_dagster.engines.pyspark.plans import plan_of_execution
 from rivet_dagster.engines.pyspark.stages import StageListener, stages_polled
 from rivet_dagster.errors import RivetError
@@ -88,7 +89,7 @@ class ClassicAdapter(SparkAdapter):
         messages: RDD[bytes] = RDD(encoded, self.spark.sparkContext, NoOpSerializer())
         for message in messages.toLocalIterator():
             if schema is None:
-                schema = _schema(frame)
+                schema = arrow_schema(frame.schema)
             yield pa.ipc.read_record_batch(message, schema)
 
     @property
@@ -98,9 +99,3 @@ class ClassicAdapter(SparkAdapter):
 
     def close(self) -> None:
         """Do nothing: Spark drops a session that is not referenced any more."""
-
-
-def _schema(frame: DataFrame) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(frame.schema)

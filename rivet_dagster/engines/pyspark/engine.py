@@ -168,10 +168,10 @@ class PySparkEngine(Engine):
         return examine(subject, self._config, os.environ, self._home, self.class_archives)
 
     def import_packages(self) -> None:
-        """Import pyspark. Raises RVT-123."""
+        """Import pyspark, or the client of its servers. Raises RVT-123."""
         from rivet_dagster.engines.pyspark.launch import require_imports
 
-        require_imports(remote=False)
+        require_imports(remote="spark.remote" in self._config)
 
     def session(self) -> PySparkSession:
         """Begin a session; Spark starts with the first one."""

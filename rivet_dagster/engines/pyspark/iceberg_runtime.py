@@ -27,6 +27,15 @@ def iceberg_version(spark: str | None) -> str:
     return _NEWEST.get(_minor(spark), _NEWEST[max(_NEWEST)])
 
 
+def has_runtime(spark: str | None) -> bool:
+    """Return whether a runtime fits a version of Spark, or may fit one that is not known.
+
+    >>> has_runtime("4.1.4"), has_runtime("4.3.0"), has_runtime(None)
+    (True, False, True)
+    """
+    return spark is None or _minor(spark) in _NEWEST
+
+
 def runtime_package(spark: str | None) -> str:
     """Return the coordinates of the runtime that fits a version of Spark; see ``iceberg_version``.
 
@@ -67,11 +76,11 @@ def refuse_unfit_runtime(config: Mapping[str, str], spark: str | None) -> None:
 def _unfit(artifact: str, match: re.Match[str], spark: str) -> RivetError:
     message = f"{artifact} is for Spark {match['spark']} and Scala {match['scala']}"
     message += f", and Spark {spark} is installed, with Scala {SCALA}"
-    if _minor(spark) in _NEWEST:
+    if has_runtime(spark):
         remedy = f"Use {runtime_package(spark)} in the engine's `packages`, or its file in `jars`."
     else:
-        message += f"; Iceberg has runtimes for Spark {' and '.join(_NEWEST)}"
-        remedy = f"Install a Spark that has one: pip install 'pyspark=={max(_NEWEST)}.*'."
+        message = f"Iceberg has runtimes for Spark {' and '.join(_NEWEST)} alone: {message}"
+        remedy = f"Install a Spark that has one: pip install 'rivet_dagster[iceberg]' or 'pyspark=={max(_NEWEST)}.*'."
     return RivetError("RVT-127", message, remediation=remedy)
 
 

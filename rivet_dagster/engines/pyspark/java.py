@@ -51,7 +51,9 @@ def find_java(environ: Mapping[str, str]) -> Java:
 
     Raises RVT-111 if there is no Java, RVT-112 if every one is too old or too new.
     """
-    newest = newest_java(spark_version())
+    spark = spark_version()
+    name = "Spark" if spark is None else f"Spark {spark}"
+    newest = newest_java(spark)
     wanted = f"{OLDEST} to {newest}" if newest else f"{OLDEST} or newer"
     refused = []
     any_java = False
@@ -65,7 +67,7 @@ def find_java(environ: Mapping[str, str]) -> Java:
         refused.append(f"{executable} (from {origin}) {answer}")
     raise RivetError(
         "RVT-112" if any_java else "RVT-111",
-        "; ".join([f"Spark needs Java {wanted}", *(refused or ["none is on JAVA_HOME or PATH"])]),
+        "; ".join([f"{name} needs Java {wanted}", *(refused or ["none is on JAVA_HOME or PATH"])]),
         remediation=f"Install a JDK {wanted} and set JAVA_HOME, or: pip install 'rivet_dagster[java]'.",
     )
 

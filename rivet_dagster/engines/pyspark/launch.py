@@ -22,7 +22,7 @@ from rivet_dagster.engines.pyspark.jars import not_present, refuse_missing_jars,
 from rivet_dagster.engines.pyspark.java import Java, find_java, prepare_java
 from rivet_dagster.engines.pyspark.messages import summary
 from rivet_dagster.engines.pyspark.spark_home import refuse_unfit_client, refuse_unfit_home
-from rivet_dagster.engines.pyspark.spark_version import spark_version
+from rivet_dagster.engines.pyspark.spark_version import refuse_unfit_spark, spark_version
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -110,12 +110,16 @@ def prepare(config: Mapping[str, str], environ: MutableMapping[str, str]) -> Jav
 
 
 def require_imports(remote: bool) -> None:
-    """Import what a session needs, ``remote`` or in this process. Raises RVT-123 if a package is missing."""
+    """Import what a session needs, ``remote`` or in this process. Raises RVT-123 if a package is missing or unfit."""
+    refuse_unfit_spark()
     try:
         import_module("pyspark.sql.connect.session" if remote else "pyspark.sql.session")
-    except Exception as error:  # of any package that is imported; the text names it
+    # An error of any package that is imported; the text names it. Where the main module is no file, as in processes of
+    # multiprocessing, pyspark takes the import for that of a doctest, and exits if a package is missing.
+    except (Exception, SystemExit) as error:
         imported = "the client of Spark Connect" if remote else "pyspark"
-        message = f"{imported} cannot be imported: {str(error).partition(chr(10))[0]}"
+        reason = str(error).partition("\n")[0] if isinstance(error, Exception) else "a package is missing or too old"
+        message = f"{imported} cannot be imported: {reason}"
         raise RivetError("RVT-123", message, remediation=_CONNECT if remote else None) from error
 
 

@@ -41,6 +41,7 @@ _LOST = (
     "RETRIES_EXCEEDED",
 )
 """Parts of messages about a machine or storage that was not available for a while, which is no error of the query."""
+_RECURSION = "Spark 4.0 cannot compute WITH RECURSIVE: use Spark 4.1 or newer (pip install 'pyspark>=4.1,<5')."
 _REMEDIES = {
     "No space left on device": _SPACE,
     "Disk quota exceeded": _SPACE,
@@ -48,6 +49,10 @@ _REMEDIES = {
     "[UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE": "Give the column another type, with CAST.",
     "[UNSUPPORTED_TIME_TYPE": "Give the column another type, with CAST.",
     "OutOfMemoryError": _MEMORY,
+    "No plan for UnionLoop": _RECURSION,
+    "transpose requires all collections have the same size": _RECURSION,
+    "Syntax error at or near ':'": "Correct the SQL. A path like `v:a.b` needs Spark 4.1; on Spark 4.0 write "
+    "variant_get(v, '$.a.b', 'INT').",
 }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rivet_dagster.engines.arrow_values import nullable
 from rivet_dagster.engines.contract import EngineSession, Progress, QueryPlan, WriteMode
+from rivet_dagster.engines.pyspark.arrow_schema import arrow_schema
 from rivet_dagster.engines.pyspark.batch_queue import BatchQueue
 from rivet_dagster.engines.pyspark.config import is_modifiable
 from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_terminal, spark_error
@@ -178,9 +179,8 @@ class PySparkSession(EngineSession):
     def batches(self, frame: DataFrame) -> pa.RecordBatchReader:
         """Return the rows as Spark computes them, one Spark partition after the other."""
         import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_schema
 
-        schema = nullable(to_arrow_schema(self._run(lambda: frame.schema)))
+        schema = nullable(arrow_schema(self._run(lambda: frame.schema)))
         return pa.RecordBatchReader.from_batches(schema, self._batches(frame, schema))
 
     def to_arrow(self, frame: DataFrame) -> pa.Table:

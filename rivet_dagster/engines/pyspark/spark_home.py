@@ -6,7 +6,7 @@ import re
 from importlib.util import find_spec
 from pathlib import Path
 
-from rivet_dagster.engines.pyspark.spark_version import spark_version
+from rivet_dagster.engines.pyspark.spark_version import MAJOR, spark_version
 from rivet_dagster.errors import RivetError
 
 _CORE = re.compile(r"spark-core_\d+\.\d+-(?P<version>\d+\.\d+\.\d+.*)\.jar")
@@ -29,7 +29,8 @@ def refuse_unfit_home(home: Path) -> None:
         raise RivetError("RVT-108", f"there is no Spark in {home}", remediation=remedy)
     version, client = distribution_version(home), spark_version()
     if version is not None and client is not None and minor(version) != minor(client):
-        raise RivetError("RVT-128", f"`spark_home` is Spark {version}, and pyspark is {client}")
+        message = f"`spark_home` is Spark {version}, and pyspark is {client}"
+        raise RivetError("RVT-128", message, remediation=_of_version(version))
 
 
 def refuse_unfit_server(home: Path) -> None:
@@ -53,7 +54,9 @@ def refuse_unfit_client(server: str) -> None:
     if client is None or not (numbers := minor(server)):
         return
     if numbers[0] != minor(client)[0] or numbers < minor(client):
-        raise RivetError("RVT-128", f"the server is Spark {server}, and pyspark is {client}")
+        raise RivetError(
+            "RVT-128", f"the server is Spark {server}, and pyspark is {client}", remediation=_of_version(server)
+        )
 
 
 def distribution_version(home: Path) -> str | None:
@@ -62,6 +65,18 @@ def distribution_version(home: Path) -> str | None:
         if match := _CORE.fullmatch(jar.name):
             return match["version"]
     return None
+
+
+def _of_version(spark: str) -> str:
+    """Return what to do for a pyspark that fits a Spark of another version.
+
+    >>> _of_version("4.0.5")
+    "pip install 'pyspark==4.0.*', or use a Spark of the version that pyspark has."
+    """
+    numbers = minor(spark)
+    if numbers[:1] != (MAJOR,):
+        return f"Use a Spark {MAJOR}: rivet_dagster runs on no other."
+    return f"pip install 'pyspark=={numbers[0]}.{numbers[1]}.*', or use a Spark of the version that pyspark has."
 
 
 def minor(version: str) -> tuple[int, ...]:

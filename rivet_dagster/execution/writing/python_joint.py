@@ -13,6 +13,8 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.refs import MaterializedRef
 
+_PACKAGE = "Install it where rivet_dagster is; the pandas that fits Spark: pip install 'rivet_dagster[pandas]'."
+
 
 def load_function(joint: FunctionJoint, root: Path) -> Callable[..., Any]:
     """Return the joint's function; its file is executed with the project's root on sys.path. Raises RVT-504."""
@@ -62,7 +64,8 @@ def _failed(joint: FunctionJoint, outcome: str, error: BaseException) -> RivetEr
             line = trace.tb_lineno
         trace = trace.tb_next
     message = f"{joint.function} {outcome}: {type(error).__name__}: {error}"
-    return RivetError("RVT-504", message, joint=joint.name, file=file, line=line)
+    remedy = _PACKAGE if isinstance(error, ImportError) else None
+    return RivetError("RVT-504", message, remediation=remedy, joint=joint.name, file=file, line=line)
 
 
 def _kind(value: Any) -> str:

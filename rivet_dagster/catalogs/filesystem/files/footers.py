@@ -121,13 +121,18 @@ def _values(footer: Any, columns: tuple[tuple[str, str], ...]) -> dict[str, Colu
 
 
 def _value(groups: list[Any]) -> ColumnStatistics:
+    import pyarrow as pa
+
     if not all(group is not None and group.has_null_count for group in groups):
         return ColumnStatistics()
     nulls = sum(group.null_count for group in groups)
     bounded = [group for group in groups if group.num_values]
     if not bounded or not all(group.has_min_max and _is_exact(group) for group in bounded):
         return ColumnStatistics(nulls)
-    return ColumnStatistics(nulls, min(group.min for group in bounded), max(group.max for group in bounded))
+    try:
+        return ColumnStatistics(nulls, min(group.min for group in bounded), max(group.max for group in bounded))
+    except pa.ArrowNotImplementedError:  # of short decimals as Spark stores them, before pyarrow 23
+        return ColumnStatistics(nulls)
 
 
 def _is_exact(statistics: Any) -> bool:

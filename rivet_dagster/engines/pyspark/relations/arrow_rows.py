@@ -40,13 +40,13 @@ def frame_of_batches(
     chunks = _chunks(reader)
     first, second = next(chunks), next(chunks, None)
     if second is None:
-        return adapter.spark.createDataFrame(first, schema)
+        return _created(adapter, first, schema)
     chunks = chain([first, second], chunks)
     del first, second
     if adapter.sees_local_files:
         return _spooled(adapter, reader.schema, chunks, schema, spool)
     # Each chunk becomes a view on the server, so that its rows need not stay in this process.
-    frames = [adapter.analyzed(adapter.spark.createDataFrame(chunk, schema)) for chunk in chunks]
+    frames = [adapter.analyzed(_created(adapter, chunk, schema)) for chunk in chunks]
     return reduce(lambda frame, other: frame.union(other), frames)
 
 
@@ -65,6 +65,11 @@ def _chunks(reader: pa.RecordBatchReader) -> Iterator[pa.Table]:
             batches, size = [], 0
     if batches or not some:
         yield pa.Table.from_batches(batches, reader.schema)
+
+
+def _created(adapter: SparkAdapter, chunk: pa.Table, schema: StructType) -> DataFrame:
+    # A server of Spark Connect 4.0.0 takes the first batch of a table alone, and drops the rest.
+    return adapter.spark.createDataFrame(chunk.combine_chunks(), schema)
 
 
 def _spooled(

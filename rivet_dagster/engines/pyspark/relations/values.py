@@ -27,4 +27,5 @@ def frame_of(adapter: SparkAdapter, value: Any, spool: Spool) -> DataFrame | Non
         return None
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    return frame_of_batches(adapter, reader, from_arrow_schema(reader.schema), spool)
+    # Spark 4.2 has another default.
+    return frame_of_batches(adapter, reader, from_arrow_schema(reader.schema, prefer_timestamp_ntz=False), spool)
