@@ -6,8 +6,10 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -63,6 +65,8 @@ def connected(
         expect_server(config["spark.remote"], os.environ)
         require_imports(remote=True)
     try:
+        if "spark.remote" not in config:
+            Thread(target=_import_converters, name="rivet-pyspark-import", daemon=True).start()
         with options_set(options, os.environ):
             spark = adapter_of(connect() if connect else _build(config))
         owner = _applications.setdefault(spark.identity, config)
@@ -145,6 +149,12 @@ def server_of(remote: str) -> tuple[str, int]:
     """
     address = urlsplit(remote)
     return address.hostname or "", address.port or 15002
+
+
+def _import_converters() -> None:
+    """Import, while the JVM starts, what pyspark imports when it first passes a value to it: pandas and grpc, 0.6 s."""
+    with suppress(ImportError):  # pyspark tells of it where it needs it
+        import_module("pyspark.testing.utils")
 
 
 def _build(config: Mapping[str, str]) -> SparkSession:
