@@ -60,7 +60,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Make the archive of classes, if there is none, before the first of many tests that may start Spark."""
     quick = (session.config.rootpath / "tests" / "unit", session.config.rootpath / "rivet_dagster")
     starting = [item for item in session.items if not any(item.path.is_relative_to(folder) for folder in quick)]
-    cache = getattr(session.config, "cache", None)  # there is none with -p no:cacheprovider
+    cache = getattr(session.config, "cache", None)  # none with ``-p no:cacheprovider``
     if starting and cache is not None:
         use_archive(cache.mkdir("class-archives"), len(starting))
 

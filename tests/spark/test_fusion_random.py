@@ -7,8 +7,9 @@ from hypothesis import HealthCheck, Phase, given, reject, settings
 from py4j.protocol import Py4JJavaError
 from support.joint_by_joint import Both, Table, compiled
 from support.random_projects import RandomProject, literal, projects, quote
+from support.torture import examples
 
-SUITE = 40
+SUITE = examples(12, 40)
 
 
 @pytest.fixture(scope="module")

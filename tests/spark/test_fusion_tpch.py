@@ -1,4 +1,4 @@
-"""TPC-H as joints: DuckDB's rows of the hand-written query, and Spark's plan of it."""
+"""TPC-H as joints: Spark's plan of the hand-written query, or else DuckDB's rows of it."""
 
 # With DuckDB's types as annotations, Hypothesis would hold them at exit, which DuckDB reports as leaks.
 from __future__ import annotations
@@ -15,6 +15,7 @@ import duckdb
 import pytest
 from support.joint_by_joint import Both, compiled
 from support.projects import groups, source, sql
+from support.torture import TORTURE
 from support.tpch import QUERIES, SCHEMAS, TABLES
 
 from rivet_dagster.compiler.plan import CompiledAssembly
@@ -84,8 +85,10 @@ def test_the_joints_are_one_query_with_the_rows_and_the_plan_of_the_hand_written
 
     expected = answers.sql(query.plain)
     assert fused.columns == expected.columns
-    assert_alike(fused.collect(), expected.fetchall())
     same = optimized(fused).sameResult(optimized(plain))
+    # The same plan gives the rows of the hand-written query.
+    if not same or TORTURE:
+        assert_alike(fused.collect(), expected.fetchall())
     assert same == (number not in OTHER_PLANS), f"{optimized(fused)}\n{optimized(plain)}"
     if not same:
         # The cause is how the query is split, not fusing: Spark's own views on the same texts give that plan.

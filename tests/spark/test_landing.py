@@ -13,6 +13,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from support.folders import ProjectFolder, sink
+from support.torture import examples
 
 from rivet_dagster import compile_directory
 from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone
@@ -280,12 +281,12 @@ def writing(strategy: dict[str, Any], **source: Any) -> dict[str, Any]:
 
 
 def test_new_files_are_appended_once_despite_failures_in_between(project):
-    """Twenty random runs, some of which fail at the gate or after publishing, compared with a count."""
+    """Random runs, some of which fail at the gate or after publishing, compared with a count."""
     gate = [{"type": "expression", "sql": "id >= 0", "name": "positive"}]
     out = sink("out", "orders", assertions=gate, write_strategy={"mode": "append", "on_empty": "skip"})
     drop = landing(project, zone(archive=True, options={"schema": "id INT"}), **{"sinks/out.yaml": out})
     chance, number, expected = random.Random(7), 0, []
-    for _ in range(20):
+    for _ in range(examples(8, 20)):
         for _ in range(chance.randint(0, 2)):
             number += 1
             put(drop, f"{number % 5}-{number}.csv", f"id\n{number}\n")

@@ -9,10 +9,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from support.scd2_histories import ALL_SEEN, KINDS, follow, histories
 from support.scd2_runs import Spark
+from support.torture import TORTURE, examples
 
 from rivet_dagster.engines.pyspark.session import PySparkSession
 
-SUITE = 6
+SUITE = examples(2, 6)
 KEYS = 150
 """Keys in each run; they are independent of each other and together cost Spark as much as one."""
 
@@ -35,4 +36,5 @@ def test_each_run_gives_the_rows_of_the_model(session: PySparkSession, pytestcon
         seen.update(follow(Spark(session), histories(Random(seed), kind, KEYS)))
 
     check()
-    assert seen == ALL_SEEN
+    if TORTURE or examples:
+        assert seen == ALL_SEEN

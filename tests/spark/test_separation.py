@@ -2,14 +2,17 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyspark
 import pytest
+from support.joint_by_joint import QUICK
 from support.random_expressions import COLUMNS, ROWS, alone, query
+from support.torture import TORTURE
 
+from rivet_dagster.engines.pyspark import PySparkEngine
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.engines.pyspark.spark_home import minor
 from rivet_dagster.model.row_errors import QUERY_COLUMNS, NotSeparable, RowErrors
@@ -21,17 +24,39 @@ OF_SPARK = {"REMAINDER_BY_ZERO": "DIVIDE_BY_ZERO"} if minor(pyspark.__version__)
 """What Spark 4.0 calls a condition that has a name of its own since."""
 
 
+@pytest.fixture(scope="module")
+def folder(application: PySparkEngine, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return the folder with the rows of t."""
+    folder = str(tmp_path_factory.mktemp("separation") / "t")
+    with application.session() as session:
+        rows = session.spark.sql(f"SELECT * FROM VALUES {', '.join(ROWS)} AS t({COLUMNS})")
+        rows.repartition(1).write.parquet(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tables(application: PySparkEngine, folder: str) -> Iterator[PySparkSession]:
+    """Yield a session for small queries, with the tables."""
+    with application.session() as session:
+        for name, value in QUICK.items():
+            session.spark.conf.set(name, value)
+        yield from with_tables(session, folder)
+
+
 @pytest.fixture
-def tables(quick_session: PySparkSession, tmp_path: Path) -> Iterator[PySparkSession]:
-    """Yield a session with the tables t (its rows one by one: t1, t2...) and u, read from files as in a run."""
-    session = quick_session
+def usual_tables(session: PySparkSession, folder: str) -> Iterator[PySparkSession]:
+    """Yield a session with Spark's usual settings, where queries are compiled, with the tables."""
+    yield from with_tables(session, folder)
+
+
+def with_tables(session: PySparkSession, folder: str) -> Iterator[PySparkSession]:
+    """Yield the session with the tables t (its rows one by one: t1, t2...) and u, read from files as in a run."""
     spark = session.spark
-    folder = str(tmp_path / "t")
-    spark.sql(f"SELECT * FROM VALUES {', '.join(ROWS)} AS t({COLUMNS})").repartition(1).write.parquet(folder)
     with session.views(), session.separating_errors():
-        session.register("t", spark.read.parquet(folder))
+        rows = spark.read.parquet(folder)
+        session.register("t", rows)
         for row in range(1, len(ROWS) + 1):
-            session.register(f"t{row}", spark.read.parquet(folder).where(f"id = {row}"))
+            session.register(f"t{row}", rows.where(f"id = {row}"))
         session.register("u", spark.sql("SELECT * FROM VALUES (1, 0, 'one'), (3, 2, 'three') AS u(k, n, g)"))
         yield session
 
@@ -48,10 +73,19 @@ def separated(session: PySparkSession, sql: str) -> tuple[list[tuple[Any, ...]],
     return sorted((tuple(row) for row in good.collect()), key=repr), errors
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", range(0, 60, 20) if TORTURE else [0])
 def test_good_rows_and_errors_are_what_spark_makes_of_each_row_alone(tables: PySparkSession, first: int) -> None:
-    compared = 0
-    for seed in range(first, first + 20):
+    assert compared(tables, range(first, first + 20)) >= 14
+
+
+def test_they_are_the_same_where_spark_compiles_the_queries(usual_tables: PySparkSession) -> None:
+    assert compared(usual_tables, range(60, 63)) >= 2
+
+
+def compared(tables: PySparkSession, seeds: Iterable[int]) -> int:
+    """Compare the random queries of some seeds; return how many of them Spark does not refuse."""
+    count = 0
+    for seed in seeds:
         sql = query(seed)
         expected = alone(tables, sql)
         if expected is None:
@@ -66,8 +100,8 @@ def test_good_rows_and_errors_are_what_spark_makes_of_each_row_alone(tables: PyS
         failing = {row: one.condition for row, one in expected.items() if one.condition is not None}
         assert set(codes) == set(failing), sql
         assert all(condition in codes[row] for row, condition in failing.items()), (sql, codes, failing)
-        compared += 1
-    assert compared >= 14
+        count += 1
+    return count
 
 
 def sites(errors: list[dict[str, Any]]) -> Counter[tuple[Any, ...]]:

@@ -25,6 +25,7 @@ from support.spark import MASTER, QUICK
 
 from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.iceberg_runtime import runtime_package
+from rivet_dagster.engines.pyspark.server.command import server_settings
 from rivet_dagster.engines.pyspark.server.files import ServerFiles
 from rivet_dagster.engines.pyspark.server.ports import free_port
 from rivet_dagster.engines.pyspark.server.record import ServerRecord, running
@@ -32,6 +33,12 @@ from rivet_dagster.engines.pyspark.server.record import ServerRecord, running
 ICEBERG = runtime_package(pyspark.__version__)
 SECONDS = 60.0
 """What the product promises for clients and servers that die."""
+SOONER = {
+    "spark.connect.execute.reattachable.senderMaxStreamDuration": "4s",
+    "spark.connect.execute.manager.detachedTimeout": "5s",
+    "spark.connect.execute.manager.maintenanceInterval": "2s",
+}
+"""About a third of the times that the product sets, so that nothing waits for long."""
 STARTED = 150.0
 """Enough for a process to start and connect, on a busy machine."""
 
@@ -49,6 +56,7 @@ class Project:
             "spark.sql.shuffle.partitions": 2,
             "spark.ui.enabled": True,
             "spark.ui.port": self.ui,
+            **SOONER,
         }
         engine = {"name": "spark", "type": "pyspark", "catalogs": ["raw", "lake"], "app_name": "shop"}
         engine |= {"remote": "local", "master": MASTER, "config": config}
@@ -185,6 +193,11 @@ def test_clients_share_a_server_and_see_nothing_of_each_other(project):
     assert project.server.token not in log
 
 
+def test_the_times_that_a_server_starts_with_keep_the_promise():
+    own = server_settings({})
+    assert sum(int(own[key].removesuffix("s")) for key in SOONER) < SECONDS
+
+
 def test_what_catalogs_need_of_a_start_is_there_and_no_session_is_left(project):
     jars(ICEBERG)
     others = project.sessions()
@@ -204,7 +217,7 @@ def test_the_query_of_a_dead_client_ends_and_that_of_a_slow_one_does_not(project
             endless.send_signal(signal.SIGKILL)
         seconds = until(lambda: not project.jobs(), SECONDS)
         assert seconds > 1, "it would have ended by itself"
-        time.sleep(max(0.0, 45.0 - seconds))  # as long as the query of a dead client could last
+        time.sleep(max(0.0, 13.0 - seconds))  # as long as the query of a dead client could last
         assert go_on(slow) == {"rows": server_clients.ROWS}
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support.batches import Table, in_order
 from support.folders import ProjectFolder
 from support.strategy_model import ModelTable, Refused
+from support.torture import examples
 
 TYPES = {"id": "INT", "part": "STRING", "at": "INT", "val": "STRING", "extra": "BIGINT"}
 CHANGES = [{}, {"on_schema_change": "add"}, {"on_schema_change": "ignore"}]
@@ -30,7 +31,7 @@ VALUES = {
     "val": st.sampled_from([None, "a", "b"]),
     "extra": st.sampled_from([None, 7]),
 }
-EXAMPLES = 15
+EXAMPLES = examples(4, 15)
 
 
 @st.composite

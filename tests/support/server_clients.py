@@ -20,8 +20,10 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.profile import EngineSpec
 from rivet_dagster.model.relations import ArrowRows
+from support.slow import sleeping
 
-ENDLESS = "SELECT count(*) AS n FROM range(1000000000000)"
+# Its tasks sleep, since two that compute would take all of the machine from other tests.
+ENDLESS = f"SELECT count(slept) AS n FROM (SELECT {sleeping('100L + id % 7')} AS slept FROM range(0, 1000000, 1, 2))"
 ROWS = 3_000_000
 MANY = f"SELECT id, repeat('x', 50) AS text FROM range({ROWS})"
 
