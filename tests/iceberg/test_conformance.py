@@ -42,12 +42,18 @@ PROPERTIES = (  # which errors belong to which rows, by properties of snapshots
     "test_another_table_is_no_error_table",
     "test_an_older_version_comes_back_with_its_errors",
 )
-READ_BY_ENGINES = (  # states of a table that an engine names in a way of its own
+READ_BY_ENGINES = (  # states of a table that an engine writes and reads
     "test_a_staged_version_is_read_by_its_run_alone",
     "test_errors_are_seen_when_the_version_is_committed",
     "test_errors_are_staged_with_their_rows",
     "test_what_was_built_there_is_known",
     "test_the_base_it_was_built_upon_stays_readable",
+    "test_what_is_written_is_seen_when_it_is_committed",
+    "test_a_version_that_is_read_stays_as_it_is",
+    "test_what_is_aborted_leaves_nothing",
+    "test_columns_without_null_take_null_later",
+    "test_the_batch_is_readable_by_itself",
+    "test_a_full_refresh_is_a_version_like_others",
 )
 COMMITS = (  # what the metadata's keeper decides: who is first, what is there, and what is gone
     "test_nothing_is_published_at_first",
@@ -59,8 +65,11 @@ COMMITS = (  # what the metadata's keeper decides: who is first, what is there, 
     "test_the_table_that_is_evicted_is_gone",
     "test_a_withheld_version_is_published_later",
     "test_who_is_overtaken_publishes_no_errors",
-    "test_the_errors_of_an_evicted_table_are_gone",
     "test_a_staged_version_is_published_as_it_was_staged",
+)
+COMMITS_OF_REST = (  # what databases do as well, of which the suite has another
+    *COMMITS,
+    "test_the_errors_of_an_evicted_table_are_gone",
     "test_the_first_version_of_a_table_is_staged",
     "test_a_run_that_is_overtaken_is_told_so",
     "test_no_sweep_removes_what_is_kept_alive",
@@ -149,7 +158,7 @@ class OfKind:
         self.options = iceberg_options(kind) | {"default-namespace": "shop"}
 
 
-@only([*(name for name in vars(CatalogConformance) if name in TESTS), *READ_BY_ENGINES], TESTS)
+@only([*ROWS, *READ_BY_ENGINES], TESTS)
 class TestFolders(InFolders, OnSpark, CatalogConformance):
     """All that writes rows, and the states of a table that Spark reads."""
 
@@ -160,8 +169,9 @@ class TestFolders(InFolders, OnSpark, CatalogConformance):
         super().test_the_meaning_of_a_write_plan(catalog, session, case)
 
 
-class TestFoldersOnDuckDB(InFolders, OnDuckDB, ErrorTableConformance, StagingConformance, EnvironmentConformance):
-    """The suites of error tables, of ``publish: run`` and of environments."""
+@only([*OF_SERVERS, *PROPERTIES])
+class TestFoldersOnDuckDB(InFolders, OnDuckDB, CatalogConformance):
+    """All but the meaning of plans."""
 
 
 class TestEnvironment(InFolders, OnDuckDB, ErrorTableConformance, StagingConformance):
@@ -184,13 +194,25 @@ class TestNessie(OfKind, OnDuckDB, CatalogConformance):
     """All but what is the same once the metadata have been loaded; environments are branches of the server."""
 
 
-@pytest.mark.parametrize("kind", ["rest", "postgres"], scope="class")
-@only(COMMITS, OF_SERVERS)
-class TestServers(OfKind, OnDuckDB, CatalogConformance):
+@pytest.mark.parametrize("kind", ["rest"], scope="class")
+@only(COMMITS_OF_REST, OF_SERVERS)
+class TestRest(OfKind, OnDuckDB, CatalogConformance):
     """What depends on who keeps the current metadata."""
 
 
-@pytest.mark.parametrize("kind", ["nessie", "rest", "postgres"], scope="class")
+@pytest.mark.parametrize("kind", ["postgres"], scope="class")
+@only(COMMITS, OF_SERVERS)
+class TestPostgres(OfKind, OnDuckDB, CatalogConformance):
+    """What depends on who keeps the current metadata, but for environments, which ``TestDatabase`` tries."""
+
+
+@pytest.mark.parametrize("kind", ["rest", "postgres"], scope="class")
 @only(["test_a_staged_version_is_read_by_its_run_alone"], OF_SERVERS)
 class TestServersOnSpark(OfKind, OnSpark, CatalogConformance):
     """Spark writes and reads a branch, and a staging table, of each server."""
+
+
+@pytest.mark.parametrize("kind", ["nessie"], scope="class")
+@only(["test_a_staged_version_is_read_by_its_run_alone", "test_readers_of_the_base_see_nothing_of_it"], OF_SERVERS)
+class TestNessieOnSpark(OfKind, OnSpark, CatalogConformance):
+    """And a branch of the server, which an environment is."""
