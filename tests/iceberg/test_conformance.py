@@ -1,21 +1,117 @@
-"""The conformance suite for catalogs on Iceberg: whole on folders, in part where a server keeps the metadata."""
+"""The conformance suite for catalogs on Iceberg.
 
-from collections.abc import Callable, Iterator
+What engines do is tried on folders, with Spark; what the catalog does by itself, and what a server or a database does
+for it, with DuckDB, whose session makes the same commits in a fraction of the time. One test of each server shows that
+Spark reaches it; ``make torture`` tries the others with Spark too.
+"""
+
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from support.iceberg import declared
+from support.iceberg_duckdb import session as duckdb_session
 from support.joint_by_joint import QUICK
+from support.torture import TORTURE
 
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
+from rivet_dagster.engines.contract import EngineSession
 from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.model.profile import CatalogSpec
+from rivet_dagster.model.write_plan import Refresh
 from rivet_dagster.testing.catalog import CatalogConformance
+from rivet_dagster.testing.environments import EnvironmentConformance
+from rivet_dagster.testing.error_tables import ErrorTableConformance
+from rivet_dagster.testing.plan_cases import CASES, PlanCase
+from rivet_dagster.testing.staging import StagingConformance
+
+ROWS = (
+    "test_the_meaning_of_a_write_plan",
+    "test_a_batch_that_does_not_fit_is_refused",
+    "test_the_meaning_of_a_history",
+    "test_a_full_refresh_of_partitions",
+)
+PROPERTIES = (  # which errors belong to which rows, by properties of snapshots
+    "test_an_error_table_is_described_without_an_engine",
+    "test_an_error_table_without_rows",
+    "test_errors_of_several_calls_are_one_table",
+    "test_a_version_without_error_table_has_none",
+    "test_an_error_table_of_another_name",
+    "test_a_reader_of_errors_finishes_with_them",
+    "test_another_table_is_no_error_table",
+    "test_an_older_version_comes_back_with_its_errors",
+)
+READ_BY_ENGINES = (  # states of a table that an engine writes and reads
+    "test_a_staged_version_is_read_by_its_run_alone",
+    "test_errors_are_seen_when_the_version_is_committed",
+    "test_errors_are_staged_with_their_rows",
+    "test_what_was_built_there_is_known",
+    "test_the_base_it_was_built_upon_stays_readable",
+    "test_what_is_written_is_seen_when_it_is_committed",
+    "test_a_version_that_is_read_stays_as_it_is",
+    "test_what_is_aborted_leaves_nothing",
+    "test_columns_without_null_take_null_later",
+    "test_the_batch_is_readable_by_itself",
+    "test_a_full_refresh_is_a_version_like_others",
+)
+COMMITS = (  # what the metadata's keeper decides: who is first, what is there, and what is gone
+    "test_nothing_is_published_at_first",
+    "test_what_is_written_is_seen_when_it_is_committed",
+    "test_another_process_sees_the_same",
+    "test_who_is_overtaken_does_not_publish",
+    "test_what_is_aborted_leaves_nothing",
+    "test_a_published_table_is_described_without_an_engine",
+    "test_the_table_that_is_evicted_is_gone",
+    "test_a_withheld_version_is_published_later",
+    "test_who_is_overtaken_publishes_no_errors",
+    "test_a_staged_version_is_published_as_it_was_staged",
+)
+COMMITS_OF_REST = (  # what databases do as well, of which the suite has another
+    *COMMITS,
+    "test_the_errors_of_an_evicted_table_are_gone",
+    "test_the_first_version_of_a_table_is_staged",
+    "test_a_run_that_is_overtaken_is_told_so",
+    "test_no_sweep_removes_what_is_kept_alive",
+    "test_a_merge_publishes_its_tables",
+    "test_a_merge_is_refused_where_the_base_has_moved",
+    "test_a_new_table_is_merged",
+    "test_a_drop_removes_all_of_it",
+    "test_an_environment_belongs_to_one_profile",
+)
+
+TESTS = tuple(name for name in dir(CatalogConformance) if name.startswith("test_"))
+OF_SERVERS = tuple(name for name in TESTS if name not in (*ROWS, *PROPERTIES))
+
+Suite = TypeVar("Suite", bound=type)
 
 
-class IcebergConformance(CatalogConformance):
-    """The suite with a session that reaches the catalog of the test."""
+def only(names: Sequence[str], at_length: Sequence[str] = ()) -> Callable[[Suite], Suite]:
+    """Leave a suite these of its tests, and those ``at_length`` in ``make torture``."""
+    assert {*names, *at_length} <= {*TESTS}
+
+    def limited(suite: Suite) -> Suite:
+        for name in TESTS:
+            if name not in names and not (TORTURE and name in at_length):
+                setattr(suite, name, None)
+        return suite
+
+    return limited
+
+
+def cases_of_iceberg() -> list[PlanCase]:
+    """Return the writes by Iceberg's own statements, and one for each outcome of those by the code of all catalogs."""
+    chosen, outcomes = [], set()
+    for case in CASES:
+        new = case.before is None, case.columns_after, isinstance(case.plan, Refresh)
+        if TORTURE or new == (False, None, False) or new not in outcomes:
+            chosen.append(case)
+        outcomes.add(new)
+    return chosen
+
+
+class OnIceberg:
+    """A catalog with ``options``."""
 
     options: dict[str, Any]
 
@@ -23,14 +119,30 @@ class IcebergConformance(CatalogConformance):
         return IcebergCatalog(CatalogSpec("lake", "iceberg", self.options), folder)
 
     @pytest.fixture
-    def session(self, iceberg_session: Callable[..., PySparkSession]) -> Iterator[PySparkSession]:
+    def catalog(self, tmp_path: Path) -> IcebergCatalog:
+        return self.new_catalog(tmp_path)
+
+
+class OnSpark(OnIceberg):
+    """Sessions of Spark."""
+
+    @pytest.fixture
+    def session(self, iceberg_session: Callable[..., PySparkSession]) -> PySparkSession:
         session = iceberg_session(lake=self.options)
         for name, value in QUICK.items():
             session.spark.conf.set(name, value)
         return session
 
 
-class TestFolders(IcebergConformance):
+class OnDuckDB(OnIceberg):
+    """Sessions without a JVM."""
+
+    @pytest.fixture
+    def session(self, tmp_path: Path) -> EngineSession:
+        return duckdb_session(tmp_path, lake=self.options)
+
+
+class InFolders:
     """A catalog without a server."""
 
     @pytest.fixture(autouse=True)
@@ -38,25 +150,69 @@ class TestFolders(IcebergConformance):
         self.options = declared("hadoop", tmp_path / "hadoop") | {"default-namespace": "shop"}
 
 
-@pytest.mark.parametrize("kind", ["rest", "postgres", "nessie"], scope="class")
-class TestServers(IcebergConformance):
-    """Catalogs whose server keeps the current metadata: all but what is the same once that has been loaded."""
-
-    # rows
-    test_the_meaning_of_a_write_plan = None
-    test_a_batch_that_does_not_fit_is_refused = None
-    test_the_meaning_of_a_history = None
-    test_a_full_refresh_of_partitions = None
-    # which errors belong to which rows, by properties of snapshots
-    test_an_error_table_is_described_without_an_engine = None
-    test_an_error_table_without_rows = None
-    test_errors_of_several_calls_are_one_table = None
-    test_a_version_without_error_table_has_none = None
-    test_an_error_table_of_another_name = None
-    test_a_reader_of_errors_finishes_with_them = None
-    test_another_table_is_no_error_table = None
-    test_an_older_version_comes_back_with_its_errors = None
+class OfKind:
+    """A catalog of a kind."""
 
     @pytest.fixture(autouse=True)
     def declared(self, kind: str, iceberg_options: Callable[[str], dict[str, Any]]) -> None:
         self.options = iceberg_options(kind) | {"default-namespace": "shop"}
+
+
+@only([*ROWS, *READ_BY_ENGINES], TESTS)
+class TestFolders(InFolders, OnSpark, CatalogConformance):
+    """All that writes rows, and the states of a table that Spark reads."""
+
+    @pytest.mark.parametrize("case", cases_of_iceberg(), ids=lambda case: case.name)
+    def test_the_meaning_of_a_write_plan(
+        self, catalog: IcebergCatalog, session: PySparkSession, case: PlanCase
+    ) -> None:
+        super().test_the_meaning_of_a_write_plan(catalog, session, case)
+
+
+@only([*OF_SERVERS, *PROPERTIES])
+class TestFoldersOnDuckDB(InFolders, OnDuckDB, CatalogConformance):
+    """All but the meaning of plans."""
+
+
+class TestEnvironment(InFolders, OnDuckDB, ErrorTableConformance, StagingConformance):
+    """The suites of error tables and of ``publish: run``, in an environment."""
+
+    def new_catalog(self, folder: Path) -> IcebergCatalog:
+        catalog = super().new_catalog(folder)
+        catalog.use_environment("pr-7", "default")
+        return catalog.in_environment("pr-7")
+
+
+@pytest.mark.parametrize("kind", ["sqlite"], scope="class")
+class TestDatabase(OfKind, OnDuckDB, EnvironmentConformance):
+    """Environments where a database keeps the current metadata."""
+
+
+@pytest.mark.parametrize("kind", ["nessie"], scope="class")
+@only(OF_SERVERS)
+class TestNessie(OfKind, OnDuckDB, CatalogConformance):
+    """All but what is the same once the metadata have been loaded; environments are branches of the server."""
+
+
+@pytest.mark.parametrize("kind", ["rest"], scope="class")
+@only(COMMITS_OF_REST, OF_SERVERS)
+class TestRest(OfKind, OnDuckDB, CatalogConformance):
+    """What depends on who keeps the current metadata."""
+
+
+@pytest.mark.parametrize("kind", ["postgres"], scope="class")
+@only(COMMITS, OF_SERVERS)
+class TestPostgres(OfKind, OnDuckDB, CatalogConformance):
+    """What depends on who keeps the current metadata, but for environments, which ``TestDatabase`` tries."""
+
+
+@pytest.mark.parametrize("kind", ["rest", "postgres"], scope="class")
+@only(["test_a_staged_version_is_read_by_its_run_alone"], OF_SERVERS)
+class TestServersOnSpark(OfKind, OnSpark, CatalogConformance):
+    """Spark writes and reads a branch, and a staging table, of each server."""
+
+
+@pytest.mark.parametrize("kind", ["nessie"], scope="class")
+@only(["test_a_staged_version_is_read_by_its_run_alone", "test_readers_of_the_base_see_nothing_of_it"], OF_SERVERS)
+class TestNessieOnSpark(OfKind, OnSpark, CatalogConformance):
+    """And a branch of the server, which an environment is."""

@@ -25,12 +25,8 @@ from support.iceberg_environments import (
 )
 from support.iceberg_runs import APPEND, TABLE, UPSERT, Work, lake, run
 
-from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.watermark import Override
-from rivet_dagster.testing.environments import EnvironmentConformance
-from rivet_dagster.testing.error_tables import ErrorTableConformance
-from rivet_dagster.testing.staging import StagingConformance
 
 LAYOUT = {"partitioned_by": ["net"], "sort_order": ["net DESC"], "properties": {"write.metadata.x": "y"}}
 CASES = {
@@ -72,42 +68,6 @@ class Lake:
 @pytest.fixture
 def place(tmp_path: Path) -> Lake:
     return Lake(tmp_path)
-
-
-class OnDuckDB:
-    """A catalog of the kind ``hadoop``, and sessions of DuckDB that reach it."""
-
-    kind = "hadoop"
-
-    @pytest.fixture(autouse=True)
-    def declared(self, tmp_path: Path) -> None:
-        self.options = declared(self.kind, tmp_path / "lake")
-
-    def new_catalog(self, folder: Path) -> IcebergCatalog:
-        return lake(self.options, folder)
-
-    @pytest.fixture
-    def catalog(self, tmp_path: Path) -> IcebergCatalog:
-        return self.new_catalog(tmp_path)
-
-    @pytest.fixture
-    def session(self, tmp_path: Path) -> object:
-        return session(tmp_path, lake=self.options)
-
-
-class TestConformanceInADatabase(OnDuckDB, EnvironmentConformance):
-    """The suite where a database keeps the current metadata; on folders it runs with Spark."""
-
-    kind = "sqlite"
-
-
-class TestConformanceThere(OnDuckDB, ErrorTableConformance, StagingConformance):
-    """The suites of error tables and of ``publish: run``, in an environment."""
-
-    def new_catalog(self, folder: Path):
-        catalog = super().new_catalog(folder)
-        catalog.use_environment(NAME, "default")
-        return catalog.in_environment(NAME)
 
 
 @pytest.mark.parametrize(

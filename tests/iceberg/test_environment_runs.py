@@ -9,6 +9,7 @@ from support.iceberg import PACKAGES
 from support.iceberg_environments import rows, seen, tables
 from support.maven import jars
 from support.spark import MASTER
+from support.torture import TORTURE
 
 from rivet_dagster.cli.main import main
 
@@ -72,7 +73,7 @@ class Shop:
         return seen(self.options, self.folder.root)
 
 
-@pytest.fixture(params=[("hadoop", "run"), ("nessie", "group")], ids="-".join)
+@pytest.fixture(params=[("hadoop", "run"), *([("nessie", "group")] if TORTURE else [])], ids="-".join)
 def shop(request, tmp_path, application, iceberg_options, capfd, monkeypatch) -> Shop:
     jars(*PACKAGES)
     for name in ("DAGSTER_HOME", "RIVET_PROFILE", "RIVET_ENVIRONMENT"):

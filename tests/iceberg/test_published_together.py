@@ -23,11 +23,12 @@ from support.iceberg_publications import (
 from support.iceberg_runs import NAMESPACE, expire_heartbeats, heartbeats
 from support.killing import PROCESSES, ended, start
 from support.tables import refused
+from support.torture import examples, some
 
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieServer
 from rivet_dagster.errors import RivetError
 
-RUNS = 50
+RUNS = examples(6, 50)
 OLD, NEW = {"orders": 1, "totals": 1}, {"orders": 2, "totals": 2}
 
 
@@ -130,7 +131,7 @@ def test_readers_of_two_tables_never_see_one_without_the_other(nessie_options, t
     assert ended(reader) == 0
     assert other == []
     assert polls > RUNS
-    assert len(same) > RUNS / 5
+    assert len(same) > 1
     assert same <= set(range(RUNS + 1))
 
 
@@ -146,9 +147,9 @@ def test_a_kill_before_each_step_of_the_last_step(iceberg_options, request, tmp_
     steps, code = killed(place, staged, -1)
     assert (code, seen(place.options, tmp_path)) == (0, NEW)
     found = []
-    for at, step in enumerate(steps):
-        if step.endswith(".heartbeat") and not step.startswith("delete"):
-            continue
+    matters = [at for at, step in enumerate(steps) if not step.endswith(".heartbeat") or step.startswith("delete")]
+    assert len(matters) > 4
+    for at in some(matters, 5):
         place.restore()
         for table in staged:
             assert run.catalog("lake").keep_alive(table.table, table.version)
@@ -173,7 +174,6 @@ def test_a_kill_before_each_step_of_the_last_step(iceberg_options, request, tmp_
             run.catalog("lake").sweep()
         assert run.catalog("lake").building() == ()
         assert heartbeats(place.folder) == []
-    assert len(found) > 4
     torn = [state for state in found if state not in (OLD, NEW)]
     assert (torn == []) == (kind == "nessie")
     assert found == sorted(found, key=lambda state: sum(state.values()))
@@ -223,7 +223,7 @@ def test_last_steps_at_the_same_moment(nessie, nessie_options, tmp_path):
     """Of two that publish the same tables one wins; what others stage, or publish beside, is no conflict."""
     run = runtime(nessie_options, tmp_path, "orders", "totals", "other")
     publish(run, [*stage_all(run, 0, "old"), stage(run, "other", 0, "old")])
-    for number in range(1, 6):
+    for number in range(1, examples(2, 5) + 1):
         tables = [stage_all(run, number, f"one-{number}"), stage_all(run, 100 + number, f"two-{number}")]
         tables.append([stage(run, "other", number, f"other-{number}")])
         outcomes: dict[str, str] = {}

@@ -13,13 +13,14 @@ from support.iceberg_duckdb import session
 from support.iceberg_runs import APPEND, NAMESPACE, TABLE, Work, lake, run, written
 from support.killing import PROCESSES, ended, start
 from support.tables import refused
+from support.torture import examples
 
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import CURRENT, OLDER, WITHHELD
 
-ROWS, PUBLISHES = 50, 50
-EACH, MOST = 4, 50
+ROWS, PUBLISHES = 50, examples(6, 50)
+EACH, MOST = examples(2, 4), 50
 SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 
@@ -157,7 +158,7 @@ def test_readers_see_whole_versions_while_others_are_published(iceberg_session, 
         there.close()
     assert [connection.recv() for connection in here] == ["begun"] * len(readers)
     for number in range(1, PUBLISHES + 1):
-        run(catalog, Work(range(ROWS), number, adds=number % 10 == 0, identity=f"run-{number}/orders"), tmp_path)
+        run(catalog, Work(range(ROWS), number, adds=number % 5 == 0, identity=f"run-{number}/orders"), tmp_path)
     stop.set()
     for read, connection in zip(readers, here, strict=True):
         assert connection.poll(60), read.__name__
