@@ -3,12 +3,12 @@
 import json
 import os
 import subprocess
-import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from support.folders import ProjectFolder
-from support.shop import SHOP
+from support.forked import SCRIPT, Ended, Executable, executable
+from support.small_shop import environ_with_duckdb, install_duckdb, small_shop
 
 PYPROJECT = """\
 [project]
@@ -37,9 +37,11 @@ def defs():
 class DagsterProject:
     """A Dagster project in a folder, with a rivet project in ``sales``."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, environ: Mapping[str, str], dg: Executable) -> None:
         self.root = root
-        self.sales = ProjectFolder(root / "sales", SHOP)
+        self.environ = environ
+        self._dg = dg
+        self.sales = small_shop(root / "sales")
         self.defs = root / "src/shop/defs"
         self.defs.mkdir(parents=True)
         (root / "home").mkdir()
@@ -48,28 +50,29 @@ class DagsterProject:
         for package in (self.defs.parent, self.defs):
             (package / "__init__.py").touch()
 
-    def call(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a Dagster command, without RIVET_PROFILE in the environment."""
-        paths = [str(self.root / "src"), str(Path(__file__).parents[2])]
-        known = {key: value for key, value in os.environ.items() if key not in ("RIVET_PROFILE", "DAGSTER_IS_DEV_CLI")}
-        return subprocess.run(
-            [str(Path(sys.executable).with_name(command)), *words],
-            cwd=self.root,
-            env={**known, "PYTHONPATH": os.pathsep.join(paths), "DAGSTER_HOME": str(self.root / "home")},
-            capture_output=True,
-            text=True,
-        )
+    def call(self, *words: str) -> Ended:
+        """Run a ``dg`` command."""
+        return self._dg(self.root, *words)
 
     def dg(self, *words: str) -> str:
         """Return the output of a ``dg`` command that succeeds."""
-        done = self.call("dg", *words)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        done = self.call(*words)
+        assert done.code == 0, done.out + done.err
+        return done.out
+
+
+IMPORTED = ["dagster_dg_cli.cli", "dagster.components", "rivet_dagster.definitions.load", "support.duckdb_engine"]
 
 
 @pytest.fixture
-def shop(tmp_path):
-    return DagsterProject(tmp_path / "shop")
+def shop(tmp_path, monkeypatch) -> Iterator[DagsterProject]:
+    install_duckdb(monkeypatch, tmp_path)
+    known = environ_with_duckdb(tmp_path)
+    known.pop("DAGSTER_IS_DEV_CLI", None)
+    paths = f"{tmp_path / 'shop/src'}{os.pathsep}{Path(__file__).parents[2]}{os.pathsep}{known['PYTHONPATH']}"
+    environ = {**known, "PYTHONPATH": paths, "DAGSTER_HOME": str(tmp_path / "shop/home")}
+    with executable(environ, IMPORTED, SCRIPT.with_name("dg")) as dg:
+        yield DagsterProject(tmp_path / "shop", environ, dg)
 
 
 def test_a_component_is_found_scaffolded_checked_and_launched(shop):
@@ -82,18 +85,24 @@ def test_a_component_is_found_scaffolded_checked_and_launched(shop):
 
     found = json.loads(shop.dg("list", "defs", "--json"))
     assert {one["asset_key"] for one in found["assets"]} == {
-        "orders", "customers", "paid", "scored", "named", "large", "large_table",
+        "orders", "paid", "revenue", "by_customer", "history",
     }  # fmt: skip
     assert {one["name"] for one in found["jobs"]} == {"all"}
 
     # With the state, processes other than `dg` and `dagster dev` read it and never the files.
-    shop.sales.write({"joints/bad.sql": "SELECT FROM FROM", "sinks/bad.yaml": {"type": "sink", "upstrem": "large"}})
-    loaded = shop.call("dagster", "definitions", "validate", "-m", "shop.definitions", "-d", str(shop.root))
+    shop.sales.write({"joints/bad.sql": "SELECT FROM FROM", "sinks/bad.yaml": {"type": "sink", "upstrem": "paid"}})
+    loaded = subprocess.run(
+        [SCRIPT.with_name("dagster"), "definitions", "validate", "-m", "shop.definitions", "-d", shop.root],
+        cwd=shop.root,
+        env=shop.environ,
+        capture_output=True,
+        text=True,
+    )
     assert loaded.returncode == 0, loaded.stderr
 
-    refused = shop.call("dg", "check", "defs")
-    lines = (refused.stdout + refused.stderr).splitlines()
-    assert refused.returncode == 1
+    refused = shop.call("check", "defs")
+    lines = (refused.out + refused.err).splitlines()
+    assert refused.code == 1
     errors = [line for line in lines if line.startswith(("rivet_dagster.errors.RivetError: RVT-", "RVT-"))]
     assert [line.removeprefix("rivet_dagster.errors.RivetError: ").split(": ")[0] for line in errors] == [
         "RVT-315 joints/bad.sql:1",
