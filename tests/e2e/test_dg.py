@@ -3,11 +3,12 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
-from support.forked import SCRIPT, Ended, Executable, executable
+from support.forked import SCRIPT, Ended, executable
 from support.small_shop import environ_with_duckdb, install_duckdb, small_shop
 
 PYPROJECT = """\
@@ -37,10 +38,8 @@ def defs():
 class DagsterProject:
     """A Dagster project in a folder, with a rivet project in ``sales``."""
 
-    def __init__(self, root: Path, environ: Mapping[str, str], dg: Executable) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
-        self.environ = environ
-        self._dg = dg
         self.sales = small_shop(root / "sales")
         self.defs = root / "src/shop/defs"
         self.defs.mkdir(parents=True)
@@ -50,40 +49,53 @@ class DagsterProject:
         for package in (self.defs.parent, self.defs):
             (package / "__init__.py").touch()
 
-    def call(self, *words: str) -> Ended:
-        """Run a ``dg`` command."""
-        return self._dg(self.root, *words)
-
-    def dg(self, *words: str) -> str:
-        """Return the output of a ``dg`` command that succeeds."""
-        done = self.call(*words)
-        assert done.code == 0, done.out + done.err
-        return done.out
-
 
 IMPORTED = ["dagster_dg_cli.cli", "dagster.components", "rivet_dagster.definitions.load", "support.duckdb_engine"]
 
 
 @pytest.fixture
-def shop(tmp_path, monkeypatch) -> Iterator[DagsterProject]:
+def shop(tmp_path, monkeypatch) -> DagsterProject:
     install_duckdb(monkeypatch, tmp_path)
+    return DagsterProject(tmp_path / "shop")
+
+
+@pytest.fixture
+def environ(tmp_path, shop, monkeypatch) -> Mapping[str, str]:
+    """Return the variables of Dagster's commands."""
+    monkeypatch.delenv("DAGSTER_IS_DEV_CLI", raising=False)
     known = environ_with_duckdb(tmp_path)
-    known.pop("DAGSTER_IS_DEV_CLI", None)
-    paths = f"{tmp_path / 'shop/src'}{os.pathsep}{Path(__file__).parents[2]}{os.pathsep}{known['PYTHONPATH']}"
-    environ = {**known, "PYTHONPATH": paths, "DAGSTER_HOME": str(tmp_path / "shop/home")}
+    paths = (str(shop.root / "src"), str(Path(__file__).parents[2]), known["PYTHONPATH"])
+    return {**known, "PYTHONPATH": os.pathsep.join(paths), "DAGSTER_HOME": str(shop.root / "home")}
+
+
+@pytest.fixture
+def call(shop, environ) -> Iterator[Callable[..., Ended]]:
+    """Yield a function that runs a ``dg`` command in the project."""
     with executable(environ, IMPORTED, SCRIPT.with_name("dg")) as dg:
-        yield DagsterProject(tmp_path / "shop", environ, dg)
+        yield partial(dg, shop.root)
 
 
-def test_a_component_is_found_scaffolded_checked_and_launched(shop):
-    types = json.loads(shop.dg("list", "components", "--json"))["items"]
+@pytest.fixture
+def output(call) -> Callable[..., str]:
+    """Return a function that returns the output of a ``dg`` command, which succeeds."""
+
+    def output(*words: str) -> str:
+        done = call(*words)
+        assert done.code == 0, done.out + done.err
+        return done.out
+
+    return output
+
+
+def test_a_component_is_found_scaffolded_checked_and_launched(shop, environ, call, output):
+    types = json.loads(output("list", "components", "--json"))["items"]
     assert "rivet_dagster.RivetProjectComponent" in {one["key"] for one in types}
 
-    shop.dg("scaffold", "defs", "rivet_dagster.RivetProjectComponent", "sales", "--project-path", "sales")
+    output("scaffold", "defs", "rivet_dagster.RivetProjectComponent", "sales", "--project-path", "sales")
     written = (shop.defs / "sales/defs.yaml").read_text()
     assert "project: '{{ context.project_root }}/sales'" in written
 
-    found = json.loads(shop.dg("list", "defs", "--json"))
+    found = json.loads(output("list", "defs", "--json"))
     assert {one["asset_key"] for one in found["assets"]} == {
         "orders", "paid", "revenue", "by_customer", "history",
     }  # fmt: skip
@@ -94,13 +106,13 @@ def test_a_component_is_found_scaffolded_checked_and_launched(shop):
     loaded = subprocess.run(
         [SCRIPT.with_name("dagster"), "definitions", "validate", "-m", "shop.definitions", "-d", shop.root],
         cwd=shop.root,
-        env=shop.environ,
+        env=environ,
         capture_output=True,
         text=True,
     )
     assert loaded.returncode == 0, loaded.stderr
 
-    refused = shop.call("check", "defs")
+    refused = call("check", "defs")
     lines = (refused.out + refused.err).splitlines()
     assert refused.code == 1
     errors = [line for line in lines if line.startswith(("rivet_dagster.errors.RivetError: RVT-", "RVT-"))]
@@ -114,5 +126,5 @@ def test_a_component_is_found_scaffolded_checked_and_launched(shop):
 
     for name in ("joints/bad.sql", "sinks/bad.yaml"):
         (shop.sales.root / name).unlink()
-    shop.dg("launch", "--assets", "paid")
+    output("launch", "--assets", "paid")
     assert len(shop.sales.table("paid", ".rivet/workspace")) == 3
