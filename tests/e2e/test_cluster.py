@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import yaml
+from support.class_archive import java_options
 from support.cluster import standalone_cluster
 from support.example import copy_of_the_example
 from support.folders import PROFILES, ProjectFolder, sink, source
 from support.slow import sleeping
-from support.spark import QUICK
 from support.torture import TORTURE
 
 TASKS = 24
@@ -33,7 +33,6 @@ CONFIG = {
     "spark.ui.enabled": False,
     "spark.driver.memory": "1g",
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": QUICK,
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
 }
@@ -42,6 +41,11 @@ STOPPED = 10
 """Seconds from an interrupt until the cluster runs nothing for it any more."""
 
 PROGRESS = re.compile(r"slow_rows: \d+ of \d+ stages, (\d+) of (\d+) tasks")
+
+
+def config() -> dict[str, object]:
+    """Return the settings of a run; its executors start from the archive of classes."""
+    return {**CONFIG, "spark.executor.extraJavaOptions": java_options()}
 
 
 SALES = {
@@ -59,7 +63,7 @@ def test_a_run_survives_the_loss_of_a_worker_and_an_interrupt_ends_another(tmp_p
     slow = {"joints/slow.sql": SLOW, "sinks/slow_rows.yaml": SINK}
     with standalone_cluster(tmp_path) as cluster:
         (engine,) = PROFILES["default"]["engines"]
-        engine = {**engine, "master": cluster.address, "config": CONFIG}
+        engine = {**engine, "master": cluster.address, "config": config()}
         profiles = {"default": {**PROFILES["default"], "engines": [engine]}}
         folder = ProjectFolder(tmp_path / "project", {**SALES, **slow, "profiles.yaml": profiles})
         log = tmp_path / "run.log"
@@ -92,7 +96,7 @@ if TORTURE:
             profiles = yaml.safe_load((project / "profiles.yaml").read_text())
             (engine,) = profiles["default"]["engines"]
             engine["master"] = cluster.address
-            engine["config"] |= CONFIG
+            engine["config"] |= config()
             (project / "profiles.yaml").write_text(yaml.safe_dump(profiles))
             with started(project, tmp_path / "run.log") as run:
                 printed, _ = run.communicate(timeout=600)
