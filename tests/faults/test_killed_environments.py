@@ -11,9 +11,8 @@ import pytest
 from support.environments import NAME, build, content, drop, environment, merge, two_tables
 from support.error_tables import ERRORS, messages
 from support.error_tables import publish as publish_with_errors
-from support.killing import PROCESSES, ended, start, work_killed_before_a_change
+from support.killing import PROCESSES, ended, kill_places, start, work_killed_before_a_change
 from support.tables import catalog, ids, publish, refused, tree
-from support.torture import some
 
 from rivet_dagster.execution.clean_up.sweeping import sweep
 
@@ -43,12 +42,12 @@ def killed(old: Path, root: Path, work: Callable[[Path], None], at: int) -> tupl
 def kills(tmp_path: Path, work: Callable[[Path], None], few: int):
     """Yield the name of each change before which ``work`` has been killed, on a new copy of ``tmp_path/old``.
 
-    Those are ``few`` of all changes, with the first and the last, unless each is tried.
+    At length it is killed before each change, else before those that matter most and ``few`` others.
     """
     root = tmp_path / "root"
     changes, code = killed(tmp_path / "old", root, work, -1)
     assert code == 0
-    for at in some(range(len(changes)), few):
+    for at in kill_places(changes, few):
         done, code = killed(tmp_path / "old", root, work, at)
         assert (code, len(done)) == (-signal.SIGKILL, at + 1)
         yield done[-1]
@@ -66,7 +65,7 @@ def test_a_kill_while_a_table_is_first_written_there(tmp_path):
     publish_with_errors(catalog(old, "lake"), [1], ["old"])
     before, root = content(old / "lake"), tmp_path / "root"
     built = []
-    for change in kills(tmp_path, build, 12):
+    for change in kills(tmp_path, build, 6):
         lake = catalog(root, "lake")
         assert content(root / "lake") == before, change
         there = environment(lake)
@@ -103,7 +102,7 @@ def test_a_kill_of_a_merge_is_finished_by_the_same_command(tmp_path):
     two_tables(tmp_path / "old")
     root, found = tmp_path / "root", []
     new = {"orders": [2], "others": [2], "more": [2]}
-    for change in kills(tmp_path, merge, 12):
+    for change in kills(tmp_path, merge, 6):
         lake = catalog(root, "lake")
         found.append(seen(root))
         assert all(rows in ([1], [2], None) for rows in found[-1].values()), change
@@ -130,7 +129,7 @@ def test_a_kill_of_a_drop_is_finished_by_the_next_command_or_the_sweep(tmp_path)
     two_tables(tmp_path / "old")
     before, root = content(tmp_path / "old/lake"), tmp_path / "root"
     listed = []
-    for number, change in enumerate(kills(tmp_path, drop, 10)):
+    for number, change in enumerate(kills(tmp_path, drop, 7)):
         lake = catalog(root, "lake")
         listed.append([environment.tables for environment in lake.environments()])
         assert listed[-1] in ([("more", "orders", "others")], []), change

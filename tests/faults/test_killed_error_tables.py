@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from support.error_tables import ERRORS, messages, publish
-from support.killing import PROCESSES, ended, publish_killed_before_a_change, start
+from support.killing import PROCESSES, ended, kill_places, publish_killed_before_a_change, start
 from support.tables import catalog, ids, tree
-from support.torture import some
 
 OLD, NEW, NEXT = 1, 2, 3
 
@@ -63,7 +62,7 @@ def test_a_kill_before_a_file_system_change(tmp_path, old, new):
     written = max(number for number, change in enumerate(changes) if change.endswith("_SUCCESS"))
     assert len(changes) - written > 10
     found = []
-    for at in some(range(written, len(changes)), 6):
+    for at in kill_places(changes, 4, written):
         done, code = killed(tmp_path / "old", root, new, at)
         assert (code, len(done)) == (-signal.SIGKILL, at + 1)
         found.append(seen(root))

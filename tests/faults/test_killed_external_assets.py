@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.external_assets import KEY, runtime, store_ids, stored_ids
-from support.killing import PROCESSES, ended, start, store_killed_before_a_change
-from support.torture import some
+from support.killing import PROCESSES, ended, kill_places, start, store_killed_before_a_change
 
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
 from rivet_dagster.execution.clean_up.sweeping import sweep
@@ -64,7 +63,7 @@ def test_a_kill_before_a_file_system_change(tmp_path, monkeypatch, before, part)
     assert code == 0
     assert stored_ids(root) == NEW
     seen = []
-    for at in some(range(len(changes)), 6):
+    for at in kill_places(changes, 4):
         done, code = killed(at)
         assert (code, len(done)) == (-signal.SIGKILL, at + 1)
         seen.append(stored_ids(root))

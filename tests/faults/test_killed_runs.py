@@ -19,6 +19,7 @@ from support.killing import (
     PROCESSES,
     announced_run,
     ended,
+    kill_places,
     run_killed_after_a_step,
     run_killed_around_a_phase,
     run_killed_before_a_change,
@@ -26,7 +27,7 @@ from support.killing import (
     start,
 )
 from support.standin import TABLE, run
-from support.torture import examples, some
+from support.torture import examples
 
 from rivet_dagster.execution.phases import BRANCH, CLEAN_UP, CONFIG, PUBLISH, QUALITY, WRITE
 
@@ -188,9 +189,9 @@ def test_a_kill_before_a_file_system_change(published, tmp_path, first, gate, be
     assert code == 0
     before, files = (None, {}) if first else (OLD, bytes_of(published))
     seen = []
-    places = range([change.endswith(begin) for change in changes].index(True), len(changes))
-    assert len(places) > 10
-    for at in some(places, 8):
+    first_change = [change.endswith(begin) for change in changes].index(True)
+    assert len(changes) - first_change > 10
+    for at in kill_places(changes, 5, first_change):
         done, code = killed(at)
         assert (code, len(done)) == (-signal.SIGKILL, at + 1)
         seen.append(ids(root))
