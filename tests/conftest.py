@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", metavar="SEED", help="run the files, and the tests of each file, in a random order")
     parser.addoption("--examples", type=int, help="how many projects test_fusion_random.py tries (default: its own)")
     parser.addoption("--rewrite-golden", action="store_true", help="write the files of tests/unit/golden anew")
-    parser.addoption("--pictures", help="the folder for the pictures that the browser takes (default: a temporary one)")
+    parser.addoption("--pictures", help="the folder for pictures that the browser takes (default: none)")
 
 
 @pytest.fixture(autouse=True)

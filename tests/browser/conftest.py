@@ -34,6 +34,7 @@ every_minute = build_schedule_from_rivet_selection(
 defs = dg.Definitions.merge(load_definitions(HERE), dg.Definitions(schedules=[every_minute]))
 """
 """A schedule that ticks every minute: those of the example would make a test wait until the morning."""
+SENSORS = """target: 'tag:"core" or key:"carrier_punctuality"'}"""
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 """Program names of Chromium and of browsers built on it."""
 MISSING = "no Chromium on the PATH, and CHROMIUM names none (Debian: apt-get install chromium)"
@@ -54,8 +55,11 @@ def chromium() -> str | None:
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the example with its data."""
+    """Copy the example with its data; its schedule, and its sensor, run but one group."""
     place = copy_of_the_example(tmp_path_factory.mktemp("ui"))
+    manifest = (place / "rivet.yaml").read_text()
+    assert SENSORS in manifest
+    (place / "rivet.yaml").write_text(manifest.replace(SENSORS, "target: 'key:\"reference_gaps\"'}"))
     (place / "definitions.py").write_text(EVERY_MINUTE)
     return place
 
@@ -121,14 +125,16 @@ def visit(browser: Browser, address: str) -> Iterator[Callable[..., Page]]:
 
 
 @pytest.fixture
-def picture(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Page, str], None]:
-    """Return a function that takes a picture of a page; ``--pictures docs/images`` stores it there."""
-    folder = Path(request.config.getoption("--pictures") or tmp_path)
+def picture(request: pytest.FixtureRequest) -> Callable[[Page, str], None]:
+    """Return a function that takes a picture of a page if ``--pictures docs/images`` says where to store it."""
+    folder = request.config.getoption("--pictures")
 
     def picture(page: Page, name: str) -> None:
+        if folder is None:
+            return
         page.wait_for_load_state("networkidle")
         page.wait_for_timeout(2000)  # a worker lays out the graph after everything has loaded
-        page.screenshot(path=folder / f"{name}.png")
+        page.screenshot(path=Path(folder) / f"{name}.png")
 
     return picture
 

@@ -1,15 +1,17 @@
 """Import the projects of this folder, run each as often as dbt did, and write what dbt's record has of them.
 
-    python tests/dbt/run_imported.py FOLDER PROJECT... [RECORD.json]
+    python tests/dbt/run_imported.py FOLDER PROJECT[:BUILDS]... [RECORD.json[:NUMBER,...]]
 
-RECORD.json is a record of random projects (record_random.py), which are generated anew. FOLDER gets a copy of each
-project, its import, and ``<project>.json``: for each run the exit code, the rows of the tables, and the checks, each by
-the name of dbt's test.
+BUILDS is how often a project is run, with its first, later and last seeds; without it as often as dbt did. RECORD.json
+is a record of random projects (record_random.py), which are generated anew, or those of some NUMBERs. FOLDER gets a
+copy of each project, its import, and ``<project>.json``: for each run the exit code, the rows of the tables, and the
+checks, each by the name of dbt's test.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import shutil
@@ -52,8 +54,8 @@ def command(*arguments: object) -> tuple[int, dict]:
     return code, json.loads(out.getvalue())
 
 
-def run(folder: Path, project: str, origin: Path = HERE) -> None:
-    """Import and run one project, whose files are below ``origin``."""
+def run(folder: Path, project: str, origin: Path = HERE, builds: int = 3) -> None:
+    """Import and run one project, whose files are below ``origin``, at most ``builds`` times."""
     old, new = folder / "dbt" / project, folder / "new" / project
     shutil.copytree(origin / project, old)
     code, report = command("import", "dbt", old, "--to", new)
@@ -61,7 +63,7 @@ def run(folder: Path, project: str, origin: Path = HERE) -> None:
     (new / "profiles.yaml").write_text(PROFILE.format(folder=folder, config=json.dumps(CONFIG)))
     make_sources(folder, old)
     runs = []
-    for changed in (None, origin / f"{project}_later", origin / f"{project}_last"):
+    for changed in (None, origin / f"{project}_later", origin / f"{project}_last")[:builds]:
         if changed is not None:
             if not changed.is_dir():
                 continue
@@ -125,25 +127,30 @@ def make_sources(folder: Path, old: Path) -> None:
 
 
 def tables(new: Path) -> dict:
-    """Return the rows of the published tables as texts, as dbt's record has them."""
-    from pyspark.sql import SparkSession
+    """Return the rows of the published tables as texts, as dbt's record has them, by one query."""
+    from pyspark.sql import DataFrame, SparkSession, functions
 
     spark = SparkSession.builder.getOrCreate()
-    found = {}
+    found, frames = {}, []
     for path in sorted((new / "warehouse").iterdir()) if (new / "warehouse").is_dir() else ():
         if path.name.startswith("."):
             continue
         frame = spark.read.parquet(str(path.resolve()))
         columns = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-        rows = frame.selectExpr(*(f"cast(`{name}` as string) as `{name}`" for name in columns)).collect()
-        ordered = sorted(map(list, rows), key=lambda row: [(value is not None, value) for value in row])
-        found[path.name] = {"columns": list(columns.items()), "rows": ordered}
+        texts = ", ".join(f"cast(`{name}` as string)" for name in columns)
+        frames.append(frame.select(functions.lit(path.name), functions.expr(f"array({texts})")))
+        found[path.name] = {"columns": list(columns.items()), "rows": []}
+    for table, row in functools.reduce(DataFrame.unionAll, frames).collect() if frames else ():
+        found[table]["rows"].append(list(row))
+    for table in found.values():
+        table["rows"].sort(key=lambda row: [(value is not None, value) for value in row])
     return found
 
 
-def write_random(folder: Path, record: Path) -> list[Generated]:
-    """Write the projects of a record, as they are generated now, and return them."""
-    made = [generate(int(number), SETTINGS) for number in json.loads(record.read_text())["projects"]]
+def write_random(folder: Path, record: Path, numbers: str) -> list[Generated]:
+    """Write the projects of a record, all of them or some ``numbers``, as they are generated now, and return them."""
+    chosen = numbers.split(",") if numbers else json.loads(record.read_text())["projects"]
+    made = [generate(int(number), SETTINGS) for number in chosen]
     for each in made:
         for name, files in ((each.name, each.files), (f"{each.name}_later", each.later)):
             for file, text in files.items():
@@ -154,11 +161,12 @@ def write_random(folder: Path, record: Path) -> list[Generated]:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1]).absolute()
-    for name in sys.argv[2:]:
+    for argument in sys.argv[2:]:
+        name, _, some = argument.partition(":")
         if not name.endswith(".json"):
-            run(folder, name)
+            run(folder, name, builds=int(some or 3))
             continue
-        for made in write_random(folder / "random", Path(name)):
+        for made in write_random(folder / "random", Path(name), some):
             run(folder, made.name, folder / "random")
             path = folder / f"{made.name}.json"
             after = {model: sorted(made.after({model})) for model in made.reads}

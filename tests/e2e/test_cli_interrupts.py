@@ -35,14 +35,14 @@ def _no_environment(monkeypatch):
 
 
 @contextmanager
-def ctrl_c_when(condition: Callable[[], object]) -> Iterator[None]:
-    """Send this process a SIGINT as soon as the condition holds."""
+def ctrl_c_when(condition: Callable[[], object], number: int = signal.SIGINT) -> Iterator[None]:
+    """Send this process a SIGINT, or another signal, as soon as the condition holds."""
 
     def watch() -> None:
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline and not condition():
             time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -52,13 +52,28 @@ def ctrl_c_when(condition: Callable[[], object]) -> Iterator[None]:
         watcher.join()
 
 
-@pytest.mark.parametrize("command", [["show", "slow"], ["test", "-k", "slow"], ["run"]], ids=lambda words: words[0])
-def test_ctrl_c_stops_the_query_that_a_command_waits_for(project, application, in_this_process, capfd, command):
+@pytest.mark.parametrize(
+    ("command", "number"),
+    [
+        (["show", "slow"], signal.SIGINT),
+        (["test", "-k", "slow"], signal.SIGINT),
+        (["run"], signal.SIGINT),
+        (["run"], signal.SIGTERM),  # from a service manager
+    ],
+    ids=["show", "test", "run", "run ended by SIGTERM"],
+)
+def test_an_interrupt_stops_the_query_that_a_command_waits_for(
+    project, application, in_this_process, capfd, command, number
+):
     root = project(FILES).root
+    before = signal.getsignal(signal.SIGTERM)
     session = application.session()
     jobs = session.spark.sparkContext.statusTracker()
-    with ctrl_c_when(jobs.getActiveJobsIds):
-        assert main([*command, "-p", str(root)]) == 130
+    try:
+        with ctrl_c_when(jobs.getActiveJobsIds, number):
+            assert main([*command, "-p", str(root)]) == 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
     out, err = capfd.readouterr()
     assert "Traceback" not in out + err
     assert out == ""

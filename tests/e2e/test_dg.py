@@ -3,12 +3,13 @@
 import json
 import os
 import subprocess
-import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
-from support.folders import ProjectFolder
-from support.shop import SHOP
+from support.forked import SCRIPT, Ended, executable
+from support.small_shop import environ_with_duckdb, install_duckdb, small_shop
 
 PYPROJECT = """\
 [project]
@@ -39,7 +40,7 @@ class DagsterProject:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.sales = ProjectFolder(root / "sales", SHOP)
+        self.sales = small_shop(root / "sales")
         self.defs = root / "src/shop/defs"
         self.defs.mkdir(parents=True)
         (root / "home").mkdir()
@@ -48,52 +49,72 @@ class DagsterProject:
         for package in (self.defs.parent, self.defs):
             (package / "__init__.py").touch()
 
-    def call(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a Dagster command, without RIVET_PROFILE in the environment."""
-        paths = [str(self.root / "src"), str(Path(__file__).parents[2])]
-        known = {key: value for key, value in os.environ.items() if key not in ("RIVET_PROFILE", "DAGSTER_IS_DEV_CLI")}
-        return subprocess.run(
-            [str(Path(sys.executable).with_name(command)), *words],
-            cwd=self.root,
-            env={**known, "PYTHONPATH": os.pathsep.join(paths), "DAGSTER_HOME": str(self.root / "home")},
-            capture_output=True,
-            text=True,
-        )
 
-    def dg(self, *words: str) -> str:
-        """Return the output of a ``dg`` command that succeeds."""
-        done = self.call("dg", *words)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+IMPORTED = ["dagster_dg_cli.cli", "dagster.components", "rivet_dagster.definitions.load", "support.duckdb_engine"]
 
 
 @pytest.fixture
-def shop(tmp_path):
+def shop(tmp_path, monkeypatch) -> DagsterProject:
+    install_duckdb(monkeypatch, tmp_path)
     return DagsterProject(tmp_path / "shop")
 
 
-def test_a_component_is_found_scaffolded_checked_and_launched(shop):
-    types = json.loads(shop.dg("list", "components", "--json"))["items"]
+@pytest.fixture
+def environ(tmp_path, shop, monkeypatch) -> Mapping[str, str]:
+    """Return the variables of Dagster's commands."""
+    monkeypatch.delenv("DAGSTER_IS_DEV_CLI", raising=False)
+    known = environ_with_duckdb(tmp_path)
+    paths = (str(shop.root / "src"), str(Path(__file__).parents[2]), known["PYTHONPATH"])
+    return {**known, "PYTHONPATH": os.pathsep.join(paths), "DAGSTER_HOME": str(shop.root / "home")}
+
+
+@pytest.fixture
+def call(shop, environ) -> Iterator[Callable[..., Ended]]:
+    """Yield a function that runs a ``dg`` command in the project."""
+    with executable(environ, IMPORTED, SCRIPT.with_name("dg")) as dg:
+        yield partial(dg, shop.root)
+
+
+@pytest.fixture
+def output(call) -> Callable[..., str]:
+    """Return a function that returns the output of a ``dg`` command, which succeeds."""
+
+    def output(*words: str) -> str:
+        done = call(*words)
+        assert done.code == 0, done.out + done.err
+        return done.out
+
+    return output
+
+
+def test_a_component_is_found_scaffolded_checked_and_launched(shop, environ, call, output):
+    types = json.loads(output("list", "components", "--json"))["items"]
     assert "rivet_dagster.RivetProjectComponent" in {one["key"] for one in types}
 
-    shop.dg("scaffold", "defs", "rivet_dagster.RivetProjectComponent", "sales", "--project-path", "sales")
+    output("scaffold", "defs", "rivet_dagster.RivetProjectComponent", "sales", "--project-path", "sales")
     written = (shop.defs / "sales/defs.yaml").read_text()
     assert "project: '{{ context.project_root }}/sales'" in written
 
-    found = json.loads(shop.dg("list", "defs", "--json"))
+    found = json.loads(output("list", "defs", "--json"))
     assert {one["asset_key"] for one in found["assets"]} == {
-        "orders", "customers", "paid", "scored", "named", "large", "large_table",
+        "orders", "paid", "revenue", "by_customer", "history",
     }  # fmt: skip
     assert {one["name"] for one in found["jobs"]} == {"all"}
 
     # With the state, processes other than `dg` and `dagster dev` read it and never the files.
-    shop.sales.write({"joints/bad.sql": "SELECT FROM FROM", "sinks/bad.yaml": {"type": "sink", "upstrem": "large"}})
-    loaded = shop.call("dagster", "definitions", "validate", "-m", "shop.definitions", "-d", str(shop.root))
+    shop.sales.write({"joints/bad.sql": "SELECT FROM FROM", "sinks/bad.yaml": {"type": "sink", "upstrem": "paid"}})
+    loaded = subprocess.run(
+        [SCRIPT.with_name("dagster"), "definitions", "validate", "-m", "shop.definitions", "-d", shop.root],
+        cwd=shop.root,
+        env=environ,
+        capture_output=True,
+        text=True,
+    )
     assert loaded.returncode == 0, loaded.stderr
 
-    refused = shop.call("dg", "check", "defs")
-    lines = (refused.stdout + refused.stderr).splitlines()
-    assert refused.returncode == 1
+    refused = call("check", "defs")
+    lines = (refused.out + refused.err).splitlines()
+    assert refused.code == 1
     errors = [line for line in lines if line.startswith(("rivet_dagster.errors.RivetError: RVT-", "RVT-"))]
     assert [line.removeprefix("rivet_dagster.errors.RivetError: ").split(": ")[0] for line in errors] == [
         "RVT-315 joints/bad.sql:1",
@@ -105,5 +126,5 @@ def test_a_component_is_found_scaffolded_checked_and_launched(shop):
 
     for name in ("joints/bad.sql", "sinks/bad.yaml"):
         (shop.sales.root / name).unlink()
-    shop.dg("launch", "--assets", "paid")
+    output("launch", "--assets", "paid")
     assert len(shop.sales.table("paid", ".rivet/workspace")) == 3

@@ -9,6 +9,7 @@ import duckdb
 import pyarrow.parquet as pq
 import pytest
 from support.folders import PROFILES, ProjectFolder, sink
+from support.torture import TORTURE
 
 from .conftest import wait_until
 
@@ -60,48 +61,49 @@ def test_a_kill_in_the_middle_of_a_write_leaves_the_old_table_and_the_next_run_p
     assert_table(published, NEW)
 
 
-@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_stops_a_long_query_and_discards_its_staged_version(published, start, signal_):
-    published.write({"joints/numbers.sql": ENDLESS, "joints/other.sql": "SELECT 1 AS x"})
-    before = published.bytes_of("out")
-    process = start(*CLI, published.root, "run", "out", "other", "--format", "json")
-    wait_until(lambda: staged(published), process)
-    interrupted = time.monotonic()
-    if signal_ == signal.SIGINT:
-        os.killpg(process.pid, signal_)  # like Ctrl-C
-    else:
-        process.terminate()  # like a service manager
-    out, _ = process.communicate(timeout=120)
-    assert time.monotonic() - interrupted < SECONDS
-    assert process.returncode == 130
-    report = json.loads(out)
-    assert report["success"] is False
-    assert {group["name"]: group["status"] for group in report["groups"]}["out"] == "canceled"
-    assert report["errors"] == []
-    assert staged(published) == []
-    assert published.bytes_of("out") == before
-    assert_table(published, OLD)
-    assert pq.read_table(published.root / "lake/out").num_rows == len(OLD)
-
-
-def test_ctrl_c_stops_all_groups_that_run_at_once(project, start):
-    engine = {**PROFILES["default"]["engines"][0], "master": "local[4]", "concurrency_limit": 4}
-    names = [f"out_{n}" for n in range(4)]
-    files = {f"joints/numbers_{n}.sql": ENDLESS.replace("0, 2, 1, 2", f"{n}, {n + 1}, 1, 1") for n in range(1, 4)}
-    files |= {f"sinks/{name}.yaml": sink(name, f"numbers_{n}") for n, name in enumerate(names)}
-    folder = project({
-        "profiles.yaml": {"default": {**PROFILES["default"], "engines": [engine]}},
-        "joints/numbers_0.sql": ENDLESS,
-        **files,
-    })  # fmt: skip
-    process = start(*CLI, folder.root, "run", "--format", "json")
-    wait_until(lambda: all(list((folder.root / "lake/.rivet" / name).rglob("part-*")) for name in names), process)
-    interrupted = time.monotonic()
-    os.killpg(process.pid, signal.SIGINT)
+def assert_canceled(process, interrupted: float) -> None:
+    """Assert that a run ends soon after its interrupt, and reports all of its groups as canceled, without an error."""
     out, _ = process.communicate(timeout=120)
     assert time.monotonic() - interrupted < SECONDS
     assert process.returncode == 130
     report = json.loads(out)
     assert {group["status"] for group in report["groups"]} == {"canceled"}
     assert (report["success"], report["errors"]) == (False, [])
-    assert {name: folder.versions(name) for name in names} == {name: [] for name in names}
+
+
+def test_ctrl_c_stops_all_groups_that_run_at_once_and_discards_their_staged_versions(published, start):
+    engine = {**PROFILES["default"]["engines"][0], "master": "local[4]", "concurrency_limit": 4}
+    names = [f"out_{n}" for n in range(1, 4)]
+    files = {f"joints/numbers_{n}.sql": ENDLESS.replace("0, 2, 1, 2", f"{n}, {n + 1}, 1, 1") for n in range(1, 4)}
+    files |= {f"sinks/{name}.yaml": sink(name, f"numbers_{n}") for n, name in enumerate(names, 1)}
+    published.write({
+        "profiles.yaml": {"default": {**PROFILES["default"], "engines": [engine]}},
+        "joints/numbers.sql": ENDLESS,
+        **files,
+    })  # fmt: skip
+    before, lake = published.bytes_of("out"), published.root / "lake/.rivet"
+    process = start(*CLI, published.root, "run", "--format", "json")
+    wait_until(lambda: staged(published) and all(list((lake / name).rglob("part-*")) for name in names), process)
+    interrupted = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)  # like Ctrl-C
+    assert_canceled(process, interrupted)
+    assert {name: published.versions(name) for name in names} == {name: [] for name in names}
+    assert staged(published) == []
+    assert published.bytes_of("out") == before
+    assert_table(published, OLD)
+    assert pq.read_table(published.root / "lake/out").num_rows == len(OLD)
+
+
+if TORTURE:  # test_cli_interrupts.py does it to a run in its own process
+
+    def test_an_end_by_a_service_manager_stops_a_long_query_and_discards_its_staged_version(published, start):
+        published.write({"joints/numbers.sql": ENDLESS})
+        before = published.bytes_of("out")
+        process = start(*CLI, published.root, "run", "out", "--format", "json")
+        wait_until(lambda: staged(published), process)
+        interrupted = time.monotonic()
+        process.terminate()
+        assert_canceled(process, interrupted)
+        assert staged(published) == []
+        assert published.bytes_of("out") == before
+        assert_table(published, OLD)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.external_assets import KEY, runtime, store_ids, stored_ids
-from support.killing import PROCESSES, ended, start, store_killed_before_a_change
+from support.killing import PROCESSES, ended, kill_places, start, store_killed_before_a_change
 
 from rivet_dagster.catalogs.filesystem.writes.staged_version import StagedVersion
 from rivet_dagster.execution.clean_up.sweeping import sweep
@@ -40,12 +40,12 @@ def leftovers(root: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("before", "part", "step"),
-    [((None,), None, 4), ((None,), DAY, 3), (DAYS, None, 3)],
+    ("before", "part"),
+    [((None,), None), ((None,), DAY), (DAYS, None)],
     ids=["the whole again", "its first partition", "no partitions any more"],
 )
-def test_a_kill_before_a_file_system_change(tmp_path, monkeypatch, before, part, step):
-    """Before every ``step``-th change; test_killed_runs.py covers each change of publishing itself."""
+def test_a_kill_before_a_file_system_change(tmp_path, monkeypatch, before, part):
+    """For some changes, or for each; test_killed_runs.py covers those of publishing itself."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     root = tmp_path / "root"
 
@@ -63,7 +63,7 @@ def test_a_kill_before_a_file_system_change(tmp_path, monkeypatch, before, part,
     assert code == 0
     assert stored_ids(root) == NEW
     seen = []
-    for at in range(0, len(changes), step):
+    for at in kill_places(changes, 4):
         done, code = killed(at)
         assert (code, len(done)) == (-signal.SIGKILL, at + 1)
         seen.append(stored_ids(root))

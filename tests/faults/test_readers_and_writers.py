@@ -17,8 +17,9 @@ from support.readers import (
     warehouse,
     write_repeatedly,
 )
+from support.torture import examples
 
-PUBLISHES, ROUNDS, MOST_ROUNDS = 20, 25, 1000
+PUBLISHES, ROUNDS, MOST_ROUNDS = examples(8, 20), examples(8, 25), 1000
 
 
 @pytest.mark.parametrize("retained", [2, 100])

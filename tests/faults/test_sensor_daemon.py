@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 
 import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.folders import MANIFEST, ProjectFolder, sink, source
+from support.small_shop import PROFILES, environ_with_duckdb, install_duckdb
 
 from .conftest import wait_until
 
@@ -27,11 +30,15 @@ LANDING = {
 
 
 @pytest.fixture
-def landing(tmp_path: Path) -> ProjectFolder:
+def landing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
+    """Write a project that runs without a JVM, also in the processes of the daemon."""
+    install_duckdb(monkeypatch, tmp_path)
+    monkeypatch.setenv("PYTHONPATH", environ_with_duckdb(tmp_path)["PYTHONPATH"])
     folder = ProjectFolder(
         tmp_path / "project",
         {
-            "sources/orders.yaml": source("landing", "id INT", options={"landing": True, "format": "csv"}),
+            "profiles.yaml": PROFILES,
+            "sources/orders.yaml": source("landing", "id INT", options={"landing": True}),
             "sinks/history.yaml": sink("history", "orders", write_strategy={"mode": "append"}),
             "rivet.yaml": {**MANIFEST, "dagster": {"sensors": {"landing": LANDING}}},
         },
@@ -39,6 +46,12 @@ def landing(tmp_path: Path) -> ProjectFolder:
     (folder.root / "data/landing").mkdir()
     loading = f"from rivet_dagster import load_definitions\ndefs = load_definitions({str(folder.root)!r})\n"
     return folder.write({"defs.py": loading})
+
+
+def land(folder: ProjectFolder, number: int) -> None:
+    """Put a file with this number into the landing zone, whole."""
+    pq.write_table(pa.table({"id": pa.array([number], pa.int32())}), folder.root / f"data/{number}")
+    os.replace(folder.root / f"data/{number}", folder.root / f"data/landing/{number}.parquet")
 
 
 def test_a_landed_file_leads_to_one_run_even_if_the_daemon_is_killed(landing, start, tmp_path, monkeypatch):
@@ -66,7 +79,7 @@ def test_a_landed_file_leads_to_one_run_even_if_the_daemon_is_killed(landing, st
 
         process = daemon()
         wait_until(lambda: ticked("no new file among 0"), process)
-        landing.write({"data/landing/1.csv": "id\n1\n"})
+        land(landing, 1)
         wait_until(lambda: [one.dagster_run.status for one in runs()] == [dg.DagsterRunStatus.SUCCESS], process)
         assert landing.rows("history") == [{"id": 1}]
         os.killpg(process.pid, signal.SIGKILL)
@@ -74,7 +87,7 @@ def test_a_landed_file_leads_to_one_run_even_if_the_daemon_is_killed(landing, st
         process = daemon()
         wait_until(lambda: ticked("no change in 1 files"), process)
         assert len(runs()) == 1
-        landing.write({"data/landing/2.csv": "id\n2\n"})
+        land(landing, 2)
         wait_until(lambda: len(runs()) == 2, process)
         keys = {one.dagster_run.tags["dagster/run_key"] for one in runs()}
         assert len(keys) == 2

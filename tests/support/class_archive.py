@@ -8,11 +8,13 @@ from pathlib import Path
 
 from rivet_dagster.engines.pyspark.class_archive.jvm import SparkJvm
 from rivet_dagster.engines.pyspark.class_archive.making import make_archive
+from rivet_dagster.engines.pyspark.class_archive.options import use_options
 from rivet_dagster.engines.pyspark.class_archive.place import VARIABLE
 from rivet_dagster.engines.pyspark.class_archive.store import Archive, find_archive
 from rivet_dagster.engines.pyspark.engine import PySparkEngine
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import EngineSpec
+from support.spark import QUICK
 
 MANY = 100
 """For so many tests it pays to make the archive first, which takes as long as some starts of Spark."""
@@ -29,6 +31,13 @@ def use_archive(folder: Path, tests: int) -> None:
             time.sleep(0.5)  # another process of these tests makes it
     if isinstance(find_archive(folder, jvm), Archive):
         os.environ[VARIABLE] = str(folder)
+
+
+def java_options() -> str:
+    """Return the options of JVMs of Spark that are no drivers, which start from the archive, too, if there is one."""
+    folder, jvm = Path(os.environ.get(VARIABLE, "false")), _jvm()
+    found = find_archive(folder, jvm) if jvm is not None else None
+    return f"{QUICK} {use_options(jvm, found)}" if isinstance(found, Archive) and jvm is not None else QUICK
 
 
 def _jvm() -> SparkJvm | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyspark
 
 from rivet_dagster.engines.pyspark.java import find_java, prepare_java
+from support.class_archive import java_options
 
 _SECONDS = 120
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
@@ -79,6 +80,7 @@ def _start(folder: Path, name: str, arguments: list[str]) -> Node:
     environ = dict(os.environ)
     prepare_java(find_java(environ), environ)
     environ["SPARK_DAEMON_MEMORY"] = "256m"
+    environ["SPARK_DAEMON_JAVA_OPTS"] = java_options()
     environ.pop("LOG4J_CONFIGURATION_FILE", None)  # the engine's, in which nothing but warnings is logged
     command = [f"{Path(pyspark.__file__).parent}/bin/spark-class", class_, *arguments]
     log = folder / f"{name}.log"

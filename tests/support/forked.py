@@ -1,4 +1,4 @@
-"""Real processes of the real executable that cost next to no start.
+"""Real processes of a real executable that cost next to no start.
 
 One process imports what the commands import; each call is a fork of it, which runs the installed script, ends as
 Python ends, and may have its stdout closed or be interrupted at an exact moment.
@@ -94,15 +94,20 @@ class Ended:
 
 @dataclass(frozen=True)
 class Executable:
-    """The executable ``rivet-dagster``; a call is a process of its own."""
+    """The executable ``rivet-dagster``, or another one; a call is a process of its own."""
 
     process: subprocess.Popen[str]
+    script: Path
 
     def __call__(self, cwd: Path, *arguments: str, stdout: str = READ, interrupted: str = "") -> Ended:
         """Run a command in a folder, with a SIGINT at the ``open NAME`` of a file or ``import NAME`` of a module."""
         call: Mapping[str, Any] = {
-            "script": str(SCRIPT), "arguments": arguments, "cwd": str(cwd), "stdout": stdout, "moment": interrupted,
-        }  # fmt: skip
+            "script": str(self.script),
+            "arguments": arguments,
+            "cwd": str(cwd),
+            "stdout": stdout,
+            "moment": interrupted,
+        }
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         print(json.dumps(call), file=self.process.stdin, flush=True)
@@ -110,12 +115,12 @@ class Executable:
 
 
 @contextmanager
-def executable(environ: Mapping[str, str], imported: Sequence[str]) -> Iterator[Executable]:
-    """Start the process that has the modules ``imported`` already."""
+def executable(environ: Mapping[str, str], imported: Sequence[str], script: Path = SCRIPT) -> Iterator[Executable]:
+    """Start the process that has the modules ``imported`` already, and runs a ``script`` of Python."""
     command = [sys.executable, "-c", _PROGRAM, json.dumps(list(imported))]
     with subprocess.Popen(
         command, env=dict(environ), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        yield Executable(process)
+        yield Executable(process, script)
         assert process.stdin is not None
         process.stdin.close()

@@ -23,6 +23,7 @@ from support.external_assets import store_ids
 from support.landing import read
 from support.standin import run
 from support.tables import catalog
+from support.torture import some
 
 # A process forked after these imports needs no time for them.
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -32,6 +33,20 @@ PROCESSES.set_forkserver_preload(
 
 _CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.utime", "fcntl.flock")
 _TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+def kill_places(changes: Sequence[str], few: int, begin: int = 0) -> Sequence[int]:
+    """Return the numbers of the changes, from ``begin`` on, before which a process is killed: each at length.
+
+    Else those that rename what others may see, the ones after them, and ``few`` others from the first to the last.
+
+    >>> kill_places(["open a", "fsync", "os.rename a", "fsync", "fsync", "fsync", "os.remove b"], 2)
+    [0, 2, 3, 6]
+    """
+    places = range(begin, len(changes))
+    renames = [at for at in places if changes[at].startswith("os.rename") and "/_temporary/" not in changes[at]]
+    near = {at for rename in renames for at in (rename, rename + 1) if at in places}
+    return sorted({*some(places, few), *near})
 
 
 def start(work: Callable[..., None], *arguments: Any) -> BaseProcess:
