@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.torture import examples
 
 from rivet_dagster import loading
 from rivet_dagster.cache import CompileCache
@@ -121,7 +122,7 @@ def test_cached_drafts_equal_the_original_ones(project: Path) -> None:
     assert again.used.keys() == cache.used.keys()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(8, 40))
 @given(changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=4), appends=st.booleans())
 def test_after_any_change_the_plan_equals_that_of_a_compilation_without_cache(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, str]], appends: bool

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from support.conformance import with_some_cases
 from support.duckdb_engine import DuckDBEngine
 from support.environments import NAME, content, environment
 from support.error_tables import ERRORS, messages, staged
@@ -38,6 +39,7 @@ class TestCatalog(CatalogConformance):
         return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake"}), folder)
 
 
+@with_some_cases
 class TestEnvironment(CatalogConformance):
     """An environment is a catalog like any other."""
 
@@ -45,6 +47,7 @@ class TestEnvironment(CatalogConformance):
         return environment(catalog(folder, "lake"))
 
 
+@with_some_cases
 class TestEnvironmentOfAFullCatalog(CatalogConformance):
     """So is one whose base has other tables."""
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from support.landing import READERS, archived, catalog, plan, put, read, rows, rows_ever, zone_files
 from support.tables import refused
+from support.torture import examples
 
 from rivet_dagster.catalogs.filesystem.sources.landing import FilesystemLandingZone
 from rivet_dagster.catalogs.filesystem.writes.transaction import FilesystemTransaction
@@ -288,4 +289,4 @@ class Zone(RuleBasedStateMachine):
 
 
 TestZone = Zone.TestCase
-TestZone.settings = settings(max_examples=30, stateful_step_count=20)
+TestZone.settings = settings(max_examples=examples(6, 30), stateful_step_count=20)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from support.conformance import with_some_cases
 from support.duckdb_engine import DuckDBEngine
 
 from rivet_dagster.model.profile import CatalogSpec, EngineSpec
@@ -16,6 +17,7 @@ def session():
         yield session
 
 
+@with_some_cases
 class TestMemory(CatalogConformance):
     """The catalog in memory."""
 

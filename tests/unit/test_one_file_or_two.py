@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, event, given, note, settings
 from hypothesis import strategies as st
 from support.folders import Files, ProjectFolder
 from support.plugins import install
+from support.torture import examples
 
 from rivet_dagster.errors import RivetError
 
@@ -94,7 +95,7 @@ def marts(draw: st.DrawFn) -> list[Mart]:
     return found
 
 
-EXAMPLES = 6
+EXAMPLES = examples(3, 30)
 _ROWS = st.lists(st.tuples(st.integers(1, 4), st.none() | st.integers(0, 4)), max_size=5)
 
 

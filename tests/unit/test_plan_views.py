@@ -3,10 +3,11 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from support.projects import compile_joints, python, sink, source, sql
 from support.random_projects import RandomProject, projects
 from support.terminal import COLUMNS, terminal
+from support.torture import examples
 
 from rivet_dagster.cli.console import show
 from rivet_dagster.cli.plan_text import plan_text
@@ -104,6 +105,7 @@ def assert_reasons(plan: CompiledAssembly) -> None:
             assert told == [u for u in plan.joint(name).upstream if u not in group.joints]
 
 
+@settings(max_examples=examples(20, 100))
 @given(projects())
 def test_each_joint_tells_why_it_is_not_fused_with_what_it_reads(found: RandomProject):
     assert_reasons(compile_joints(*found.joints).raise_errors())

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from support.projects import compile_joints, sink, source, sql
 from support.random_projects import Shape, shapes
 from support.recording import recorded_query
+from support.torture import examples
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.loading import compile_directory
@@ -29,7 +30,7 @@ TEMPLATES = (
     sink("out", "fresh", write_strategy=MERGE),
     sink("days", "stored", partitions=DAYS, write_strategy={"mode": "merge", "key_columns": ["id"]}),
 )  # fmt: skip
-FAST = settings(max_examples=60, deadline=None, database=None, derandomize=True,
+FAST = settings(max_examples=examples(12, 60), deadline=None, database=None, derandomize=True,
                 suppress_health_check=list(HealthCheck))  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from support.object_store import Bucket, bucket, rights_enforced, s3_url
+from support.object_store import Bucket, bucket, new_bucket, rights_enforced, s3_url
 from support.tables import refused
 
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
@@ -49,10 +49,20 @@ def test_a_bucket_of_another_region_is_told(code: str) -> None:
     )
 
 
-@pytest.fixture
-def raw(bucket: Bucket) -> Bucket:
+def with_files(bucket: Bucket) -> Bucket:
     bucket.put(*(f"raw/{name}" for name in (*NAMES, *IGNORED)))
     return bucket
+
+
+@pytest.fixture
+def raw(bucket: Bucket) -> Bucket:
+    return with_files(bucket)
+
+
+@pytest.fixture(scope="module")
+def unchanged(s3_url: str) -> Bucket:
+    """The same files as those of ``raw``, which no test changes."""
+    return with_files(new_bucket(s3_url))
 
 
 @pytest.mark.parametrize(
@@ -71,37 +81,37 @@ def raw(bucket: Bucket) -> Bucket:
         ("/raw/days/2.csv", "csv", ["days/2.csv"]),
     ],
 )
-def test_a_table_is_a_file_a_folder_or_a_glob(raw, table, format, paths):
-    found = catalog(raw).relation(table, {})
+def test_a_table_is_a_file_a_folder_or_a_glob(unchanged, table, format, paths):
+    found = catalog(unchanged).relation(table, {})
     assert found.format == format
-    assert list(found.paths) == [f"s3a://{raw.name}/raw/{path}" for path in paths]
+    assert list(found.paths) == [f"s3a://{unchanged.name}/raw/{path}" for path in paths]
     assert found.options == CSV
 
 
-def test_other_spellings_of_the_same_place(raw):
-    uri = f"s3://{raw.name}/raw/days"
-    for path, table in ((uri, "1.csv"), (f"s3a://{raw.name}", "raw/days/1.csv"), ("s3a://x", uri + "/1.csv")):
-        options = {"path": path.replace("s3a://x", f"s3a://{raw.name}/elsewhere"), "options": raw.options}
+def test_other_spellings_of_the_same_place(unchanged):
+    uri = f"s3://{unchanged.name}/raw/days"
+    for path, table in ((uri, "1.csv"), (f"s3a://{unchanged.name}", "raw/days/1.csv"), ("s3a://x", uri + "/1.csv")):
+        options = {"path": path.replace("s3a://x", f"s3a://{unchanged.name}/elsewhere"), "options": unchanged.options}
         found = FilesystemCatalog(CatalogSpec("raw", "filesystem", options), Path("/"))
-        assert found.relation(table, {}).paths == (f"s3a://{raw.name}/raw/days/1.csv",)
-        assert found.uri(table) == f"s3a://{raw.name}/raw/days/1.csv"
-    assert catalog(raw, format="csv").relation("orders", {}).paths[0].endswith("/raw/orders.csv")
-    error = refused(catalog(raw).relation, "s3a://sea/x", {})
+        assert found.relation(table, {}).paths == (f"s3a://{unchanged.name}/raw/days/1.csv",)
+        assert found.uri(table) == f"s3a://{unchanged.name}/raw/days/1.csv"
+    assert catalog(unchanged, format="csv").relation("orders", {}).paths[0].endswith("/raw/orders.csv")
+    error = refused(catalog(unchanged).relation, "s3a://sea/x", {})
     assert (error.code, "is not in the catalog's store" in str(error)) == ("RVT-204", True)
 
 
-def test_listed_files_are_those_that_are_read(raw):
-    lake = catalog(raw)
+def test_listed_files_are_those_that_are_read(unchanged):
+    lake = catalog(unchanged)
     listed = lake.files("days", {})
     assert [(file.path, file.size) for file in listed] == [("days/1.csv", 5), ("days/2.csv", 5)]
-    head = raw.client.head_object(Bucket=raw.name, Key="raw/days/1.csv")
+    head = unchanged.client.head_object(Bucket=unchanged.name, Key="raw/days/1.csv")
     assert listed[0].mtime_ns == int(head["LastModified"].timestamp()) * 10**9
     assert [file.path for file in lake.files(".", {})] == sorted(NAMES)
     assert [file.path for file in lake.files("odd/*", {})] == sorted(name for name in NAMES if "odd" in name)
     for nothing_yet in ("days/3.csv", "days/*.json", "2027", "2027/*.csv"):
         assert lake.files(nothing_yet, {}) == ()
     assert lake.files("/raw/orders.csv", {}) == lake.files("orders.csv", {})
-    assert catalog(raw, "raw/days").files("/raw/orders.csv", {})[0].path == "/raw/orders.csv"
+    assert catalog(unchanged, "raw/days").files("/raw/orders.csv", {})[0].path == "/raw/orders.csv"
 
 
 def test_the_data_version_follows_the_files(raw):
@@ -212,9 +222,9 @@ def test_a_bucket_that_does_not_exist(bucket):
         ({}, "the store does not permit"),
     ],
 )
-def test_wrong_keys_and_missing_rights(raw, keys, message):
-    given = {**raw.keys_of_user(), **keys}
-    lake = catalog(raw, options={**raw.options, **given})
+def test_wrong_keys_and_missing_rights(unchanged, keys, message):
+    given = {**unchanged.keys_of_user(), **keys}
+    lake = catalog(unchanged, options={**unchanged.options, **given})
     with rights_enforced():
         found = questions(lake)
     for text in found:
@@ -223,15 +233,15 @@ def test_wrong_keys_and_missing_rights(raw, keys, message):
         assert "`access_key`" in text or "Give these keys the right" in text
 
 
-def test_keys_of_the_environment(raw, monkeypatch):
-    options = {"endpoint": raw.url, "region": raw.options["region"]}
-    keys = raw.keys_of_user("GetObject", "ListBucket")
+def test_keys_of_the_environment(unchanged, monkeypatch):
+    options = {"endpoint": unchanged.url, "region": unchanged.options["region"]}
+    keys = unchanged.keys_of_user("GetObject", "ListBucket")
     with rights_enforced():
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", keys["access_key"])
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", keys["secret_key"])
-        assert len(catalog(raw, options=options).files("days", {})) == 2
+        assert len(catalog(unchanged, options=options).files("days", {})) == 2
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
-        assert "does not accept the keys" in str(refused(catalog(raw, options=options).files, "days", {}))
+        assert "does not accept the keys" in str(refused(catalog(unchanged, options=options).files, "days", {}))
 
 
 def test_a_store_that_does_not_answer(bucket, monkeypatch):
@@ -250,14 +260,14 @@ def test_a_store_that_does_not_answer(bucket, monkeypatch):
             assert "`endpoint`" in str(error)
 
 
-def test_a_catalog_in_a_store_publishes_nothing(raw):
-    lake = catalog(raw)
+def test_a_catalog_in_a_store_publishes_nothing(unchanged):
+    lake = catalog(unchanged)
     error = refused(lake.begin, "orders")
     assert (error.code, "iceberg" in str(error)) == ("RVT-402", True)
     assert (lake.current("orders"), lake.versions("orders"), lake.tables("")) == (None, (), ())
     assert (lake.sweep(), lake.building()) == ((), ())
     (readable,), (refusal,) = lake.examine(False), lake.examine(True)
-    assert (readable.status, readable.text) == (OK, f"s3a://{raw.name}/raw: can be read")
+    assert (readable.status, readable.text) == (OK, f"s3a://{unchanged.name}/raw: can be read")
     assert (refusal.code, "iceberg" in refusal.remedy) == ("RVT-402", True)
 
 
@@ -469,10 +479,10 @@ def test_values_that_are_not_known_yet_are_not_judged():
         assert FilesystemCatalog.check({"path": path, "options": options}) == {}
 
 
-def test_secrets_of_the_environment_are_redacted(raw):
-    options = {**raw.options, "access_key": "${KEY}", "secret_key": "${SECRET}"}
-    spec = CatalogSpec("raw", "filesystem", {"path": f"s3a://{raw.name}/raw", "options": options})
-    environ = {"KEY": raw.owner["access_key"], "SECRET": raw.owner["secret_key"]}
+def test_secrets_of_the_environment_are_redacted(unchanged):
+    options = {**unchanged.options, "access_key": "${KEY}", "secret_key": "${SECRET}"}
+    spec = CatalogSpec("raw", "filesystem", {"path": f"s3a://{unchanged.name}/raw", "options": options})
+    environ = {"KEY": unchanged.owner["access_key"], "SECRET": unchanged.owner["secret_key"]}
     lake = open_catalog(spec, Path("/"), environ)
     assert len(lake.files("days", {})) == 2
     needs = lake.session_needs("pyspark")

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.torture import examples
 
 from rivet_dagster.catalogs.filesystem.files.footers import read_statistics
 from rivet_dagster.checks.registry import kind_of
@@ -46,7 +47,9 @@ def proven_violations(judged: Check, known: Statistics) -> int | None:
     return proof.proven_violations(kind_of(judged).proof(), known)
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=examples(40, 200), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     rows=st.lists(st.fixed_dictionaries(CELLS), max_size=8),
     split=st.integers(0, 8),
@@ -169,7 +172,7 @@ LISTED: dict[str, list[Any]] = {
 }
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30, 150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     chosen=st.fixed_dictionaries({name: st.lists(st.sampled_from(v), min_size=1) for name, v in VALUES.items()}),
     nulls=st.booleans(),

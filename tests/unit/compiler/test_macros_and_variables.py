@@ -10,6 +10,7 @@ import jinja2
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.torture import examples
 
 from rivet_dagster import compile_directory
 from rivet_dagster.compiler.plan import CompiledAssembly
@@ -195,7 +196,7 @@ _USES = st.lists(st.sets(st.sampled_from([*NAMES, "m_a", "m_b", "m_c"])), min_si
 
 
 @given(_USES, st.sampled_from(NAMES), st.booleans(), st.sampled_from(["1", "2"]))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(6, 25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_change_concerns_exactly_the_joints_whose_text_it_changes(tmp_path, uses, changed, of_macro, value):
     """The texts are those that Jinja alone gives; both plans come from one cache, and the second from none, too."""
     root = tmp_path / "project"

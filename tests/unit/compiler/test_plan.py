@@ -41,7 +41,7 @@ def test_the_bytes_do_not_depend_on_the_hash_seed():
         subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
         ).stdout
-        for seed in ("0", "1", "42")
+        for seed in ("0", "1")
     }
     assert len(outputs) == 1
 

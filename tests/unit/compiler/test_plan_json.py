@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from support.folders import ProjectFolder
 from support.projects import compile_joints, sink, sql
 from support.random_projects import Shape, shapes
+from support.torture import examples
 
 from rivet_dagster.compiler.joints import FunctionJoint, QueryJoint, SinkJoint, SourceJoint
 from rivet_dagster.compiler.plan import CompiledAssembly
@@ -195,7 +196,13 @@ def test_plans_of_another_shape_have_another_fingerprint():
     assert fingerprint(CompiledAssembly) == fingerprint(CompiledAssembly) != fingerprint(StepOptions)
 
 
-@settings(max_examples=100, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(20, 100),
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
 @given(shapes())
 def test_the_plan_of_any_graph_survives_json(shape: Shape) -> None:
     assert_survives(compile_joints(*shape.joints, functions=shape.functions))

@@ -6,11 +6,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.projects import compile_joints
 from support.random_projects import Shape, shapes
+from support.torture import examples
 
 from rivet_dagster.compiler.plan import CompiledAssembly
 from rivet_dagster.model.joint import PYTHON, SINK, SOURCE, SQL, Joint
 
-FAST = settings(max_examples=100, deadline=None, database=None, derandomize=True,
+FAST = settings(max_examples=examples(20, 100), deadline=None, database=None, derandomize=True,
                 suppress_health_check=list(HealthCheck))  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from support.projects import (
     sql,
 )
 from support.random_projects import Shape, shapes
+from support.torture import examples
 
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
 from rivet_dagster.catalogs.registry import traits_of
@@ -319,7 +320,7 @@ def two_files(shape: Shape) -> tuple[Joint, ...]:
     return tuple(joints)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(12, 60), deadline=None)
 @given(shapes(), st.data())
 def test_a_random_project_has_the_same_groups_in_one_file_a_table_as_in_two(shape: Shape, data: st.DataObject) -> None:
     """Of two files the joint is stored and its sink copies that; of one the group of the joint is all there is."""

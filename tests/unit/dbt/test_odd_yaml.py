@@ -9,6 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.dbt import write_dbt
+from support.torture import examples
 
 from rivet_dagster.dbt.reading.project import read_dbt_project
 from rivet_dagster.dbt.translation.project import translate
@@ -181,7 +182,7 @@ def with_odd(changes):
     return TEXTS | {file: yaml.safe_dump(value, allow_unicode=True) for file, value in values.items()}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(25, 150), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), ODD), min_size=1, max_size=3))
 def test_nothing_ends_in_a_traceback(changes):
     with tempfile.TemporaryDirectory() as folder:

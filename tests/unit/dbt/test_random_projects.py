@@ -7,6 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.dbt import write_dbt
+from support.torture import examples
 
 from rivet_dagster.dbt.reading.project import read_dbt_project
 from rivet_dagster.dbt.translation.project import translate
@@ -68,7 +69,7 @@ def moving(models):
     return moved
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(15, 60), deadline=None)
 @given(projects())
 def test_random_projects(models):
     with tempfile.TemporaryDirectory() as folder:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.projects import compile_joints, source, sql
+from support.torture import examples
 
 from rivet_dagster.cache import CompileCache
 from rivet_dagster.errors import Diagnostic, RivetError
@@ -60,7 +61,7 @@ QUERIES = (
     "id BIGINT NOT NULL, s STRUCT<a: ARRAY<INT>, b: MAP<STRING, DATE>> COMMENT 'x'",
 )
 SOURCE = "type: source\ncatalog: c\ntable: t\ncolumns: [a, {b: c}]\nfilter: x\nlimit: 5\nowners: [team:x]\n"
-FAST = settings(max_examples=150, suppress_health_check=list(HealthCheck))
+FAST = settings(max_examples=examples(30, 150), suppress_health_check=list(HealthCheck))
 
 
 def mutated(*seeds: str) -> st.SearchStrategy[str]:

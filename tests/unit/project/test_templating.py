@@ -4,6 +4,7 @@ import jinja2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.torture import examples
 
 from rivet_dagster.model.project import MacroFile
 from rivet_dagster.model.text_lines import TextPlace, in_file, place_of
@@ -151,7 +152,7 @@ _BODIES = st.recursive(
 
 
 @given(_BODIES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(60, 300), deadline=None)
 def test_random_templates_are_rendered_as_by_jinja_and_always_the_same(text):
     text = "{% set a = 1 %}{% set b = 'y' %}" + text
     try:

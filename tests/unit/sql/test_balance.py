@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.hostile_sql import BALANCED, PIECES, UNBALANCED
 from support.projects import codes, compile_joints, sink, source, sql
+from support.torture import examples
 
 from rivet_dagster.checks.custom import Custom
 from rivet_dagster.checks.expression import Expression
@@ -108,7 +109,7 @@ BUILT = {
 }
 
 
-@settings(max_examples=400, deadline=None, database=None, derandomize=True)
+@settings(max_examples=examples(80, 400), deadline=None, database=None, derandomize=True)
 @given(st.lists(st.sampled_from(PIECES) | st.sampled_from(BALANCED), max_size=9).map("".join))
 def test_a_text_is_rejected_or_does_not_affect_the_text_around_it(text: str) -> None:
     try:
