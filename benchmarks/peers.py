@@ -136,11 +136,11 @@ class Arena:
             shutil.copytree(self.metastore(environment), folder / METASTORE)
         try:
             for command in contender.before:
-                self.timed(command, environment, folder)
-            measured = self.timed(contender.command, environment, folder)
+                self.timed(command, environment, folder, contender.variables)
+            measured = self.timed(contender.command, environment, folder, contender.variables)
         finally:
             for command in contender.after:
-                self.timed(command, environment, folder)
+                self.timed(command, environment, folder, contender.variables)
         found = [rows(answer) for answer in folder.glob(contender.answer)]
         if found != [self.expected]:
             raise Failed(f"gives other rows than DuckDB: {found}")
@@ -156,18 +156,21 @@ class Arena:
         home = self.scratch / f"metastore-{environment.folder.name}"
         if not home.exists():
             self.lay_out("metastore", home)
-            self.timed(("python", "run.py"), environment, home)
+            self.timed(("python", "run.py"), environment, home, {})
         return home / METASTORE
 
-    def timed(self, command: Sequence[str], environment: Environment, folder: Path) -> Measured[None]:
+    def timed(
+        self, command: Sequence[str], environment: Environment, folder: Path, variables: Mapping[str, str]
+    ) -> Measured[None]:
         """Run a command in a folder until it has ended. Raise Failed with its last error."""
+        environ = {key: value for key, value in {**environment.variables, **variables}.items() if value}
         log = folder / "output.log"
         with log.open("w") as printed:
             cpu, started = cpu_of_children(), time.perf_counter()
             process = subprocess.Popen(
                 [environment.program(command[0]), *command[1:]],
                 cwd=folder,
-                env=environment.variables,
+                env=environ,
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=subprocess.STDOUT,
