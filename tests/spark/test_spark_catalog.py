@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.folders import PROFILES, ProjectFolder, sink, source
 from support.hive import HiveSpark, database_of, publish, publish_in_a_killed_process
+from support.torture import TORTURE, some
 
 from rivet_dagster.catalogs.inputs_json import positions_as_json
 from rivet_dagster.catalogs.spark import SparkCatalog
@@ -53,11 +54,13 @@ class TestHive(CatalogConformance):
     """A database for each test, in the test's own folder.
 
     Of the row cases each plan's first batch, and those that change columns, which the metastore holds: the others
-    depend on how files are rewritten alone, which is as in the filesystem catalog.
+    depend on how files are rewritten alone, which is as in the filesystem catalog. ``make torture`` tries all plans.
     """
 
     test_a_batch_that_does_not_fit_is_refused = None
     test_the_meaning_of_a_history = None
+    if not TORTURE:
+        test_a_full_refresh_of_partitions = None
 
     @pytest.fixture(autouse=True)
     def spark(self, hive):
@@ -66,7 +69,7 @@ class TestHive(CatalogConformance):
     def new_catalog(self, folder: Path) -> SparkCatalog:
         return self.hive.catalog(folder)
 
-    @pytest.mark.parametrize("case", CASES_OF_THE_METASTORE, ids=lambda case: case.name)
+    @pytest.mark.parametrize("case", some(CASES_OF_THE_METASTORE, 6), ids=lambda case: case.name)
     def test_the_meaning_of_a_write_plan(self, catalog, session, case):
         super().test_the_meaning_of_a_write_plan(catalog, session, case)
 
