@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -49,7 +52,7 @@ class DuckDBEngine(Engine):
         self._check_interrupt = check_interrupt or (lambda: None)
 
     def session(self) -> DuckDBSession:
-        """Begin a separate database."""
+        """Begin a session with tables of its own."""
         return DuckDBSession(self.reads, self._check_interrupt)
 
 
@@ -69,7 +72,7 @@ class DuckDBSession(EngineSession):
     def __init__(self, reads: Kinds, check_interrupt: Callable[[], None]) -> None:
         self._reads = reads
         self._check_interrupt = check_interrupt
-        self._database = duckdb.connect()
+        self._database = _database(os.getpid()).cursor()
         self._numbers = itertools.count()
         self._views = ScopedViews(self._bind, lambda name: self._database.execute(f'DROP VIEW "{name.lower()}"'))
 
@@ -205,6 +208,13 @@ class DuckDBSession(EngineSession):
                 raise RivetError("RVT-503", str(error)) from error
             raise error
         return results[0]
+
+
+@cache
+def _database(process: int) -> duckdb.DuckDBPyConnection:
+    """Start the one database of a process, which takes longer than most tests; all tables are temporary ones."""
+    atexit.register(_database.cache_clear)  # at exit DuckDB complains of a connection that is still there
+    return duckdb.connect()
 
 
 def _translated(sql: str) -> str:
