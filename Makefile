@@ -90,7 +90,7 @@ lint: $(TOOLS)
 	@echo '==> ruff format --check'
 	@$(BIN)/ruff format --check
 	@echo '==> mypy'
-	@$(BIN)/mypy
+	@$(BIN)/mypy --num-workers $(WORKERS)
 	@echo '==> lint-imports'
 	@$(BIN)/lint-imports --no-logo --no-cache
 

@@ -9,6 +9,7 @@ import dagster as dg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dagster._core.definitions.reconstruct import ReconstructableJob
 from support.folders import ProjectFolder, sink
 from support.plugins import install
 
@@ -144,7 +145,8 @@ def test_a_stored_joint_with_new_rows_alone_must_be_refreshed_too(shop, instance
 
 
 def project_job() -> dg.JobDefinition:
-    return load_definitions(os.environ["RIVET_TEST_PROJECT"]).resolve_job_def("all")
+    definitions = load_definitions(os.environ["RIVET_TEST_PROJECT"], executor=dg.in_process_executor)
+    return definitions.resolve_job_def("all")
 
 
 def test_re_executions(shop, monkeypatch):
@@ -160,6 +162,9 @@ def test_re_executions(shop, monkeypatch):
 
     def again(failed, **options):
         how = dg.ReexecutionOptions.from_failure(failed.run_id, instance)
+        # The project has changed, and this is the same process.
+        ReconstructableJob.get_repository_definition.cache_clear()
+        ReconstructableJob.get_definition.cache_clear()
         with dg.execute_job(job, instance, reexecution_options=how, **options) as result:
             return result
 

@@ -87,14 +87,14 @@ def begun_jobs(context) -> int:
     return 1 + max((found.apply(position).jobId() for position in range(found.size())), default=-1)
 
 
-@pytest.mark.parametrize(("limit", "at_once"), [(1, 1), (4, 4)])
-def test_as_many_groups_as_the_limit_allows_run_at_once(spans, context, limit, at_once):
+@pytest.mark.parametrize(("limit", "count", "at_once"), [(1, 2, 1), (4, 4, 4)])
+def test_as_many_groups_as_the_limit_allows_run_at_once(spans, context, limit, count, at_once):
     since = begun_jobs(context)
-    found = spans({"profiles.yaml": engines(spark=limit), **groups("spark", 4)})
-    assert len(found["spark"]) == 4
+    found = spans({"profiles.yaml": engines(spark=limit), **groups("spark", count)})
+    assert len(found["spark"]) == count
     assert most_at_once(found["spark"]) == at_once
     running = [(start, end) for start, end in jobs(context, since) if end - start > 1000]
-    assert len(running) == 4
+    assert len(running) == count
     assert (most_at_once(running) > 1) is (at_once > 1)
 
 

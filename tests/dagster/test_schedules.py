@@ -7,9 +7,10 @@ from zoneinfo import ZoneInfo
 
 import dagster as dg
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.folders import MANIFEST, ProjectFolder, sink, source
+from support.torture import examples
 
 from rivet_dagster import RivetError, RivetProject, build_schedule_from_rivet_selection, load_definitions
 from rivet_dagster.definitions.partitions import last_whole_partition
@@ -99,6 +100,7 @@ DEFINITIONS = [
 ]
 
 
+@settings(max_examples=examples(20, 100))
 @given(
     definition=st.sampled_from(DEFINITIONS),
     time=st.datetimes(datetime(2024, 3, 1), datetime(2024, 11, 20), timezones=st.just(UTC)),
