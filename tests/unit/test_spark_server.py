@@ -178,13 +178,13 @@ def test_a_recorded_process_is_not_trusted(spec):
 
 
 def test_a_server_ends_when_nobody_has_used_it_for_a_while(spec):
-    brief = replace(spec, idle_seconds=1.0)
+    brief = replace(spec, idle_seconds=0.5)
     record, users = ensure_server(brief)
-    time.sleep(2.5)
+    time.sleep(1.2)
     assert record.is_running
     users.close()
     until(lambda: not record.is_running)
-    until(lambda: "nobody has used the server for 1 s" in spec.files.log.read_text())
+    until(lambda: "nobody has used the server for 0.5 s" in spec.files.log.read_text())
     until(lambda: not spec.files.record.exists())
     after, users = ensure_server(brief)
     assert after.pid != record.pid
