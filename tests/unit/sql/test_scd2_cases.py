@@ -3,6 +3,7 @@
 Catalogs are put to the same cases by rivet_dagster.testing.catalog.
 """
 
+import pytest
 from support.scd2_cases import CASE, TYPES, after, batch_of, of_case, played, started_at, strategy_of
 from support.scd2_runs import DuckDb, Runs
 
@@ -17,9 +18,15 @@ def test_the_model(histories, case):
     assert strategy.difference(before, history) == case.changed
 
 
+@pytest.fixture(scope="module")
+def duckdb() -> DuckDb:
+    """Return one engine for all cases, each of which replaces its tables."""
+    return DuckDb()
+
+
 @CASE
-def test_the_queries(histories, case):
+def test_the_queries(duckdb, histories, case):
     strategy = strategy_of(histories)
-    outcome = of_case(case, played(Runs(DuckDb(), strategy, TYPES), [case]))
+    outcome = of_case(case, played(Runs(duckdb, strategy, TYPES), [case]))
     assert outcome.rows == after(strategy, case)
     assert outcome.counts == case.changed
