@@ -50,6 +50,7 @@ SERVER: Mapping[str, Any] = {
     "catalogs": PROFILES["default"]["catalogs"],
     "engines": [{"name": "spark", "type": "pyspark", "catalogs": ["raw", "lake"], "remote": "local"}],
 }
+ARCHIVED = SimpleNamespace(key="0123456789abcdef", java=Java(Path("/java"), 17))
 PAID = FILES["joints/paid.sql"]
 ADDED = PAID.replace(", at", ", at, 1 AS n")
 CHANGED = {**ORDERS, "amount": [10, 21, 5, -7]}
@@ -144,6 +145,7 @@ PLAY = [
     Case("spark_start", "spark start --profile server"),
     Case("spark_status", "spark status --profile server"),
     Case("spark_stop", "spark stop --profile server"),
+    Case("spark_archive", "spark archive --profile server --to archives"),
     *cases("doctor", "doctor", "text", "json"),
     *cases("doctor.cluster", "doctor --profile cluster", "text", "json"),
     *(Case(f"schema.{name}", f"schema {name}") for name in ("rivet", "profiles", "joint", "test")),
@@ -179,6 +181,9 @@ def _pretend(patch: pytest.MonkeyPatch, home: Path) -> None:
     patch.setattr(f"{module}.running", lambda files: record)
     patch.setattr(f"{module}.stop_running", lambda files: record)
     patch.setattr("rivet_dagster.cli.difference.command.environment_difference", lambda *_: DIFFERENCE)
+    module = "rivet_dagster.cli.archive_command"
+    patch.setattr(f"{module}._engines", lambda root, profile: [(SimpleNamespace(name="spark"), ARCHIVED)])
+    patch.setattr(f"{module}._made", lambda folder, jvm: SimpleNamespace(size=170_000_000))
     patch.setattr("rivet_dagster.engines.pyspark.examining.find_java", lambda _: Java(Path("/java"), 17))
     patch.setattr("rivet_dagster.engines.pyspark.examined_jars.spark_version", lambda: "4.1.4")
     patch.setattr("rivet_dagster.cli.doctor.environment.installed", lambda name: "1.2.3")
@@ -187,6 +192,7 @@ def _pretend(patch: pytest.MonkeyPatch, home: Path) -> None:
     patch.setattr("platform.machine", lambda: "x86_64")
     patch.setattr("platform.system", lambda: "Linux")
     patch.setenv("HOME", str(home))
+    patch.setenv("RIVET_CLASS_ARCHIVE", "false")
 
 
 def _played(case: Case, root: Path, normalize: Normalizer) -> str:
