@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rivet_dagster.cli.main import main
 from rivet_dagster.engines.pyspark.class_archive import making as making_module
 from rivet_dagster.engines.pyspark.class_archive import place, starting, store
 from rivet_dagster.engines.pyspark.class_archive.examining import examine_archive
@@ -331,3 +332,27 @@ def test_the_variable_is_the_one_that_the_documentation_names():
     text = (Path(__file__).parents[2] / "docs" / "spark-start.md").read_text()
     assert f"`{place.VARIABLE}`" in text
     assert f"`{place.OPTION}`" in text
+
+
+def test_without_a_project_an_archive_is_made_for_spark_alone(tmp_path, folder, java, monkeypatch, capsys):
+    made = []
+
+    def make(place: Path, jvm: SparkJvm) -> Archive:
+        made.append(jvm)
+        return added(place, jvm)
+
+    monkeypatch.setattr("rivet_dagster.engines.pyspark.java.find_java", lambda environ: java)
+    monkeypatch.setattr("rivet_dagster.cli.archive_command.make_archive", make)
+    assert main(["-p", str(tmp_path), "spark", "archive", "--to", str(folder)]) == 0
+    [jvm] = made
+    assert (jvm.java, jvm.packages, jvm.jars) == (java, (), ())
+    assert capsys.readouterr().out == f"engine spark: {folder / jvm.key}, 0 MB, for Java 17\n"
+
+
+def test_a_command_for_an_archive_fails_where_they_are_off_or_cannot_be_written(tmp_path, java, monkeypatch, capsys):
+    monkeypatch.setattr("rivet_dagster.engines.pyspark.java.find_java", lambda environ: java)
+    monkeypatch.setenv("RIVET_CLASS_ARCHIVE", "false")
+    assert main(["-p", str(tmp_path), "spark", "archive"]) == 1
+    assert "archives of classes are turned off" in capsys.readouterr().err
+    assert main(["-p", str(tmp_path), "spark", "archive", "--to", "/proc/archives"]) == 1
+    assert "cannot be written in /proc/archives" in capsys.readouterr().err
