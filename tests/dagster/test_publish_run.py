@@ -53,13 +53,6 @@ from rivet_dagster import load_definitions
 def job():
     return load_definitions({root!r}).resolve_job_def("all")
 """
-JOB_IN_ONE_PROCESS = """
-import dagster as dg
-from rivet_dagster import load_definitions
-
-def job():
-    return load_definitions({root!r}, executor=dg.in_process_executor).resolve_job_def("all")
-"""
 
 
 @pytest.fixture
@@ -296,8 +289,8 @@ def reexecute(job, instance, run_id):
 
 @pytest.fixture
 def reconstructable(shop, tmp_path, monkeypatch):
-    """Return the job for runs and re-executions, which are no others in processes: there Dagster starts one a step."""
-    (tmp_path / "job_to_execute_again.py").write_text(JOB_IN_ONE_PROCESS.format(root=str(shop.root)))
+    """Return the job for runs and re-executions, of which each step, in a process of its own, reads the project."""
+    (tmp_path / "job_to_execute_again.py").write_text(JOB.format(root=str(shop.root)))
     sys.modules.pop("job_to_execute_again", None)
     monkeypatch.syspath_prepend(tmp_path)
     return dg.build_reconstructable_job("job_to_execute_again", "job", reconstructor_working_directory=str(tmp_path))
