@@ -40,14 +40,13 @@ pyspark dagster dagster-pyspark pyarrow pandas numpy sqlglot click rich jinja2 p
 WHEELS_UNCOMPRESSED = "--config-settings-package=pyspark:--build-option=bdist_wheel --compression=stored"
 """pyspark is a source archive of jars: a wheel that does not compress them again takes a third of the time."""
 
-SEPARATION = "tests/spark/test_separation.py::test_good_rows_and_errors_are_what_spark_makes_of_each_row_alone"
 TESTS = {
     "fusion": ["tests/spark/test_fusion_constructs.py", "tests/spark/test_templates.py"],
     "strategies": ["tests/spark/test_write_strategies.py", "tests/spark/test_scd2_table.py"],
     "gates": ["tests/spark/test_gate_isolation.py", "tests/spark/test_analysis.py"],
     "errors as data": [
         "tests/spark/test_separation.py::test_rules",
-        f"{SEPARATION}[20]",
+        "tests/spark/test_separation.py::test_they_are_the_same_where_spark_compiles_the_queries",
         "tests/spark/test_documented_errors.py",
     ],
     "values": [
