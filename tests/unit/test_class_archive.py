@@ -331,7 +331,7 @@ def test_the_doctor_tells_of_the_archive(folder, jvm, java, spark):
 def test_the_variable_is_the_one_that_the_documentation_names():
     text = (Path(__file__).parents[2] / "docs" / "spark-start.md").read_text()
     assert f"`{place.VARIABLE}`" in text
-    assert f"`{place.OPTION}`" in text
+    assert "`class_archive`" in text
 
 
 def test_without_a_project_an_archive_is_made_for_spark_alone(tmp_path, folder, java, monkeypatch, capsys):

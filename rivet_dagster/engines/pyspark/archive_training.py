@@ -1,4 +1,4 @@
-"""What Spark runs while an archive of classes is made: the statements of a small run, so that these are loaded."""
+"""Statements of a small run, which Spark runs while an archive of classes is made, so that it loads these classes."""
 
 from __future__ import annotations
 

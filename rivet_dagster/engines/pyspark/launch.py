@@ -66,7 +66,7 @@ def connected(
         require_imports(remote=True)
     try:
         if "spark.remote" not in config:
-            Thread(target=_import_converters, name="rivet-pyspark-import", daemon=True).start()
+            Thread(target=_import_pandas, name="rivet-pandas-import", daemon=True).start()
         with options_set(options, os.environ):
             spark = adapter_of(connect() if connect else _build(config))
         owner = _applications.setdefault(spark.identity, config)
@@ -151,10 +151,13 @@ def server_of(remote: str) -> tuple[str, int]:
     return address.hostname or "", address.port or 15002
 
 
-def _import_converters() -> None:
-    """Import, while the JVM starts, what pyspark imports when it first passes a value to it: pandas and grpc, 0.6 s."""
-    with suppress(ImportError):  # pyspark tells of it where it needs it
-        import_module("pyspark.testing.utils")
+def _import_pandas() -> None:
+    """Import pandas while the JVM starts: pyspark does so when it first passes a value to it, and that takes 0.5 s.
+
+    Modules of pyspark import each other in circles, and are left to the thread that builds the session.
+    """
+    with suppress(ImportError):  # pyspark tells of it where it needs pandas
+        import_module("pandas")
 
 
 def _build(config: Mapping[str, str]) -> SparkSession:

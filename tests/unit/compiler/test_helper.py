@@ -170,7 +170,7 @@ def test_with_and_without_a_helper_the_plan_and_the_cache_are_the_same(
     assert len(started) == 1  # there is a cache
 
 
-@pytest.mark.parametrize("most", [3, 99])
+@pytest.mark.parametrize("most", [0, 3, 99])
 def test_errors_and_their_order_are_those_of_one_process(
     tmp_path: Path, most: int, received: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

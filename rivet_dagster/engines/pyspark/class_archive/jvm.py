@@ -1,4 +1,4 @@
-"""What an archive of classes is made for: a Java, a Spark, and what else is on the class path."""
+"""The JVM that an archive of classes is made for: a Java, a Spark, and what else is on the class path."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SparkJvm:
 
     @property
     def without_jars(self) -> SparkJvm:
-        """The same without packages and jars, whose archive this one can use, too: they are not on the class path."""
+        """JVM without the packages and jars, whose archive this one can use, too: they are not on the class path."""
         return SparkJvm(self.java, self.home, class_path=self.class_path, environ=self.environ)
 
     @property
@@ -84,7 +84,7 @@ class SparkJvm:
         folders += [Path(variables[name]) for name in _FOLDERS if name in variables]
         folders += [Path(entry) for entry in self.class_path.split(os.pathsep) if entry and not entry.endswith("*")]
         for folder in folders:
-            if folder.is_dir() and any(folder.iterdir()):
+            if _has_files(folder):
                 return f"Java archives no classes while a folder with files is on the class path: {folder}"
         return None
 
@@ -110,6 +110,16 @@ class SparkJvm:
         environ = tuple((name, variable) for name, variable in value["environ"])
         home, packages, jars = Path(value["home"]), tuple(value["packages"]), tuple(value["jars"])
         return cls(java, home, packages, jars, value["class_path"], environ)
+
+
+def _has_files(folder: Path) -> bool:
+    """Return whether a folder has files; True for one that this user cannot list."""
+    try:
+        return any(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
 
 
 def _states(folder: Path, names: tuple[str, ...]) -> Iterator[str]:

@@ -25,6 +25,7 @@ from rivet_dagster.engines.pyspark.class_archive.store import (
     making,
 )
 from rivet_dagster.engines.pyspark.java import prepare_java
+from rivet_dagster.engines.pyspark.own_process import module_command
 from rivet_dagster.errors import RivetError
 
 LEAST_FREE = 2 * 2**30
@@ -32,9 +33,6 @@ LEAST_FREE = 2 * 2**30
 _SECONDS = 600.0
 _RETRY_SECONDS = 24 * 3600.0
 _PRINTED = "Spark Command: "
-_PACKAGES = str(Path(__file__).parents[4])
-"""Where this package was imported from."""
-_RUN = "import sys; sys.path.insert(0, sys.argv[1]); from {} import main; main()"
 _TRAINING = "rivet_dagster.engines.pyspark.archive_training"
 
 
@@ -63,8 +61,7 @@ def begin_making(folder: Path, jvm: SparkJvm) -> None:
     order = json.dumps({"folder": str(folder), "jvm": jvm.to_json()})
     with suppress(OSError):  # without processes or memory to spare there is no archive, as before
         started = subprocess.Popen(
-            # Not with -m, which would put the current folder on the path: its modules could hide others.
-            [sys.executable, "-P", "-c", _RUN.format(__name__), _PACKAGES],
+            module_command(__name__),
             cwd="/",
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -105,6 +102,7 @@ def make_archive(folder: Path, jvm: SparkJvm) -> Archive | None:
             try:
                 files = _made_files(jvm, made, base_of(folder, jvm), output.fileno())
             except (OSError, subprocess.SubprocessError) as error:
+                base_of(folder, jvm).unlink(missing_ok=True)
                 remedy = f"Its log says more: {log}. Without an archive Spark starts as before, only slower."
                 raise RivetError("RVT-526", f"the archive was not made: {error}", remediation=remedy) from error
         return add_archive(folder, jvm, made, files)
@@ -135,7 +133,7 @@ def _made_files(jvm: SparkJvm, made: Path, base: Path, log: int) -> tuple[Path, 
         environ = _environ(jvm) | {OPTIONS: " ".join(options), VARIABLE: "false"}
         prepare_java(jvm.java, environ)
         training = subprocess.Popen(
-            [sys.executable, "-P", "-c", _RUN.format(_TRAINING), _PACKAGES, place, jvm.to_json()],
+            module_command(_TRAINING, place, jvm.to_json()),
             cwd=place,
             env=environ,
             stdin=subprocess.DEVNULL,

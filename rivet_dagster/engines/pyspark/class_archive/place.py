@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 VARIABLE = "RIVET_CLASS_ARCHIVE"
-OPTION = "class_archive"
 _OFF = frozenset({"false", "0", "no", "off"})
 
 

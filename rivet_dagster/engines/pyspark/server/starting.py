@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from rivet_dagster.engines.pyspark.config import PACKAGES, listed
 from rivet_dagster.engines.pyspark.iceberg_runtime import refuse_unfit_runtime
 from rivet_dagster.engines.pyspark.jars import refuse_missing_jars, unfetched
 from rivet_dagster.engines.pyspark.java import find_java
+from rivet_dagster.engines.pyspark.own_process import module_command
 from rivet_dagster.engines.pyspark.server.command import PORT, TOKEN_KEY, server_settings
 from rivet_dagster.engines.pyspark.server.files import ServerFiles, Users
 from rivet_dagster.engines.pyspark.server.order import Order
@@ -27,9 +27,6 @@ from rivet_dagster.redaction import redacted
 
 _POLL_SECONDS = 0.1
 _LOG_LINES = 5
-_RUN = "import sys; sys.path.insert(0, sys.argv[1]); from {} import main; main()"
-_PACKAGES = str(Path(__file__).parents[4])
-"""Where this package was imported from."""
 _MAIN = "rivet_dagster.engines.pyspark.server.supervisor"
 
 
@@ -83,8 +80,7 @@ def _start(spec: ServerSpec, lock: int) -> ServerRecord:
     """Start a supervisor, and wait until it has recorded the server."""
     order = _order(spec, lock)
     log = spec.files.open_private(spec.files.log)
-    # Not with -m, which would put the project's folder on the path: its modules could hide others.
-    command = [sys.executable, "-P", "-c", _RUN.format(_MAIN), _PACKAGES, spec.files.engine]
+    command = module_command(_MAIN, spec.files.engine)
     with log:
         supervisor = subprocess.Popen(
             command,
