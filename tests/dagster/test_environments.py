@@ -380,6 +380,13 @@ def test_other_assets_are_stored_in_the_environment(shop, monkeypatch):
             assert (TAG in event.materialization.metadata) == (environment is not None)
             assert instance.get_run_by_id(result.run_id).tags.get(TAG) == environment
             assert (storage(shop) == before) == (environment is not None)
+        before = storage(shop)
+        refused = job.execute_in_process(
+            instance=instance, asset_selection=[dg.AssetKey("mine")], tags={TAG: "pr-7"}, raise_on_error=False
+        )
+        (failure,) = [event for event in refused.all_events if event.is_step_failure]
+        assert "RVT-523" in failure.step_failure_data.error_display_string
+        assert storage(shop) == before
 
 
 def test_a_wrong_name_is_an_error_of_the_code_location(shop, monkeypatch):
