@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.names import TableName, staging_of
+from rivet_dagster.catalogs.iceberg.nessie.run_branch import branches_of_runs
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.catalogs.iceberg.writes.sweeping import all_staged, finish_drops, remove_heartbeats
@@ -26,7 +27,8 @@ class AllTables:
     def staged(self) -> tuple[str, ...]:
         """Return the branches and staging tables of runs, each as ``table/branch``. Raises RVT-403."""
         with reaching(self.name):
-            return tuple(dict.fromkeys(leftover.name for leftover in all_staged(self._opened())))
+            branches = [branch.name for branch in branches_of_runs(self.catalog) if not branch.is_kept]
+            return tuple(dict.fromkeys([*(leftover.name for leftover in all_staged(self._opened())), *branches]))
 
     def sweep(self, failed: Callable[[RivetError], None] | None = None) -> tuple[str, ...]:
         """Remove the branches and staging tables of dead runs, and return them.
@@ -44,6 +46,10 @@ class AllTables:
             except RivetError as error:
                 (failed or errors.append)(error)
         with reaching(self.name, code="RVT-404"):
+            for branch in branches_of_runs(self.catalog):
+                if not branch.is_kept and not branch.is_alive():
+                    branch.remove()
+                    swept.append(branch.name)
             for namespace in self._namespaces(()):
                 finish_drops(self.catalog, namespace)
         if errors:

@@ -7,17 +7,15 @@ base: that Nessie refuses if the base of one of them has moved since it was judg
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from rivet_dagster.catalogs.capabilities.environment_errors import moved, written_by_a_run
 from rivet_dagster.catalogs.capabilities.environments import BuiltTable
-from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
 from rivet_dagster.catalogs.iceberg.environments.branch import MERGING, OPEN, EnvironmentBranch, State
-from rivet_dagster.catalogs.iceberg.environments.tables import EnvironmentTables, heartbeat_name
-from rivet_dagster.catalogs.iceberg.heartbeat import heartbeats_of
-from rivet_dagster.catalogs.iceberg.names import key_of
+from rivet_dagster.catalogs.iceberg.environments.tables import EnvironmentTables
+from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
 from rivet_dagster.catalogs.iceberg.nessie.server import Key, NessieConflictError, NessieServer, Reference
+from rivet_dagster.catalogs.iceberg.on_nessie import NessieTables
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.storage import Published
 
@@ -28,7 +26,7 @@ _PROPERTY = "rivet.environment"
 class Merge:
     """The merge of the environment that sees ``tables`` into the ``base``."""
 
-    base: IcebergTables
+    base: NessieTables
     tables: EnvironmentTables
 
     @property
@@ -62,21 +60,22 @@ class Merge:
         server = environment.server
         server.make(environment.merged_ref, server.reference(environment.base), "TAG")
         server.remove(environment.merging_ref)
-        server.remove(environment.ref)
+        self.remove()
         return published
+
+    def remove(self) -> bool:
+        """Remove the branch of the environment, and those of runs there; return whether there was one."""
+        was_there = self.environment.server.remove(self.environment.ref)
+        for branch in self._branches_of_runs():
+            branch.remove()
+        return was_there
 
     def is_alive(self) -> bool:
         """Return whether a run that is alive, or has just died, writes in the environment."""
-        from pyiceberg.io import load_file_io
+        return any(branch.is_alive() for branch in self._branches_of_runs())
 
-        own = re.compile(re.escape(key_of(heartbeat_name(self.environment))) + "[0-9a-f]{8}(_[0-9]+)?")
-        locations = {seed.location for seed in self.environment.seeds()} - {""}
-        found = (
-            heartbeat
-            for location in sorted(locations)
-            for heartbeat in heartbeats_of(load_file_io(self.base._catalog.properties, location), location)
-        )
-        return any(own.fullmatch(heartbeat.key) and heartbeat.is_alive() for heartbeat in found)
+    def _branches_of_runs(self) -> list[RunBranch]:
+        return list(branches_of_runs(self.base._nessie.at(self.environment.ref)))
 
     def _refuse(self) -> None:
         if self.is_alive():

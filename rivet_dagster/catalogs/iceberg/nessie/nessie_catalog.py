@@ -33,6 +33,7 @@ from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     ENVIRONMENT,
     NAMESPACE,
+    RUN,
     TABLE,
     VIEW,
     Content,
@@ -72,6 +73,10 @@ class NessieCatalog(MetastoreCatalog):
     def ref(self) -> str:
         """The branch."""
         return self._declared_ref or self.server.default_branch
+
+    def at(self, ref: str) -> NessieCatalog:
+        """Return the tables of another branch, which need not exist."""
+        return NessieCatalog(self.name, **{**self.properties, "ref": ref})
 
     def create_table(
         self,
@@ -144,7 +149,7 @@ class NessieCatalog(MetastoreCatalog):
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         """Return the namespaces directly below ``namespace``. Raises NoSuchNamespaceError."""
         parent = self._required(namespace) if namespace else ()
-        keys = (key for key, type_ in self._entries() if type_ == NAMESPACE and key[0] != ENVIRONMENT)
+        keys = (key for key, type_ in self._entries() if type_ == NAMESPACE and key[0] not in (ENVIRONMENT, RUN))
         return sorted(key for key in keys if key[:-1] == parent)
 
     def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:

@@ -29,6 +29,8 @@ class OneCommit(NessieCatalog):
         super().__init__(branch.name, **{**branch.properties, "ref": branch.ref})
         self._head: Reference = self.server.reference(branch.ref)
         self._changes: dict[Key, Content | None] = {}
+        self.carried: set[int] = set()
+        """Snapshots that others have written, which ``discard`` leaves alone."""
 
     def publish(self, message: str) -> None:
         """Commit all changes, or none. Raises NessieConflictError if others have changed one of these keys."""
@@ -91,7 +93,7 @@ class OneCommit(NessieCatalog):
         known = {snapshot.snapshot_id for snapshot in self._table(key, old).metadata.snapshots} if old else set()
         new = self._table(key, content)
         for snapshot in new.metadata.snapshots:
-            if snapshot.snapshot_id not in known:
+            if snapshot.snapshot_id not in known | self.carried:
                 manifests = snapshot.manifests(new.io)
                 yield from (each.manifest_path for each in manifests if each.added_snapshot_id == snapshot.snapshot_id)
                 yield snapshot.manifest_list

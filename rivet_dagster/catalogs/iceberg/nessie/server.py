@@ -20,6 +20,9 @@ TABLE, NAMESPACE, VIEW = "ICEBERG_TABLE", "NAMESPACE", "ICEBERG_VIEW"
 ENVIRONMENT = "rivet_environment"
 """The namespace, on the branch of an environment, whose properties say what the environment is."""
 
+RUN = "rivet_run"
+"""The namespace, on the branch of a run, whose properties say what the run builds, and upon which branch."""
+
 
 class NessieError(OSError):
     """An answer by which the server refuses a request."""
@@ -142,6 +145,11 @@ class NessieServer:
                 if found["name"].startswith(prefix):
                     head = (found.get("metadata") or {}).get("commitMetaOfHEAD") or {}
                     yield found["name"], str(head.get("commitTime", ""))
+
+    def branches(self, prefix: str) -> Iterator[str]:
+        """Yield the names of the branches and tags that begin with ``prefix``."""
+        for page in self._pages("trees", filter=f"ref.name.startsWith('{prefix}')"):
+            yield from (found["name"] for found in page["references"])
 
     def merge(
         self,

@@ -40,7 +40,7 @@ def beginning(table: OpenedTable, declared: str, layout: Layout, catalog: str, o
         rows = publication_for(existing, current).rows if current is not None else 0
 
     def described(snapshot_id: int) -> Published:
-        found = table.load()
+        found = table.published.load()
         snapshot = found.snapshot_by_id(snapshot_id)
         assert snapshot is not None, "it was just published"
         return published(found, snapshot, catalog, declared)
@@ -59,15 +59,15 @@ def taken_up(
     begin = beginning(table, declared, layout or Layout(), catalog, open)
     if version.is_staged:
         begin = replace(begin, upon=version.upon, rows_before=version.publication.rows_before)
-    where = version.staged if version.staged is not None else table
+    where = version.staged if version.staged is not None else version.table
     head = version.head
     assert head is not None, "it was judged before it was withheld"
-    heartbeat = heartbeat_of(table, version)
+    heartbeat = heartbeat_of(version)
     heartbeat.extend(0.0)
     begin = replace(begin, place=replace(begin.place, location=heartbeat.location))
     staged: StagedBranch | StagedTable
     if version.staged is None:
-        staged = StagedBranch(table, version.key, head)
+        staged = StagedBranch(version.table, version.key, head)
     else:
         staged = StagedTable(version.staged, begin.place, heartbeat, None, exists=True)
     _take_up_errors(begin, open, version, heartbeat)

@@ -69,7 +69,8 @@ class StagedErrors:
     def adopt(self, name: str, place: Place, staged: StagedBranch | StagedTable | None, older: int | None) -> None:
         """Take over errors that exist already: those of a withheld version, or of an older one."""
         self.name, self.staged, self.older, self._place = name, staged, older, place
-        self._upon = place.existing.metadata.current_snapshot_id if place.existing is not None else None
+        found = place.of.load_if_any()
+        self._upon = found.metadata.current_snapshot_id if found is not None else None
 
     def within(self, catalog: Catalog) -> StagedErrors:
         """Return the same errors, to be published in another catalog, which commits them later."""
@@ -148,13 +149,16 @@ class StagedErrors:
         release = Release(opened, self._upon, new_snapshot_id(), properties, marks={ERRORS_OF: own})
         match self.staged:
             case StagedBranch() as branch:
-                release.of_branch(branch.key, branch.head())
+                self._publish_branch(release, branch)
             case StagedTable() as staged:
                 release.of_table(staged.table, self._place, staged.heartbeat)
             case None:
                 assert self.older is not None
                 release.of_snapshot(self.older)
         return release
+
+    def _publish_branch(self, release: Release, branch: StagedBranch) -> None:
+        release.of_branch(branch.key, branch.head())
 
     def _take_back(self, release: Release) -> None:
         """Have readers of the error table see what they saw before, unless others have published errors since."""

@@ -174,7 +174,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         begin = self.beginning
         properties = self._publication(identity, None, None).properties()
         with begin.errors.within(catalog).published(identity) as marks:
-            self._release(OpenedTable(catalog, begin.table.name), properties | marks)
+            self._release(OpenedTable(catalog, begin.table.published.name), properties | marks)
 
     def released(self) -> Published:
         """Return the version that those changes have published, and remove what it does not need any more."""
@@ -240,7 +240,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             publication = self._publication(identity, inputs, code_versions)
             stage(self._staged.table, self.branch, self.version, publication, begin.errors.name, begin.upon)
             version = required(begin.table, self.version)
-            staged = described(begin.table, version, begin.table.name.catalog, self.table)
+            staged = described(version, begin.table.name.catalog, self.table)
         self._scratch.close()
         return replace(staged, environment=begin.environment)
 
@@ -252,10 +252,11 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         """Compare the snapshot that is current in another catalog with it. Raises RVT-405."""
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}"):
-            found = OpenedTable(catalog, begin.table.name).load_if_any()
+            found = OpenedTable(catalog, begin.table.published.name).load_if_any()
         current = found.metadata.current_snapshot_id if found is not None else None
         if current not in (begin.upon, self.snapshot_id):
-            raise RivetError("RVT-405", f"'{begin.table.name}' has been published by another run since")
+            name = begin.table.published.name
+            raise RivetError("RVT-405", f"'{name}' has been published by another run since")
 
     def _abort(self) -> None:
         self._scratch.close()

@@ -11,6 +11,7 @@ from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import set_properties
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, Publication, publication_of
 from rivet_dagster.catalogs.iceberg.names import staging_of
+from rivet_dagster.catalogs.iceberg.nessie.run_branch import branches_of_runs
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
 
@@ -27,14 +28,16 @@ _UPON, _NOTHING = "rivet.staged-upon", "nothing"
 class Withheld:
     """A withheld or staged version: its name, the key of its branch or staging table, and what is recorded about it.
 
-    ``staged`` is the staging table, None for a version on the branch ``key``, whose head is ``head``; ``errors`` is the
-    name of its error table, None without one. ``is_staged`` says that the last step of a run will publish it ``upon``
+    ``table`` is the table that it is a version of, on the branch of its run where runs have one. ``staged`` is the
+    staging table, None for a version on the branch ``key`` of the table, whose head is ``head``; ``errors`` is the name
+    of its error table, None without one. ``is_staged`` says that the last step of a run will publish it ``upon``
     a snapshot, None where there was no table.
     """
 
     name: str
     key: str
     publication: Publication
+    table: OpenedTable
     staged: OpenedTable | None = None
     head: int | None = None
     errors: str | None = None
@@ -77,10 +80,18 @@ def withheld_versions(table: OpenedTable) -> Iterator[Withheld]:
 
 
 def marked_versions(table: OpenedTable) -> Iterator[Withheld]:
-    """Yield the withheld versions of a table, and those that runs have staged."""
+    """Yield the withheld versions of a table, and those that runs have staged, also on branches of their own."""
+    yield from _marked_there(table)
+    for branch in branches_of_runs(table.catalog, table):
+        from rivet_dagster.catalogs.iceberg.nessie.run_catalog import opened_on
+
+        yield from _marked_there(opened_on(branch, table))
+
+
+def _marked_there(table: OpenedTable) -> Iterator[Withheld]:
     found = table.load_if_any()
     if found is not None:
-        yield from _marked(found, None)
+        yield from _marked(table, found, None)
     if not table.catalog.namespace_exists(table.name.namespace):
         return
     for name in sorted(table.catalog.list_tables(table.name.namespace)):
@@ -89,7 +100,7 @@ def marked_versions(table: OpenedTable) -> Iterator[Withheld]:
             staged = table.staged(key)
             marked = staged.load_if_any()
             if marked is not None:
-                yield from _marked(marked, staged)
+                yield from _marked(table, marked, staged)
 
 
 def is_withheld(table: Table, key: str) -> bool:
@@ -98,7 +109,7 @@ def is_withheld(table: Table, key: str) -> bool:
     return mark is not None and _UPON not in json.loads(mark)
 
 
-def _marked(found: Table, staged: OpenedTable | None) -> Iterator[Withheld]:
+def _marked(table: OpenedTable, found: Table, staged: OpenedTable | None) -> Iterator[Withheld]:
     for name, value in found.metadata.properties.items():
         if not name.startswith(_BRANCHES):
             continue
@@ -112,4 +123,4 @@ def _marked(found: Table, staged: OpenedTable | None) -> Iterator[Withheld]:
         head = head_of(found, key) if staged is None else found.metadata.current_snapshot_id
         upon = facts.get(_UPON)
         begun_upon = int(upon) if upon not in (None, _NOTHING) else None
-        yield Withheld(version, key, publication, staged, head, facts.get(ERRORS), upon is not None, begun_upon)
+        yield Withheld(version, key, publication, table, staged, head, facts.get(ERRORS), upon is not None, begun_upon)

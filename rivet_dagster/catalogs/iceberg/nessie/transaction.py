@@ -1,0 +1,165 @@
+"""The transaction of a version that a run stages on its own branch of the server."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
+from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.names import key_of
+from rivet_dagster.catalogs.iceberg.nessie.carrying import carry
+from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
+from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.writes.publishing import Release
+from rivet_dagster.catalogs.iceberg.writes.publishing_together import publish_together
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
+from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
+from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
+from rivet_dagster.engines.contract import Frame
+from rivet_dagster.errors import RivetError
+from rivet_dagster.model.inputs import Inputs
+from rivet_dagster.model.storage import Published, StoredRows
+from rivet_dagster.model.write_plan import WritePlan
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+    from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+    from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
+
+
+@dataclass(kw_only=True)
+class NessieTransaction(IcebergTransaction):
+    """A version that is staged on the branch of ``run``, and published on the branch of ``target`` by one commit.
+
+    ``open`` opens a table as the run's branch has it, which is made by the first write. A version that ``is_withheld``
+    is published upon whatever the table is by then.
+    """
+
+    run: RunCatalog
+    target: NessieCatalog
+    open: Opener
+    is_withheld: bool = False
+    _told: tuple[Inputs | None, Mapping[str, str] | None] = (None, None)
+
+    def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
+        """Write on the run's branch."""
+        self.begin_run(context.identity)
+        super().write(plan, frame, context)
+
+    def write_errors(self, table: str, frame: Frame | None) -> StoredRows:
+        """Write the errors on the run's branch."""
+        self.begin_run("")
+        return super().write_errors(table, frame)
+
+    def begin_run(self, identity: str) -> None:
+        """Make the branch of the run, unless there is one, and begin to send heartbeats."""
+        begin = self.beginning
+        with reaching(begin.table.name.catalog, f"the table {begin.declared}", "RVT-404"):
+            self._alive(identity)
+
+    def _alive(self, identity: str) -> Heartbeat:
+        if self._heartbeat is None:
+            begin = self.beginning
+            key = f"{key_of(identity)}_{secrets.token_hex(4)}"
+            heartbeat = Heartbeat(begin.place.io, begin.place.location, key)
+            self.run.begin(key, begin.table, self.version, heartbeat)
+            self._heartbeat, self.branch = heartbeat, key
+            begin.errors.table = self.open(begin.declared)
+            self.beginning = replace(begin, table=begin.errors.table)
+        return self._heartbeat
+
+    def check_base(self) -> None:
+        """Compare the table with what it was when this was begun."""
+        self.check_base_in(self.target)
+
+    def check_base_in(self, catalog: Catalog) -> None:
+        """Compare the snapshot, the columns and the layout that are current in another catalog with those then."""
+        begin = self.beginning
+        if not self.is_withheld:
+            with reaching(begin.table.name.catalog, f"the table {begin.declared}"):
+                then = begin.table.load_if_any()
+                now = OpenedTable(catalog, begin.table.published.name).load_if_any()
+            is_done = now is not None and now.metadata.current_snapshot_id == self.snapshot_id
+            if not is_done and _current(then) == _current(now) and _shape(then) != _shape(now):
+                message = f"the columns or the layout of '{begin.table.published.name}' have been changed since"
+                raise RivetError("RVT-405", message)
+        super().check_base_in(catalog)
+
+    def release_in(self, catalog: Catalog, identity: str) -> None:
+        """Make the changes that publish the version, and namespaces that it needs, in another catalog."""
+        if self._heartbeat is not None:
+            self._heartbeat.require()
+        errors = self.beginning.errors.name
+        names = [self.beginning.table.name, *([self.open(errors).name] if errors is not None else [])]
+        for name in names:
+            catalog.create_namespace_if_not_exists(name.namespace)
+        super().release_in(catalog, identity)
+
+    def _publication(
+        self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None
+    ) -> Publication:
+        told_inputs, told_versions = self._told
+        return super()._publication(
+            identity,
+            told_inputs if inputs is None else inputs,
+            told_versions if code_versions is None else code_versions,
+        )
+
+    def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
+        self._told = inputs, code_versions
+        with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
+            (published,) = publish_together(self.target, [(self, identity)])
+        return published
+
+    def _release(self, table: OpenedTable, properties: dict[str, str]) -> None:
+        begin = self.beginning
+        if isinstance(self._staged, StagedBranch):
+            release = Release(table, begin.upon, self.snapshot_id, properties, begin.layout)
+            carry(release, self._staged, self._head(self._staged))
+        else:
+            super()._release(table, properties)
+
+    def _end(self) -> None:
+        super()._end()
+        self.run.remove()
+
+    def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
+        heartbeat, self._heartbeat = self._heartbeat, None  # it ends once no sweep removes the branch
+        super()._withhold(identity, inputs, code_versions)
+        with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
+            if self._staged is not None:
+                self.run.keep()
+            else:
+                self.run.remove()
+        if heartbeat is not None:
+            heartbeat.end()
+
+    def _abort(self) -> None:
+        self._scratch.close()
+        with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
+            for staged in (self._staged, self.beginning.errors.staged):
+                if isinstance(staged, StagedTable):
+                    staged.remove()
+            self.run.remove()
+        if self._heartbeat is not None:
+            with suppress(OSError):
+                self._heartbeat.end()
+
+
+def _current(table: Table | None) -> int | None:
+    return table.metadata.current_snapshot_id if table is not None else None
+
+
+def _shape(table: Table | None) -> tuple[Any, ...] | None:
+    """Return what of a table decides how its files are read and written."""
+    if table is None:
+        return None
+    of = table.metadata
+    return of.table_uuid, of.current_schema_id, of.last_column_id, of.default_spec_id, of.default_sort_order_id
