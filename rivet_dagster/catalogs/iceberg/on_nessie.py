@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
     from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
     from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
-    from rivet_dagster.catalogs.iceberg.nessie.transaction import NessieTransaction
+    from rivet_dagster.catalogs.iceberg.writes.run_transaction import NessieTransaction
     from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
     from rivet_dagster.catalogs.iceberg.writes.withheld import Withheld
 
@@ -74,8 +74,8 @@ class NessieTables(IcebergTables, PublishesTogether):
 
     def _of_run(self, made: IcebergTransaction, run: RunCatalog, is_withheld: bool = False) -> NessieTransaction:
         """Return a transaction that stages on the branch of the run."""
-        from rivet_dagster.catalogs.iceberg.nessie.carrying import ErrorsOfRun
-        from rivet_dagster.catalogs.iceberg.nessie.transaction import NessieTransaction
+        from rivet_dagster.catalogs.iceberg.writes.carrying import ErrorsOfRun
+        from rivet_dagster.catalogs.iceberg.writes.run_transaction import NessieTransaction
 
         errors = made.beginning.errors
         of_run = ErrorsOfRun(**{field.name: getattr(errors, field.name) for field in fields(errors)})

@@ -83,14 +83,28 @@ class RunBranch:
         """Whether the version is withheld there, so that only a person publishes or removes it."""
         return self.record is not None and self.record.kept != ""
 
-    def remove(self) -> None:
-        """Remove the branch and the heartbeat. Files that the branch names are left to Nessie's garbage collection.
+    @property
+    def is_begun(self) -> bool:
+        """Whether it has no heartbeat yet, and nothing is staged there."""
+        return self.ref.startswith(_BEGIN)
 
-        A run that was taken for dead may be publishing them at this moment.
+    def exists(self) -> bool:
+        """Return whether the branch has not been removed."""
+        try:
+            self.base.server.reference(self.ref)
+        except NessieNotFoundError:
+            return False
+        return True
+
+    def remove(self) -> None:
+        """Remove the branch, after the heartbeat, which nothing but the branch tells of.
+
+        Files that it names are left to Nessie's garbage collection: a run that was taken for dead may be publishing
+        them at this moment.
         """
-        self.base.server.remove(self.ref)
         if self.record is not None:
             self.heartbeat.end()
+        self.base.server.remove(self.ref)
 
 
 def begun_ref(base: str, key: str) -> str:

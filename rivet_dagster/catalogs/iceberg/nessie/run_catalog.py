@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
 from rivet_dagster.catalogs.iceberg.nessie.run_branch import RECORD, Record, RunBranch, begun_ref, recorded
-from rivet_dagster.catalogs.iceberg.nessie.server import Key, NessieConflictError, NessieNotFoundError, Reference
+from rivet_dagster.catalogs.iceberg.nessie.server import (
+    Content,
+    Key,
+    NessieConflictError,
+    NessieNotFoundError,
+    Reference,
+)
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 
 _TRIES = 5
@@ -76,6 +83,22 @@ class RunCatalog(NessieCatalog):
         """Remove the branch of the run, if it has one."""
         if self._own_ref is not None:
             self.server.remove(self._own_ref)
+
+    def _found(self, keys: list[Key]) -> tuple[str, Mapping[Key, Content]]:
+        try:
+            return super()._found(keys)
+        except NessieNotFoundError:
+            if self._own_ref is None:
+                raise
+            return "", {}  # a sweep has removed the branch, with all that was staged there
+
+    def _entries(self) -> list[tuple[Key, str]]:
+        try:
+            return super()._entries()
+        except NessieNotFoundError:
+            if self._own_ref is None:
+                raise
+            return []
 
     def _commit(self, head: str, message: str, *operations: dict[str, Any]) -> None:
         if self._own_ref is None:

@@ -23,7 +23,7 @@ def staged_by(table: OpenedTable, identity: str) -> Withheld | None:
 
 def staged_version(table: OpenedTable, version: str) -> Withheld | None:
     """Return the staged version of that name; None if there is none."""
-    return next((known for known in marked_versions(table) if known.is_staged and known.name == version), None)
+    return next((known for known in marked_versions(table, version) if known.is_staged), None)
 
 
 def required(table: OpenedTable, version: str) -> Withheld:

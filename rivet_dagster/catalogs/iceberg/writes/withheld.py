@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import set_properties
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, Publication, publication_of
 from rivet_dagster.catalogs.iceberg.names import staging_of
-from rivet_dagster.catalogs.iceberg.nessie.run_branch import branches_of_runs
+from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
+from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -79,13 +81,31 @@ def withheld_versions(table: OpenedTable) -> Iterator[Withheld]:
     return (version for version in marked_versions(table) if not version.is_staged)
 
 
-def marked_versions(table: OpenedTable) -> Iterator[Withheld]:
-    """Yield the withheld versions of a table, and those that runs have staged, also on branches of their own."""
-    yield from _marked_there(table)
-    for branch in branches_of_runs(table.catalog, table):
-        from rivet_dagster.catalogs.iceberg.nessie.run_catalog import opened_on
+def marked_versions(table: OpenedTable, version: str | None = None) -> Iterator[Withheld]:
+    """Yield the withheld versions of a table, and those that runs have staged, also on branches of their own.
 
-        yield from _marked_there(opened_on(branch, table))
+    With ``version`` only the one of that name.
+    """
+    on_branches = chain.from_iterable(_marked_on(branch, table, version) for branch in _branches(table))
+    return (marked for marked in chain(_marked_there(table), on_branches) if version in (None, marked.name))
+
+
+def _branches(table: OpenedTable) -> Iterator[RunBranch]:
+    return (branch for branch in branches_of_runs(table.catalog, table) if not branch.is_begun)
+
+
+def _marked_on(branch: RunBranch, table: OpenedTable, version: str | None) -> Sequence[Withheld]:
+    """Return the version on the branch of a run; none if the branch has been removed meanwhile."""
+    from rivet_dagster.catalogs.iceberg.nessie.run_catalog import opened_on
+
+    if branch.record is None or version not in (None, branch.record.version):
+        return ()
+    try:
+        return tuple(_marked_there(opened_on(branch, table)))
+    except (OSError, RivetError):
+        if branch.exists():
+            raise
+        return ()
 
 
 def _marked_there(table: OpenedTable) -> Iterator[Withheld]:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.names import key_of
-from rivet_dagster.catalogs.iceberg.nessie.carrying import carry
 from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.reaching import reaching
+from rivet_dagster.catalogs.iceberg.writes.carrying import carry
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.publishing_together import publish_together
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
@@ -47,6 +47,7 @@ class NessieTransaction(IcebergTransaction):
     open: Opener
     is_withheld: bool = False
     _told: tuple[Inputs | None, Mapping[str, str] | None] = (None, None)
+    _is_unknown: bool = False
 
     def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
         """Write on the run's branch."""
@@ -115,7 +116,13 @@ class NessieTransaction(IcebergTransaction):
     def _commit(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> Published:
         self._told = inputs, code_versions
         with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
-            (published,) = publish_together(self.target, [(self, identity)])
+            try:
+                (published,) = publish_together(self.target, [(self, identity)])
+            except RivetError:
+                raise  # before the commit was sent, or after it was refused
+            except BaseException:
+                self._is_unknown = True
+                raise
         return published
 
     def _release(self, table: OpenedTable, properties: dict[str, str]) -> None:
@@ -127,8 +134,10 @@ class NessieTransaction(IcebergTransaction):
             super()._release(table, properties)
 
     def _end(self) -> None:
+        heartbeat, self._heartbeat = self._heartbeat, None  # until then no sweep tells of the branch
         super()._end()
         self.run.remove()
+        _ended(heartbeat)
 
     def _withhold(self, identity: str, inputs: Inputs | None, code_versions: Mapping[str, str] | None) -> None:
         heartbeat, self._heartbeat = self._heartbeat, None  # it ends once no sweep removes the branch
@@ -138,19 +147,24 @@ class NessieTransaction(IcebergTransaction):
                 self.run.keep()
             else:
                 self.run.remove()
-        if heartbeat is not None:
-            heartbeat.end()
+        _ended(heartbeat)
 
     def _abort(self) -> None:
         self._scratch.close()
+        if self._is_unknown:  # the server may carry out the commit yet: a sweep removes the branch, and no file
+            return
         with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
             for staged in (self._staged, self.beginning.errors.staged):
                 if isinstance(staged, StagedTable):
                     staged.remove()
+            _ended(self._heartbeat)  # before the branch, which alone knows where it is
             self.run.remove()
-        if self._heartbeat is not None:
-            with suppress(OSError):
-                self._heartbeat.end()
+
+
+def _ended(heartbeat: Heartbeat | None) -> None:
+    if heartbeat is not None:
+        with suppress(OSError):
+            heartbeat.end()
 
 
 def _current(table: Table | None) -> int | None:

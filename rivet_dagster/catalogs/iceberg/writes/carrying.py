@@ -29,7 +29,9 @@ def carry(release: Release, branch: StagedBranch, head: int) -> None:
     snapshots by now that are numbered alike, as for a version that was withheld. Raises RVT-405 and RVT-406 as
     ``Release.of_branch`` does, and RVT-407.
     """
-    source = branch.table.load()
+    source = branch.table.load_if_any()
+    if source is None:
+        raise RivetError("RVT-406", f"the branch {branch.key} has been removed, by a sweep or by somebody")
     if head_of(source, branch.key) != head:
         message = f"the branch {branch.key} of '{release.table.name}' has changed since it was judged"
         raise RivetError("RVT-407", message)
