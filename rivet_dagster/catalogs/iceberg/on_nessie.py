@@ -37,8 +37,9 @@ class NessieTables(IcebergTables, PublishesTogether):
         from rivet_dagster.catalogs.iceberg.writes.sweeping import remove_leftovers
         from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 
-        with self._reaching(table, "RVT-404"):
+        with self._reaching(table):
             run = RunCatalog(self._nessie)
+        with self._reaching(table, "RVT-404"):
             open = self._opener(run)
             begin = beginning(open(table), table, parse_layout(options), self.name, open)
             remove_leftovers(self._opened(table), begin.place.io, begin.place.location)

@@ -84,7 +84,6 @@ class NessieIcebergCatalog(IcebergCatalog, NessieTables, HasEnvironments):
             environment = self._environment(name)
             if environment.state() is None and environment.is_merged():
                 environment.required()
-            environment.server.remove(environment.merging_ref)
             return self._merge(name).remove()
 
     def sweep_environments(self, unused_for: timedelta = ABANDONED_AFTER) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ def seed(environment: EnvironmentBranch, table: Key, declared: str, version: str
     if of_base is not None and (mine is None or mine["id"] != of_base["id"]):
         _fetch(environment, table, of_base, mine)
     snapshot = str(of_base["snapshotId"]) if of_base is not None else ""
-    new = Seed(declared, snapshot, version)
+    metadata = str(of_base["metadataLocation"]) if of_base is not None else ""
+    new = Seed(declared, snapshot, version, metadata)
 
     def changes(found: Mapping[Key, Content]) -> list[dict[str, Any]]:
         known, mine = found.get(mark), found.get(table)
@@ -60,7 +61,7 @@ def _fetch(environment: EnvironmentBranch, table: Key, of_base: Content, mine: C
     known = environment.contents(missing)
     forced = [table, *(key for key in missing if key not in known)]
     into, source = server.reference(environment.ref), server.reference(environment.base)
-    server.merge(into, source, f"Begin {'.'.join(table)} upon the base", {}, forced)
+    server.merge(into, source, f"Begin {'.'.join(table)} upon the base", forced)
     if environment.contents([table]).get(table, {}).get("id") != of_base["id"]:
         message = f"the environment '{environment.name}' cannot take over '{'.'.join(table)}' of the base"
         raise RivetError("RVT-404", message, remediation="Drop the environment, and make it anew.")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 Key = tuple[str, ...]
 Content = Mapping[str, Any]
+NO_PROPERTIES: Mapping[str, str] = {}
 
 TABLE, NAMESPACE, VIEW = "ICEBERG_TABLE", "NAMESPACE", "ICEBERG_VIEW"
 """Types of contents."""
@@ -112,9 +113,16 @@ class NessieServer:
             for entry in page["entries"]:
                 yield tuple(entry["name"]["elements"]), str(entry["type"])
 
-    def commit(self, branch: Reference, message: str, operations: Sequence[Mapping[str, Any]]) -> Reference:
+    def commit(
+        self,
+        branch: Reference,
+        message: str,
+        operations: Sequence[Mapping[str, Any]],
+        properties: Mapping[str, str] = NO_PROPERTIES,
+    ) -> Reference:
         """Commit to a branch; the keys must not have changed since its hash. Raises NessieConflictError."""
-        body = {"commitMeta": {"message": message}, "operations": list(operations)}
+        meta = {"message": message, "properties": dict(properties)}
+        body = {"commitMeta": meta, "operations": list(operations)}
         return _reference(self._call("POST", f"trees/{branch.path}/history/commit", body)["targetBranch"])
 
     def make(self, name: str, source: Reference, type_: str = "BRANCH") -> bool:
@@ -156,21 +164,17 @@ class NessieServer:
         into: Reference,
         source: Reference,
         message: str,
-        properties: Mapping[str, str],
-        forced: Sequence[Key] = (),
+        keys: Sequence[Key],
     ) -> bool:
-        """Merge in one commit and return True, or False if nothing is new; keys changed on both sides are a conflict.
-
-        With ``forced`` only these keys are merged, whatever ``into`` has. Raises NessieConflictError.
-        """
+        """Merge these keys in one commit, whatever ``into`` has; return False if nothing is new."""
+        modes = [{"key": {"elements": list(key)}, "mergeBehavior": "FORCE"} for key in keys]
         body: dict[str, Any] = {
             "fromRefName": source.name,
             "fromHash": source.hash,
-            "commitMeta": {"message": message, "properties": dict(properties)},
+            "commitMeta": {"message": message},
+            "defaultKeyMergeMode": "DROP",
+            "keyMergeModes": modes,
         }
-        if forced:
-            modes = [{"key": {"elements": list(key)}, "mergeBehavior": "FORCE"} for key in forced]
-            body |= {"defaultKeyMergeMode": "DROP", "keyMergeModes": modes}
         return bool(self._call("POST", f"trees/{into.path}/history/merge", body)["wasApplied"])
 
     def has_commit(self, reference: str, key: str, value: str, after: str) -> bool:
