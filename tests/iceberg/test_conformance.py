@@ -5,11 +5,12 @@ for it, with DuckDB, whose session makes the same commits in a fraction of the t
 Spark reaches it; ``make torture`` tries the others with Spark too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
+from support.conformance import READ_BY_ENGINES, ROWS, TESTS, only
 from support.iceberg import declared
 from support.iceberg_duckdb import session as duckdb_session
 from support.joint_by_joint import QUICK
@@ -26,12 +27,6 @@ from rivet_dagster.testing.error_tables import ErrorTableConformance
 from rivet_dagster.testing.plan_cases import CASES, PlanCase
 from rivet_dagster.testing.staging import StagingConformance
 
-ROWS = (
-    "test_the_meaning_of_a_write_plan",
-    "test_a_batch_that_does_not_fit_is_refused",
-    "test_the_meaning_of_a_history",
-    "test_a_full_refresh_of_partitions",
-)
 PROPERTIES = (  # which errors belong to which rows, by properties of snapshots
     "test_an_error_table_is_described_without_an_engine",
     "test_an_error_table_without_rows",
@@ -41,19 +36,6 @@ PROPERTIES = (  # which errors belong to which rows, by properties of snapshots
     "test_a_reader_of_errors_finishes_with_them",
     "test_another_table_is_no_error_table",
     "test_an_older_version_comes_back_with_its_errors",
-)
-READ_BY_ENGINES = (  # states of a table that an engine writes and reads
-    "test_a_staged_version_is_read_by_its_run_alone",
-    "test_errors_are_seen_when_the_version_is_committed",
-    "test_errors_are_staged_with_their_rows",
-    "test_what_was_built_there_is_known",
-    "test_the_base_it_was_built_upon_stays_readable",
-    "test_what_is_written_is_seen_when_it_is_committed",
-    "test_a_version_that_is_read_stays_as_it_is",
-    "test_what_is_aborted_leaves_nothing",
-    "test_columns_without_null_take_null_later",
-    "test_the_batch_is_readable_by_itself",
-    "test_a_full_refresh_is_a_version_like_others",
 )
 COMMITS = (  # what the metadata's keeper decides: who is first, what is there, and what is gone
     "test_nothing_is_published_at_first",
@@ -80,23 +62,7 @@ COMMITS_OF_REST = (  # what databases do as well, of which the suite has another
     "test_an_environment_belongs_to_one_profile",
 )
 
-TESTS = tuple(name for name in dir(CatalogConformance) if name.startswith("test_"))
 OF_SERVERS = tuple(name for name in TESTS if name not in (*ROWS, *PROPERTIES))
-
-Suite = TypeVar("Suite", bound=type)
-
-
-def only(names: Sequence[str], at_length: Sequence[str] = ()) -> Callable[[Suite], Suite]:
-    """Leave a suite these of its tests, and those ``at_length`` in ``make torture``."""
-    assert {*names, *at_length} <= {*TESTS}
-
-    def limited(suite: Suite) -> Suite:
-        for name in TESTS:
-            if name not in names and not (TORTURE and name in at_length):
-                setattr(suite, name, None)
-        return suite
-
-    return limited
 
 
 def cases_of_iceberg() -> list[PlanCase]:

@@ -1,16 +1,23 @@
-"""The conformance suite for catalogs on the catalog of this package; the one in memory runs it without a JVM."""
+"""What the conformance suite of catalogs asks of Spark, on the filesystem catalog.
+
+The whole suite runs on DuckDB, in tests/unit/test_filesystem_environments.py; ``make torture`` runs it on Spark, too.
+"""
 
 from pathlib import Path
 
 import pytest
+from support.conformance import READ_BY_ENGINES, ROWS, TESTS, only
+from support.torture import some
 
 from rivet_dagster.catalogs.capabilities import capable
 from rivet_dagster.catalogs.capabilities.landing import HasLandingZones
 from rivet_dagster.catalogs.filesystem import FilesystemCatalog
+from rivet_dagster.engines.pyspark.session import PySparkSession
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.profile import CatalogSpec
 from rivet_dagster.testing.catalog import CatalogConformance
 from rivet_dagster.testing.memory import MemoryCatalog
+from rivet_dagster.testing.plan_cases import CASES, PlanCase
 
 
 @pytest.fixture
@@ -19,11 +26,18 @@ def session(quick_session):
     return quick_session
 
 
+@only([*ROWS, *READ_BY_ENGINES], TESTS)
 class TestFilesystem(CatalogConformance):
     """The filesystem catalog, whose versions share files."""
 
     def new_catalog(self, folder: Path) -> FilesystemCatalog:
         return FilesystemCatalog(CatalogSpec("lake", "filesystem", {"path": "lake"}), folder)
+
+    @pytest.mark.parametrize("case", some(CASES, 44), ids=lambda case: case.name)
+    def test_the_meaning_of_a_write_plan(
+        self, catalog: FilesystemCatalog, session: PySparkSession, case: PlanCase
+    ) -> None:
+        super().test_the_meaning_of_a_write_plan(catalog, session, case)
 
 
 def test_a_capability_that_a_catalog_lacks_is_an_error_with_a_remedy(tmp_path):

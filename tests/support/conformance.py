@@ -1,16 +1,39 @@
-"""Conformance suites on a second catalog: each test, and of those with a table of cases some."""
+"""Parts of conformance suites: for an engine or a catalog beside one on which the whole suite is run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, TypeVar
 
 import pytest
 
+from rivet_dagster.testing.catalog import CatalogConformance
 from support.torture import TORTURE, some
 
 Suite = TypeVar("Suite", bound=type)
+
+TESTS = tuple(name for name in dir(CatalogConformance) if name.startswith("test_"))
+ROWS = (  # what engines make of plans
+    "test_the_meaning_of_a_write_plan",
+    "test_a_batch_that_does_not_fit_is_refused",
+    "test_the_meaning_of_a_history",
+    "test_a_full_refresh_of_partitions",
+)
+READ_BY_ENGINES = (  # states of a table that an engine writes and reads
+    "test_a_staged_version_is_read_by_its_run_alone",
+    "test_errors_are_seen_when_the_version_is_committed",
+    "test_errors_are_staged_with_their_rows",
+    "test_what_was_built_there_is_known",
+    "test_the_base_it_was_built_upon_stays_readable",
+    "test_what_is_written_is_seen_when_it_is_committed",
+    "test_a_version_that_is_read_stays_as_it_is",
+    "test_what_is_aborted_leaves_nothing",
+    "test_columns_without_null_take_null_later",
+    "test_the_batch_is_readable_by_itself",
+    "test_a_full_refresh_is_a_version_like_others",
+)
+
 MOST = 8
 """As many cases of a test as are tried: what they mean is tried on another catalog."""
 
@@ -37,3 +60,16 @@ def copy_of(test: FunctionType) -> Callable[..., None]:
     copy = FunctionType(test.__code__, test.__globals__, test.__name__, test.__defaults__, test.__closure__)
     copy.__kwdefaults__ = test.__kwdefaults__
     return copy
+
+
+def only(names: Sequence[str], at_length: Sequence[str] = ()) -> Callable[[Suite], Suite]:
+    """Leave a suite these of its tests, and those ``at_length`` in ``make torture``."""
+    assert {*names, *at_length} <= {*TESTS}
+
+    def limited(suite: Suite) -> Suite:
+        for name in TESTS:
+            if name not in names and not (TORTURE and name in at_length):
+                setattr(suite, name, None)
+        return suite
+
+    return limited
