@@ -101,6 +101,7 @@ def shop(tmp_path, nessie, iceberg_options, capfd, monkeypatch) -> Shop:
 def test_a_run_in_an_environment_a_merge_and_a_drop(shop):
     shop.run()
     assert (shop.rows("amounts"), shop.rows("ids")) == ([(1, 10), (2, 15)], [(1,), (2,)])
+    assert shop.commits() == 2
     shop.give({2: 20, 3: 30})
     before, there = shop.contents(), f"rivet_env.{shop.ref}.pr-7"
     shop.run("--environment", "pr-7", "ids_table")
