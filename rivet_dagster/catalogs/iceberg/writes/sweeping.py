@@ -35,13 +35,13 @@ class Leftover:
         of = self.of or self.table
         return f"{'.'.join(of.name.identifier)}/{self.key}"
 
-    def remove(self) -> None:
-        """Remove it, after the heartbeat of its run, which cannot publish without that."""
+    def remove(self) -> bool:
+        """Remove it, after the heartbeat of its run, and return True; return False if it must stay for now."""
         self.heartbeat.end()
         if self.of is None:
             remove_branch(self.table, self.key)
-        else:
-            remove_staging_table(self.table, self.of)
+            return True
+        return remove_staging_table(self.table, self.of)
 
 
 def staged_by_runs(table: OpenedTable) -> Iterator[Leftover]:

@@ -7,7 +7,7 @@ were judged as its condition: what an interrupted merge has published is not bui
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.environment_errors import moved, written_by_a_run
@@ -236,14 +236,24 @@ class _TableMerge:
         begin, name = self.begin, self.merge.name
         own = {} if isinstance(found, SeenTable) else _own_properties(found)
         release = MergeRelease(
-            begin.table, begin.upon, new, properties, Layout(), own | marks, environment=name, ends=ends
+            begin.table,
+            begin.upon,
+            new,
+            properties,
+            Layout(),
+            own | marks,
+            begin.begun,
+            environment=name,
+            ends=ends,
         )
         if isinstance(found, SeenTable):
             release.of_snapshot(snapshot)
             return
         rows = found.snapshot_by_id(snapshot)
         assert rows is not None, "it was just found"
-        release.of_own_table(found, rows, begin.place, self.heartbeat)
+        identifier = tuple(found.name())
+        table = begin.table.beside(replace(begin.table.name, namespace=identifier[:-1], name=identifier[-1]))
+        release.of_own_table(table, found, rows, begin.place, self.heartbeat)
 
 
 def _own_properties(found: Table) -> dict[str, str]:
