@@ -14,6 +14,7 @@ from rivet_dagster.catalogs.capabilities.environment_errors import moved, writte
 from rivet_dagster.catalogs.capabilities.environments import BuiltTable
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
+from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.environments.branches.record import (
     MERGED,
     MERGING,
@@ -124,6 +125,7 @@ class Merge:
         """Publish a table to the base, unless an interrupted merge has."""
         from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
         from rivet_dagster.catalogs.iceberg.writes.beginning import beginning
+        from rivet_dagster.catalogs.iceberg.writes.unknown_outcome import unknown_outcome
 
         done = self.base.published_by(table.table, self._identity(table.table, table.current))
         if done is not None:
@@ -131,7 +133,11 @@ class Merge:
         begin = beginning(self.base._opened(table.table), table.table, Layout(), self.base.name, self.base._opened)
         if self._described(table.table).moved:  # since all tables were looked at
             raise moved(self.name, [table.table])
-        return _TableMerge(self, table, begin, heartbeat).publish()
+        try:
+            return _TableMerge(self, table, begin, heartbeat).publish()
+        except OutcomeUnknownError as error:
+            identity = self._identity(table.table, table.current)
+            raise unknown_outcome(f"the table {begin.table.name}", identity, error) from error
 
     def _described(self, name: str) -> BuiltTable:
         from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import SeenTable, built
