@@ -104,7 +104,7 @@ def proxy(server: str) -> Iterator[Proxy]:
             self.wfile.write(content[: len(content) // 2] if cut else content)
             self.close_connection = self.close_connection or cut
 
-        do_GET = do_POST = do_DELETE = do_HEAD = do_PUT = _forward  # noqa: N815, the names are those of the library
+        do_GET = do_POST = do_DELETE = do_HEAD = do_PUT = _forward
 
         def log_message(self, *arguments: object) -> None:
             pass

@@ -292,8 +292,9 @@ def mark_publishing(staging: OpenedTable) -> None:
 
 
 def unmark_publishing(staging: OpenedTable) -> None:
-    """Remove that mark, after the commit was refused."""
-    commit(staging.load, lambda found: Changes(remove_properties([PUBLISHING])), str(staging.name))
+    """Remove that mark, after the commit was refused, unless a sweep has removed the staging table."""
+    if staging.load_if_any() is not None:
+        commit(staging.load, lambda found: Changes(remove_properties([PUBLISHING])), str(staging.name))
 
 
 def _is_unpublishable(table: OpenedTable, found: Table, of: OpenedTable) -> bool:
