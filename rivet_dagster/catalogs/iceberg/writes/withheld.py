@@ -102,8 +102,9 @@ def _mark(
 
 
 def withheld_versions(table: OpenedTable) -> Iterator[Withheld]:
-    """Yield the withheld versions of a table, whether on branches or in staging tables."""
-    return (version for version in marked_versions(table) if not version.is_staged)
+    """Yield the withheld versions of a table, whether on branches or in staging tables, unless they are published."""
+    found = table.load_if_any()
+    return (v for v in marked_versions(table) if not v.is_staged and not (found and is_published(found, v.name)))
 
 
 def marked_versions(table: OpenedTable) -> Iterator[Withheld]:
@@ -122,10 +123,18 @@ def marked_versions(table: OpenedTable) -> Iterator[Withheld]:
                 yield from _marked(marked, staged)
 
 
-def is_withheld(table: Table, key: str) -> bool:
-    """Return whether the branch ``key`` of ``table``, or the staging table itself, is withheld, and not only staged."""
-    mark = table.metadata.properties.get(withheld_mark(key))
-    return mark is not None and _UPON not in json.loads(mark)
+def is_published(table: Table, version: str) -> bool:
+    """Return whether a table has a version that was withheld beside it, whatever has become of the commit's answer."""
+    return table.snapshot_by_id(int(version)) is not None
+
+
+def withheld_as(table: Table, key: str) -> str | None:
+    """Return the name of the version withheld on the branch ``key`` of ``table``, or in it; None if none is.
+
+    One that is only staged is not withheld.
+    """
+    mark = json.loads(table.metadata.properties.get(withheld_mark(key), "null"))
+    return mark["version"] if mark is not None and _UPON not in mark else None
 
 
 def _marked(found: Table, staged: OpenedTable | None) -> Iterator[Withheld]:

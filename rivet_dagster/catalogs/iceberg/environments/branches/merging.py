@@ -150,7 +150,10 @@ class Merge:
         record = built(found.real, self.name) if isinstance(found, SeenTable) else None
         of_base = self.base._opened(name).load_if_any()
         now = current_version(of_base) if of_base is not None else None
-        moved = of_base is not None if record is None else now != record.version
+        if record is None or of_base is None:
+            moved = of_base is not None
+        else:
+            moved = now != record.version or record.is_overtaken(of_base.metadata)
         if moved and self.base.published_by(name, self._identity(name, current)) is not None:
             moved = False  # an interrupted merge has published it
         same = record is not None and same_files(found, record.snapshot, found.metadata.current_snapshot_id)
