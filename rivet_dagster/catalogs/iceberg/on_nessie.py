@@ -63,7 +63,7 @@ class NessieTables(IcebergTables, PublishesTogether):
         now = self._opener(RunCatalog(self._nessie))
         taken = taken_up(now(table), table, self.name, self._opener(run), version, layout)
         taken.beginning = replace(taken.beginning, table=version.table)
-        return self._of_run(taken, run, is_withheld=not version.is_staged)
+        return self._of_run(taken, run)
 
     def _restaged(self, table: str, version: int) -> IcebergTransaction:
         from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
@@ -73,7 +73,7 @@ class NessieTables(IcebergTables, PublishesTogether):
         open = self._opener(run)
         return self._of_run(restaged(open(table), table, self.name, open, version), run)
 
-    def _of_run(self, made: IcebergTransaction, run: RunCatalog, is_withheld: bool = False) -> NessieTransaction:
+    def _of_run(self, made: IcebergTransaction, run: RunCatalog) -> NessieTransaction:
         """Return a transaction that stages on the branch of the run."""
         from rivet_dagster.catalogs.iceberg.writes.carrying import ErrorsOfRun
         from rivet_dagster.catalogs.iceberg.writes.run_transaction import NessieTransaction
@@ -89,7 +89,6 @@ class NessieTables(IcebergTables, PublishesTogether):
             run=run,
             target=self._nessie,
             open=self._opener(run),
-            is_withheld=is_withheld,
         )
 
     def _opener(self, run: RunCatalog) -> Opener:

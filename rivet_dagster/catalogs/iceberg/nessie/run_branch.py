@@ -96,8 +96,8 @@ class RunBranch:
             return False
         return True
 
-    def remove(self) -> None:
-        """Remove the branch, after the heartbeat, which nothing but the branch tells of.
+    def remove(self) -> bool:
+        """Remove the branch, after the heartbeat, which nothing but the branch tells of, and return True.
 
         Files that it names are left to Nessie's garbage collection: a run that was taken for dead may be publishing
         them at this moment.
@@ -105,6 +105,7 @@ class RunBranch:
         if self.record is not None:
             self.heartbeat.end()
         self.base.server.remove(self.ref)
+        return True
 
 
 def begun_ref(base: str, key: str) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes
 from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter
-from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, set_branch
+from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_branch
 from rivet_dagster.catalogs.iceberg.nessie.one_commit import OneCommit
 from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
@@ -42,12 +42,12 @@ def carry(release: Release, branch: StagedBranch, head: int) -> None:
         before, metadata = _carried(found, source, head)
         writer = SnapshotWriter(found.io, metadata, release.snapshot_id, source.snapshot_by_id(head))
         added = writer.same_rows(release.properties)
-        updates = (*before, added, set_branch(MAIN, release.snapshot_id), *release._told(found))
-        return Changes(updates, release._required(), (writer,))
+        made = Changes((*before, added, set_branch(MAIN, release.snapshot_id), *release._told(found)), (), (writer,))
+        return release._required(made.updates, (branch_is_at(MAIN, release.upon),), made)
 
     if isinstance(release.table.catalog, OneCommit):
         release.table.catalog.carried |= {snapshot.snapshot_id for snapshot in source.metadata.snapshots}
-    commit(release.table.load, changes, str(release.table.name))
+    release._commit(changes)
 
 
 def _carried(found: Table, source: Table, head: int) -> tuple[tuple[TableUpdate, ...], TableMetadata]:
@@ -78,5 +78,5 @@ def _before(found: Table, source: Table, head: int) -> Iterator[Snapshot]:
 class ErrorsOfRun(StagedErrors):
     """The errors of a version that are staged on the branch of a run."""
 
-    def _publish_branch(self, release: Release, branch: StagedBranch) -> None:
-        carry(release, branch, branch.head())
+    def _publish_branch(self, release: Release, branch: StagedBranch, judged: int) -> None:
+        carry(release, branch, judged)

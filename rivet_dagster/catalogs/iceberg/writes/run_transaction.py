@@ -6,9 +6,11 @@ import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
+from rivet_dagster.catalogs.iceberg.commits.definition import Definition
+from rivet_dagster.catalogs.iceberg.commits.sending import is_refusal
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.names import key_of
 from rivet_dagster.catalogs.iceberg.nessie.run_catalog import RunCatalog
@@ -28,7 +30,6 @@ from rivet_dagster.model.write_plan import WritePlan
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
 
     from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
     from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
@@ -38,16 +39,13 @@ if TYPE_CHECKING:
 class NessieTransaction(IcebergTransaction):
     """A version that is staged on the branch of ``run``, and published on the branch of ``target`` by one commit.
 
-    ``open`` opens a table as the run's branch has it, which is made by the first write. A version that ``is_withheld``
-    is published upon whatever the table is by then.
+    ``open`` opens a table as the run's branch has it, which is made by the first write.
     """
 
     run: RunCatalog
     target: NessieCatalog
     open: Opener
-    is_withheld: bool = False
     _told: tuple[Inputs | None, Mapping[str, str] | None] = (None, None)
-    _is_unknown: bool = False
 
     def write(self, plan: WritePlan, frame: Frame, context: WriteContext = NO_CONTEXT) -> None:
         """Write on the run's branch."""
@@ -83,14 +81,14 @@ class NessieTransaction(IcebergTransaction):
     def check_base_in(self, catalog: Catalog) -> None:
         """Compare the snapshot, the columns and the layout that are current in another catalog with those then."""
         begin = self.beginning
-        if not self.is_withheld:
-            with reaching(begin.table.name.catalog, f"the table {begin.declared}"):
-                then = begin.table.load_if_any()
-                now = OpenedTable(catalog, begin.table.published.name).load_if_any()
-            is_done = now is not None and now.metadata.current_snapshot_id == self.snapshot_id
-            if not is_done and _current(then) == _current(now) and _shape(then) != _shape(now):
-                message = f"the columns or the layout of '{begin.table.published.name}' have been changed since"
-                raise RivetError("RVT-405", message)
+        name = begin.table.published.name
+        with reaching(name.catalog, f"the table {begin.declared}"):
+            found = OpenedTable(catalog, name).load_if_any()
+        now = Definition.of(found.metadata) if found is not None else None
+        current = found.metadata.current_snapshot_id if found is not None else None
+        if current == begin.upon and now != begin.begun:
+            message = f"the columns or partitions of '{name}' have been changed by somebody else since"
+            raise RivetError("RVT-405", message)
         super().check_base_in(catalog)
 
     def release_in(self, catalog: Catalog, identity: str) -> None:
@@ -118,20 +116,13 @@ class NessieTransaction(IcebergTransaction):
         with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
             try:
                 (published,) = publish_together(self.target, [(self, identity)])
-            except RivetError:
-                raise  # before the commit was sent, or after it was refused
-            except BaseException:
-                self._is_unknown = True
+            except BaseException as error:
+                self._outcome.is_unknown = not _is_known(error)
                 raise
         return published
 
-    def _release(self, table: OpenedTable, properties: dict[str, str]) -> None:
-        begin = self.beginning
-        if isinstance(self._staged, StagedBranch):
-            release = Release(table, begin.upon, self.snapshot_id, properties, begin.layout)
-            carry(release, self._staged, self._head(self._staged))
-        else:
-            super()._release(table, properties)
+    def _publish_branch(self, release: Release, branch: StagedBranch, judged: int) -> None:
+        carry(release, branch, judged)
 
     def _end(self) -> None:
         heartbeat, self._heartbeat = self._heartbeat, None  # until then no sweep tells of the branch
@@ -151,7 +142,7 @@ class NessieTransaction(IcebergTransaction):
 
     def _abort(self) -> None:
         self._scratch.close()
-        if self._is_unknown:  # the server may carry out the commit yet: a sweep removes the branch, and no file
+        if self._outcome.is_unknown:  # the server may carry out the commit yet: a sweep removes the branch, and no file
             return
         with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.declared}", "RVT-404"):
             for staged in (self._staged, self.beginning.errors.staged):
@@ -167,13 +158,8 @@ def _ended(heartbeat: Heartbeat | None) -> None:
             heartbeat.end()
 
 
-def _current(table: Table | None) -> int | None:
-    return table.metadata.current_snapshot_id if table is not None else None
-
-
-def _shape(table: Table | None) -> tuple[Any, ...] | None:
-    """Return what of a table decides how its files are read and written."""
-    if table is None:
-        return None
-    of = table.metadata
-    return of.table_uuid, of.current_schema_id, of.last_column_id, of.default_spec_id, of.default_sort_order_id
+def _is_known(error: BaseException) -> bool:
+    """Return whether a publication that ended by ``error`` has not happened, and will not."""
+    if isinstance(error, RivetError):
+        return error.code != "RVT-419"
+    return isinstance(error, Exception) and is_refusal(error)
