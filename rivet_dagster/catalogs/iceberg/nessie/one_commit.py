@@ -87,11 +87,9 @@ class OneCommit(NessieCatalog):
 
     def _is_there(self) -> bool:
         """Return whether the branch has one of the changes, and so had all of them."""
-        now = self.server.contents(self._head.name, list(self._changes))[1]
-        made = ((now.get(key), content) for key, content in self._changes.items())
-        return any(
-            found is not None and content is not None and _place(found) == _place(content) for found, content in made
-        )
+        tables = {key: content for key, content in self._changes.items() if content and content["type"] == TABLE}
+        now = self.server.contents(self._head.name, list(tables))[1]
+        return any(key in now and _place(now[key]) == _place(content) for key, content in tables.items())
 
     def _written(self, key: Key, content: Content) -> Iterator[str]:
         """Yield the manifests and lists of them that were written for the new snapshots of a table."""
