@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.names import TableName, staging_of
-from rivet_dagster.catalogs.iceberg.nessie.run_branch import branches_of_runs
+from rivet_dagster.catalogs.iceberg.nessie.run_branch import RunBranch, branches_of_runs
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.catalogs.iceberg.writes.sweeping import all_staged, finish_drops, remove_heartbeats
+from rivet_dagster.catalogs.iceberg.writes.withheld import is_published
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class AllTables:
                 (failed or errors.append)(error)
         with reaching(self.name, code="RVT-404"):
             for branch in branches_of_runs(self.catalog):
-                if not branch.is_kept and not branch.is_alive():
+                if not branch.is_alive() and not self._holds_withheld(branch):
                     branch.remove()
                     swept.append(branch.name)
             for namespace in self._namespaces(()):
@@ -64,6 +65,14 @@ class AllTables:
                 if is_dead and leftover.remove():
                     yield leftover.name
             remove_heartbeats(table)
+
+    def _holds_withheld(self, branch: RunBranch) -> bool:
+        """Return whether a version is withheld on the branch of a run, which nobody has published yet."""
+        if branch.record is None or not branch.is_kept:
+            return False
+        *namespace, name = branch.record.table.split(".")
+        found = OpenedTable(self.catalog, TableName(self.name, tuple(namespace), name)).load_if_any()
+        return found is None or not is_published(found, branch.record.version)
 
     def _opened(self) -> Iterator[OpenedTable]:
         """Yield the tables of all namespaces, staging tables first: whether those are needed depends on the others."""
