@@ -24,6 +24,7 @@ from support.iceberg_environments import (
     tables,
 )
 from support.iceberg_runs import APPEND, TABLE, UPSERT, Work, lake, run
+from support.tables import refused
 
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.watermark import Override
@@ -299,6 +300,20 @@ def test_what_a_merge_is_judged_by_is_judged_again_by_its_commit(place, monkeypa
         place.catalog.merge(NAME)
     assert rows(place.table()) == [(1, 1), (2, 1), (3, 1), (8, 8)]
     assert [environment.merging for environment in place.catalog.environments()] == [False]
+
+
+@pytest.mark.parametrize("adds", [False, True])
+def test_columns_that_the_base_got_since_stay(place, adds):
+    """Those of an environment that has changed its own are refused: they were made without them."""
+    run(place.catalog, OLD, place.root)
+    run_there(place.catalog, NEW.having(adds=adds), place.root)
+    with place.table().update_schema() as schema:
+        schema.add_column("gdpr_class", LongType())
+    if adds:
+        assert refused(place.catalog.merge, "pr-7").code == "RVT-405"
+    else:
+        place.catalog.merge("pr-7")
+    assert place.table().schema().column_names == ["id", "net", "gdpr_class"]
 
 
 def test_a_drop_waits_for_a_merge_and_a_name_must_be_one(place, monkeypatch):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from support.standin import TABLE, StandIn, StandInRuntime
 
+from rivet_dagster.catalogs.filesystem import FilesystemCatalog
 from rivet_dagster.execution.group_run import run_group
 from rivet_dagster.execution.results import GroupResult, Rows
 
@@ -26,3 +27,19 @@ def test_a_retry_publishes_nothing_again_even_when_its_version_has_expired(tmp_p
         (result.check.name, True) for result in first.checks
     ]
     assert pq.read_table(tmp_path / "lake" / TABLE)["id"].to_pylist() == [4]
+
+
+def test_a_commit_that_is_carried_out_late_is_found_by_the_retry_that_has_begun_upon_it(tmp_path, monkeypatch):
+    """As one of an earlier attempt of which nobody knew the outcome."""
+    begin, late = FilesystemCatalog.begin, []
+
+    def begins(catalog, *arguments):
+        if not late:
+            late.append("begun")
+            late.append(run(tmp_path, [1, 2], "monday/out"))
+        return begin(catalog, *arguments)
+
+    monkeypatch.setattr(FilesystemCatalog, "begin", begins)
+    again = run(tmp_path, [7, 8, 9], "monday/out")
+    assert again.published == late[1].published
+    assert pq.read_table(tmp_path / "lake" / TABLE)["id"].to_pylist() == [1, 2]

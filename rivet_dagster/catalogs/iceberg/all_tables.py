@@ -54,8 +54,8 @@ class AllTables:
         """Sweep a table, and yield each name. ``alive`` remembers whose heartbeat a removal has ended already."""
         with reaching(self.name, f"the table {table.name}", "RVT-404"):
             for leftover in all_staged(iter((table,))):
-                if not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive()):
-                    leftover.remove()
+                is_dead = not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive())
+                if is_dead and leftover.remove():
                     yield leftover.name
             remove_heartbeats(table)
 

@@ -58,9 +58,12 @@ class Heartbeat:
         self.begin()
 
     def require(self) -> None:
-        """Raise RVT-406 if the heartbeat has been removed, since the run was taken for dead."""
+        """Raise RVT-406 if the heartbeat is old or has been removed: the run was taken for dead, or may have been."""
+        if self.is_alive():
+            return
         if not self.io.new_input(self.path).exists():
             raise RivetError("RVT-406", f"the run that builds {self.key} was taken for dead, and has been swept")
+        raise RivetError("RVT-406", f"the run that builds {self.key} has sent no heartbeat for too long")
 
     def is_alive(self) -> bool:
         """Return whether the last heartbeat is younger than DEAD_AFTER seconds."""

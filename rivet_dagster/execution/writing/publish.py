@@ -116,6 +116,9 @@ def _attempt(
     with run.clock.phase(BRANCH):
         transaction = catalog.begin(target.table, run.session, target.options)
     with transaction:
+        # The commit of an earlier attempt, whose outcome was not known, may have been carried out since the last look.
+        if catalog.published_by(target.table, run.identity) is not None:
+            raise RivetError("RVT-405", f"'{target.table}' has been published by an earlier attempt of this run")
         return _published(run, joint, target, transaction, is_last, as_written)
 
 

@@ -1,13 +1,19 @@
-"""Commits: several updates of a table's metadata in one atomic step of the catalog."""
+"""Commits: several updates of a table's metadata in one atomic step of the catalog.
+
+A request may be carried out although its answer is lost, late, or an error: proxies give up, and send requests twice.
+So nothing that a commit needs is deleted before the table itself shows that it does not have it.
+"""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rivet_dagster.catalogs.iceberg.commits.sending import is_refusal, send
+from rivet_dagster.catalogs.iceberg.reaching import first_line
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -19,6 +25,19 @@ if TYPE_CHECKING:
 
 _TRIES, _PAUSE = 12, 0.1
 _OVERTAKEN = "older than last sequence number"
+_LOOKS, _LOOKING = (0.0, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0), 30.0
+"""Seconds to wait before each look for a commit whose outcome is not known, and after which no other look begins."""
+
+
+class OutcomeUnknownError(OSError):
+    """A commit was sent, and nothing tells whether it is carried out, or will be."""
+
+
+@dataclass
+class Outcome:
+    """What is known of a commit: ``is_unknown`` from the moment that it is sent until its answer is understood."""
+
+    is_unknown: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,61 +52,143 @@ class Changes:
     writers: tuple[SnapshotWriter, ...] = ()
 
 
-def commit(load: Callable[[], Table], changes: Callable[[Table], Changes], table: str) -> None:
+def commit(
+    load: Callable[[], Table], changes: Callable[[Table], Changes], table: str, outcome: Outcome | None = None
+) -> None:
     """Commit what ``changes`` returns for the table as ``load`` finds it, in one step.
 
     Other commits to the table that come between are no obstacle as long as ``changes`` accepts the table that they
-    leave: it raises the error for one that it does not. Raises RVT-405 if others keep committing.
+    leave: it raises the error for one that it does not. Raises RVT-405 if others keep committing, OutcomeUnknownError
+    if it cannot be told whether a snapshot was added. ``outcome`` says so, too, if the commit is interrupted.
     """
+    refused: list[Changes] = []
+    try:
+        _commit(load, changes, table, outcome or Outcome(), refused)
+    except Exception:
+        _discard(refused, load)
+        raise
+    _discard(refused, load)
+
+
+def create(catalog: Catalog, table: Table, updates: tuple[TableUpdate, ...], outcome: Outcome | None = None) -> bool:
+    """Create a table by ``updates``, whole, and return True; return False if there is another one by now.
+
+    Raises OutcomeUnknownError if it cannot be told whether it was created.
+    """
+    from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+    from pyiceberg.table.update import AssertCreate
+
+    outcome = outcome or Outcome()
+
+    def is_made() -> bool:
+        return _is_made(catalog, table, updates)
+
+    outcome.is_unknown = True
+    try:
+        send(lambda: catalog.commit_table(table, (AssertCreate(),), updates))
+    except (CommitFailedException, TableAlreadyExistsError):
+        made = is_made()  # the refusal may answer a request that was sent twice
+        outcome.is_unknown = False
+        return made
+    except Exception as error:
+        _settle(error, is_made, outcome)
+    outcome.is_unknown = False
+    return True
+
+
+def look_for(is_there: Callable[[], bool]) -> bool:
+    """Look several times whether something is there, until it is; errors of a look are no answer."""
+    begun = time.monotonic()
+    for pause in _LOOKS:
+        time.sleep(pause)
+        try:
+            if is_there():
+                return True
+        except (RivetError, OSError):
+            pass  # the server may answer the next time
+        if time.monotonic() - begun > _LOOKING:
+            break
+    return False
+
+
+def _commit(
+    load: Callable[[], Table],
+    changes: Callable[[Table], Changes],
+    table: str,
+    outcome: Outcome,
+    refused: list[Changes],
+) -> None:
     from pyiceberg.exceptions import CommitFailedException
 
     for number in range(_TRIES):
         found = load()
+        if any(_is_there(found, earlier.updates) for earlier in refused):
+            return  # the refusal answered a request that was sent twice
         wanted = changes(found)
         if not wanted.updates:
             return
         try:
-            _commit_once(found, wanted, load)
+            _commit_once(found, wanted, load, outcome)
             return
         except CommitFailedException as error:
-            for writer in wanted.writers:
-                writer.discard()
+            refused.append(wanted)
             last = error
         time.sleep(random.uniform(0, _PAUSE * 2 ** min(number, 5)))
     raise RivetError("RVT-405", f"'{table}' is changed all the time by others: {last}") from last
 
 
-def create(catalog: Catalog, table: Table, updates: tuple[TableUpdate, ...]) -> bool:
-    """Create a table by ``updates``, whole, and return True; return False if there is one by now."""
-    from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
-    from pyiceberg.table.update import AssertCreate
-
-    try:
-        catalog.commit_table(table, (AssertCreate(),), updates)
-    except (CommitFailedException, TableAlreadyExistsError):
-        return False
-    return True
-
-
-def _commit_once(found: Table, wanted: Changes, load: Callable[[], Table]) -> None:
-    from pyiceberg.exceptions import BadRequestError, CommitFailedException, CommitStateUnknownException
+def _commit_once(found: Table, wanted: Changes, load: Callable[[], Table], outcome: Outcome) -> None:
+    from pyiceberg.exceptions import BadRequestError, CommitFailedException
     from pyiceberg.table.update import AssertTableUUID
-    from requests import RequestException
 
     uuid = AssertTableUUID(uuid=found.metadata.table_uuid)
+    outcome.is_unknown = True
     try:
-        found.catalog.commit_table(found, (uuid, *wanted.requirements), wanted.updates)
-    except (CommitStateUnknownException, RequestException):
-        # The server may have carried it out and its answer been lost.
-        if not _is_there(load(), wanted.updates):
-            raise
-    except (ValueError, BadRequestError) as error:
+        send(lambda: found.catalog.commit_table(found, (uuid, *wanted.requirements), wanted.updates))
+    except Exception as error:
         # The snapshot was numbered upon a state that others, who may have written to branches alone, have overtaken.
-        if _OVERTAKEN not in str(error):
+        if isinstance(error, ValueError | BadRequestError) and _OVERTAKEN in str(error):
+            outcome.is_unknown = False
+            raise CommitFailedException(str(error)) from error
+        if not wanted.writers:
             raise
-        raise CommitFailedException(str(error)) from error
+        _settle(error, lambda: _is_there(load(), wanted.updates), outcome)
+    outcome.is_unknown = False
+
+
+def _settle(error: Exception, is_there: Callable[[], bool], outcome: Outcome) -> None:
+    """Return if a commit that failed by ``error`` is carried out. Raises OutcomeUnknownError, or ``error`` if not."""
+    if is_refusal(error):
+        outcome.is_unknown = False
+        raise error
+    if not look_for(is_there):
+        raise OutcomeUnknownError(first_line(error)) from error
 
 
 def _is_there(table: Table, updates: tuple[Any, ...]) -> bool:
     added = {update.snapshot.snapshot_id for update in updates if update.action == "add-snapshot"}
     return bool(added) and added <= {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
+
+
+def _is_made(catalog: Catalog, table: Table, updates: tuple[Any, ...]) -> bool:
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+    uuid = next(update.uuid for update in updates if update.action == "assign-uuid")
+    try:
+        return bool(catalog.load_table(table.name()).metadata.table_uuid == uuid)
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return False
+
+
+def _discard(refused: Sequence[Changes], load: Callable[[], Table]) -> None:
+    """Remove what was written for commits that were refused, unless the table has it all the same."""
+    writers = [writer for changes in refused for writer in changes.writers]
+    if not writers:
+        return
+    try:
+        known = {snapshot.manifest_list for snapshot in load().metadata.snapshots}
+    except (RivetError, OSError):
+        return  # upkeep removes them as orphans
+    for writer in writers:
+        if known.isdisjoint(writer.written):
+            writer.discard()

@@ -9,6 +9,7 @@ import secrets
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rivet_dagster.errors import RivetError
@@ -72,7 +73,8 @@ class SnapshotWriter:
     def discard(self) -> None:
         """Remove what was written, after a commit that failed."""
         for path in self.written:
-            self._io.delete(path)
+            with suppress(FileNotFoundError):
+                self._io.delete(path)
         self.written.clear()
 
     def _added(self, files: Sequence[DataFile], schema: Schema, spec_id: int) -> ManifestFile:

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from pyiceberg.transforms import Transform
     from pyiceberg.types import NestedField
 
-__all__ = ["Layout", "layout_updates", "order_of", "parse_layout", "spec_of", "table_properties", "wrong_layout"]
+__all__ = [
+    "Layout",
+    "layout_updates",
+    "order_of",
+    "parse_layout",
+    "spec_of",
+    "spec_updates",
+    "table_properties",
+    "wrong_layout",
+]
 
 OWN_PROPERTIES = "rivet.properties"
 """The property of a table that lists the properties that its joint has set."""
@@ -84,6 +93,26 @@ def layout_updates(layout: Layout, metadata: TableMetadata) -> tuple[TableUpdate
         *_order_updates(layout, metadata),
         *_property_updates(layout, metadata),
     )
+
+
+def spec_updates(staged: PartitionSpec, metadata: TableMetadata) -> tuple[TableUpdate, ...]:
+    """Return the updates that make the spec by which files were staged a table's default one; none if it is.
+
+    A file has its partition as a list of values without names, so that no other spec may be said of it.
+    """
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table.update import AddPartitionSpecUpdate, SetDefaultSpecUpdate
+
+    def of(spec: PartitionSpec) -> list[tuple[int, str]]:
+        return [(field.source_id, str(field.transform)) for field in spec.fields]
+
+    if of(metadata.spec()) == of(staged):
+        return ()
+    known = next((spec for spec in metadata.partition_specs if of(spec) == of(staged)), None)
+    if known is not None:
+        return (SetDefaultSpecUpdate.model_validate({"spec-id": known.spec_id}),)
+    new = PartitionSpec(*staged.fields, **{"spec-id": max(spec.spec_id for spec in metadata.partition_specs) + 1})
+    return (AddPartitionSpecUpdate(spec=new), SetDefaultSpecUpdate.model_validate({"spec-id": new.spec_id}))
 
 
 def _format_updates(layout: Layout, metadata: TableMetadata) -> Iterator[TableUpdate]:

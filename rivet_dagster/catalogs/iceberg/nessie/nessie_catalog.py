@@ -114,8 +114,10 @@ class NessieCatalog(MetastoreCatalog):
         try:
             self._commit(head, f"{'Update' if content else 'Create'} {_dotted(key)}", put(key, new))
         except NessieConflictError as error:
-            with suppress(OSError):
-                staged.io.delete(staged.metadata_location)
+            # The refusal may answer a request that was sent twice; then a table has the file.
+            if not self._is_named(key, staged.metadata_location):
+                with suppress(OSError):
+                    staged.io.delete(staged.metadata_location)
             raise CommitFailedException(str(error)) from error
         except NessieError as error:
             raise CommitStateUnknownException(str(error)) from error
@@ -240,6 +242,16 @@ class NessieCatalog(MetastoreCatalog):
         metadata = FromInputFile.table_metadata(io.new_input(location))
         metadata.properties.update(_NO_GC)
         return Table(key, metadata, location, self._load_file_io(metadata.properties, location), self)
+
+    def _is_named(self, key: Key, location: str) -> bool:
+        """Return whether a metadata file is that of a table, or was that of it; True if nobody can tell."""
+        try:
+            now = self.load_table(key)
+        except NoSuchTableError:
+            return False
+        except Exception:  # of the server, or of the storage of another metadata file
+            return True
+        return location in (now.metadata_location, *(entry.metadata_file for entry in now.metadata.metadata_log))
 
     def _commit(self, head: str, message: str, *operations: dict[str, Any]) -> None:
         self.server.commit(Reference(self.ref, head), message, operations)

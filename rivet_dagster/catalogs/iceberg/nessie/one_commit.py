@@ -6,17 +6,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError, look_for
+from rivet_dagster.catalogs.iceberg.commits.sending import is_refusal, send
 from rivet_dagster.catalogs.iceberg.nessie.nessie_catalog import NessieCatalog
 from rivet_dagster.catalogs.iceberg.nessie.server import (
     TABLE,
     Content,
     Key,
     NessieConflictError,
-    NessieError,
     Reference,
     delete,
     put,
 )
+from rivet_dagster.catalogs.iceberg.reaching import first_line
 
 
 class OneCommit(NessieCatalog):
@@ -31,20 +33,24 @@ class OneCommit(NessieCatalog):
         self._changes: dict[Key, Content | None] = {}
 
     def publish(self, message: str) -> None:
-        """Commit all changes, or none. Raises NessieConflictError if others have changed one of these keys."""
-        from requests import RequestException
+        """Commit all changes, or none.
 
+        Raises NessieConflictError if others have changed one of these keys, and OutcomeUnknownError if nobody can tell
+        whether the commit is made.
+        """
         if not self._changes:
             return
         operations = [delete(key) if content is None else put(key, content) for key, content in self._changes.items()]
         try:
-            self.server.commit(self._head, message, operations)
+            send(lambda: self.server.commit(self._head, message, operations))
         except NessieConflictError:
-            raise
-        except (NessieError, RequestException):
-            # The server may have carried it out and its answer been lost.
-            if not self._is_there():
+            if not self._is_there():  # else the refusal answers a request that was sent twice
                 raise
+        except Exception as error:
+            if is_refusal(error):
+                raise
+            if not look_for(self._is_there):
+                raise OutcomeUnknownError(first_line(error)) from error
 
     def discard(self) -> None:
         """Remove the files that were written for the changes, after a commit that failed."""

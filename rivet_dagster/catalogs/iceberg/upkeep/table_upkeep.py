@@ -67,10 +67,10 @@ class TableUpkeep:
         removed = []
         alive: dict[str, bool] = {}
         for leftover in staged_by_runs(self.table):
-            if not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive()):
-                leftover.remove()
+            is_dead = not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive())
+            if is_dead and leftover.remove():
                 removed.append(leftover.name)
-        return tuple(removed)
+        return tuple(dict.fromkeys(removed))
 
     def _rewrite(self) -> None:
         """Rewrite files and manifests, unless a run that would have to compute its rows again is staging some."""

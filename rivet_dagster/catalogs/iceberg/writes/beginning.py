@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.iceberg.commits.definition import Definition
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id, refuse_later_format
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.history import publication_for, published
@@ -15,7 +17,7 @@ from rivet_dagster.catalogs.iceberg.nessie.rest_endpoint import refuse_nessie
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, Origin
 from rivet_dagster.catalogs.iceberg.writes.errors import StagedErrors, errors_snapshot
-from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_for_run import heartbeat_of
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable, place_of
 from rivet_dagster.catalogs.iceberg.writes.stored import stored_rows
@@ -23,6 +25,9 @@ from rivet_dagster.catalogs.iceberg.writes.transaction import IcebergTransaction
 from rivet_dagster.catalogs.iceberg.writes.withheld import Withheld
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.storage import Base, Published
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
 
 
 def beginning(table: OpenedTable, declared: str, layout: Layout, catalog: str, open: Opener) -> Beginning:
@@ -46,7 +51,8 @@ def beginning(table: OpenedTable, declared: str, layout: Layout, catalog: str, o
         return published(found, snapshot, catalog, declared)
 
     errors = StagedErrors(table, open)
-    return Beginning(declared, table, place, upon, base, rows, layout, described, errors)
+    begun = Definition.of(place.existing.metadata) if place.existing is not None else None
+    return Beginning(declared, table, place, upon, base, rows, layout, described, errors, begun)
 
 
 def taken_up(
@@ -59,6 +65,9 @@ def taken_up(
     begin = beginning(table, declared, layout or Layout(), catalog, open)
     if version.is_staged:
         begin = replace(begin, upon=version.upon, rows_before=version.publication.rows_before)
+    existing = begin.place.existing
+    if version.judged.begun is not None or version.is_staged:
+        begin = replace(begin, begun=version.judged.begun)
     where = version.staged if version.staged is not None else table
     head = version.head
     assert head is not None, "it was judged before it was withheld"
@@ -69,7 +78,8 @@ def taken_up(
     if version.staged is None:
         staged = StagedBranch(table, version.key, head)
     else:
-        staged = StagedTable(version.staged, begin.place, heartbeat, None, exists=True)
+        fence = _fence(table, existing, version) if existing is not None else None
+        staged = StagedTable(version.staged, begin.place, heartbeat, None, exists=True, fence=fence)
     _take_up_errors(begin, open, version, heartbeat)
     origin = Origin(version.publication, lambda: stored_rows(where, head), staged, key=version.key)
     return IcebergTransaction(begin, int(version.name), None, origin, _heartbeat=heartbeat)
@@ -86,7 +96,7 @@ def restaged(table: OpenedTable, declared: str, catalog: str, open: Opener, vers
         place = place_of(open(name))
         older = errors_snapshot(place.existing, version) if place.existing is not None else None
         if older is not None:
-            begin.errors.adopt(name, place, None, older)
+            begin.errors.adopt(name, place, None, older=older)
     origin = Origin(publication_for(existing, found), lambda: stored_rows(table, snapshot), snapshot=snapshot)
     return IcebergTransaction(begin, new_snapshot_id(), None, origin)
 
@@ -100,8 +110,24 @@ def _take_up_errors(begin: Beginning, open: Opener, version: Withheld, heartbeat
     place = place_of(opened)
     staging = opened.staged(version.key)
     staged: StagedBranch | StagedTable
+    current: int | None
     if place.existing is not None and version.key in place.existing.metadata.refs:
-        staged = StagedBranch(opened, version.key, place.existing.metadata.refs[version.key].snapshot_id)
+        current = place.existing.metadata.refs[version.key].snapshot_id
+        staged = StagedBranch(opened, version.key, current)
     else:
+        found = staging.load_if_any()
+        current = found.metadata.current_snapshot_id if found is not None else None
         staged = StagedTable(staging, place, heartbeat, None, exists=True)
-    begin.errors.adopt(name, place, staged, None)
+    judged = version.judged.errors
+    begin.errors.adopt(name, place, staged, judged=current if judged is None else judged)
+
+
+def _fence(table: OpenedTable, existing: Table, version: Withheld) -> StagedBranch | None:
+    """Return the branch that the publication of a version in a staging table requires.
+
+    A withheld version, which no sweep removes, has none until somebody publishes or drops it.
+    """
+    ref = existing.metadata.refs.get(version.key)
+    if ref is not None:
+        return StagedBranch(table, version.key, ref.snapshot_id)
+    return None if version.is_staged else begin_branch(table, version.key, existing.metadata.current_snapshot_id)

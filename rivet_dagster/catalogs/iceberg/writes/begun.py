@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rivet_dagster.catalogs.iceberg.commits.definition import Definition
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
@@ -19,9 +20,9 @@ class Beginning:
     """The state that a transaction begins with.
 
     ``declared`` is the table's name as the joint has it; ``upon`` is the current snapshot of the table, ``rows_before``
-    the number of its rows. ``base`` is None only if the table does not exist. ``described`` returns the published
-    version of a snapshot. ``natively`` says that statements of Iceberg's own may write to a branch of the table;
-    ``environment`` is the one in which it is published.
+    the number of its rows, ``begun`` what the table was besides them. ``base`` and ``begun`` are None only if the table
+    does not exist. ``described`` returns the published version of a snapshot. ``natively`` says that statements of
+    Iceberg's own may write to a branch of the table; ``environment`` is the one in which it is published.
     """
 
     declared: str
@@ -33,6 +34,7 @@ class Beginning:
     layout: Layout
     described: Callable[[int], Published]
     errors: StagedErrors
+    begun: Definition | None
     natively: bool = True
     environment: str | None = None
 

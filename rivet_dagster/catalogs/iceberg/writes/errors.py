@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes, Outcome, commit
+from rivet_dagster.catalogs.iceberg.commits.definition import Definition
 from rivet_dagster.catalogs.iceberg.commits.snapshots import new_snapshot_id
 from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, branch_is_at, set_branch
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
@@ -15,11 +16,12 @@ from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERROR
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable, Opener
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
-from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable, place_of
+from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, StagedTable, place_of, unmark_publishing
 from rivet_dagster.catalogs.iceberg.writes.sweeping import remove_leftovers
-from rivet_dagster.catalogs.iceberg.writes.withheld import withhold
+from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, withhold
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
+from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.row_errors import ERROR_COLUMNS
 from rivet_dagster.model.storage import StoredRows
 
@@ -33,7 +35,8 @@ class StagedErrors:
     """The errors of one version of ``table``, none until ``add`` is called.
 
     ``snapshot_id`` is the one that will publish the rows; ``older`` is the snapshot of an error table that is published
-    again. ``open`` opens a table by the name that joints give it.
+    again, ``judged`` the one that has all errors that have been added. ``open`` opens a table by the name that joints
+    give it; ``outcome`` says whether it is known what has become of the commit that publishes the errors.
     """
 
     table: OpenedTable
@@ -42,6 +45,8 @@ class StagedErrors:
     name: str | None = None
     staged: StagedBranch | StagedTable | None = None
     older: int | None = None
+    judged: int | None = None
+    outcome: Outcome = field(default_factory=Outcome)
     _place: Place | None = None
     _upon: int | None = None
     _key: str = field(default="")
@@ -57,7 +62,9 @@ class StagedErrors:
             assert session is not None, "only an engine computes rows"
             target = self.staged.target if isinstance(self.staged, StagedBranch) else self.staged.relation
             session.write(frame, target)
-        return self.stored()
+        stored = self.stored()
+        self.judged = stored.relation.snapshot if isinstance(stored.relation, CatalogTable) else None
+        return stored
 
     def stored(self) -> StoredRows:
         """Return all errors that have been added."""
@@ -66,9 +73,16 @@ class StagedErrors:
         assert self.staged is not None
         return self.staged.audit()
 
-    def adopt(self, name: str, place: Place, staged: StagedBranch | StagedTable | None, older: int | None) -> None:
+    def adopt(
+        self,
+        name: str,
+        place: Place,
+        staged: StagedBranch | StagedTable | None,
+        older: int | None = None,
+        judged: int | None = None,
+    ) -> None:
         """Take over errors that exist already: those of a withheld version, or of an older one."""
-        self.name, self.staged, self.older, self._place = name, staged, older, place
+        self.name, self.staged, self.older, self.judged, self._place = name, staged, older, judged, place
         self._upon = place.existing.metadata.current_snapshot_id if place.existing is not None else None
 
     def within(self, catalog: Catalog) -> StagedErrors:
@@ -79,9 +93,10 @@ class StagedErrors:
         return replace(self, table=OpenedTable(catalog, self.table.name), _place=place)
 
     @contextmanager
-    def published(self, identity: str) -> Iterator[dict[str, str]]:
+    def published(self, identity: str, of_rows: Outcome) -> Iterator[dict[str, str]]:
         """Publish the errors, run the block that publishes the rows, and take the errors back if that raises.
 
+        They stay as long as ``of_rows``, what is known of that block's commit, does not exclude that it is carried out.
         Yield the properties by which the rows name their errors.
         """
         if self._place is None or self.name is None:
@@ -91,7 +106,8 @@ class StagedErrors:
         try:
             yield {ERRORS: self.name}
         except BaseException:
-            self._take_back(release)
+            if not of_rows.is_unknown:
+                self._take_back(release)
             raise
 
     def end(self) -> None:
@@ -109,7 +125,7 @@ class StagedErrors:
     def withhold(self, key: str) -> None:
         """Have no sweep remove what has been staged."""
         if self.staged is not None:
-            withhold(self.staged.table, key, str(self.snapshot_id), None)
+            withhold(self.staged.table, key, str(self.snapshot_id), None, None, Judged(self.judged))
 
     def _begin(self, name: str, heartbeat: Heartbeat, session: EngineSession | None) -> None:
         opened = self.open(name)
@@ -145,12 +161,17 @@ class StagedErrors:
             before = [entry.snapshot_id for entry in found.metadata.snapshot_log if entry.snapshot_id != known]
             self._upon = before[-1] if before else None
             return Release(opened, self._upon, known, properties)
-        release = Release(opened, self._upon, new_snapshot_id(), properties, marks={ERRORS_OF: own})
+        existing = self._place.existing
+        begun = Definition.of(existing.metadata) if existing is not None else None
+        marks = {ERRORS_OF: own}
+        new, outcome = new_snapshot_id(), self.outcome
+        release = Release(opened, self._upon, new, properties, marks=marks, begun=begun, outcome=outcome)
         match self.staged:
             case StagedBranch() as branch:
-                release.of_branch(branch.key, branch.head())
+                assert self.judged is not None
+                release.of_branch(branch.key, self.judged)
             case StagedTable() as staged:
-                release.of_table(staged.table, self._place, staged.heartbeat)
+                release.of_table(staged, self.judged)
             case None:
                 assert self.older is not None
                 release.of_snapshot(self.older)
@@ -166,6 +187,8 @@ class StagedErrors:
             found = opened.load_if_any()
             if found is not None and found.metadata.current_snapshot_id == release.snapshot_id:
                 opened.catalog.purge_table(opened.name.identifier)
+                if isinstance(self.staged, StagedTable):
+                    unmark_publishing(self.staged.table)
             return
 
         def changes(found: Table) -> Changes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit, create
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes, Outcome, commit, create
+from rivet_dagster.catalogs.iceberg.commits.definition import Definition
 from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, live_files
 from rivet_dagster.catalogs.iceberg.commits.updates import (
     MAIN,
@@ -17,13 +18,19 @@ from rivet_dagster.catalogs.iceberg.commits.updates import (
     set_branch,
     set_properties,
 )
-from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, layout_updates, table_properties
+from rivet_dagster.catalogs.iceberg.metadata.kept_constraints import same_schema
+from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, layout_updates, spec_updates, table_properties
 from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import head_of, withheld_mark
-from rivet_dagster.catalogs.iceberg.writes.staged_table import Place, creation
+from rivet_dagster.catalogs.iceberg.writes.staged_table import (
+    Place,
+    StagedTable,
+    creation,
+    mark_publishing,
+    unmark_publishing,
+)
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -36,7 +43,9 @@ if TYPE_CHECKING:
 class Release:
     """A publication upon ``upon``, the snapshot that was current when the version was begun: its id and properties.
 
-    ``layout`` is the declared one; ``marks`` are properties of the table to be set with it.
+    ``begun`` is what the table was then, besides its rows; None where there was no table. ``layout`` is the declared
+    one; ``marks`` are properties of the table to be set with it. ``outcome`` says whether it is known what has become
+    of the commit.
     """
 
     table: OpenedTable
@@ -45,6 +54,8 @@ class Release:
     properties: Mapping[str, str]
     layout: Layout = field(default_factory=Layout)
     marks: Mapping[str, str] = field(default_factory=dict)
+    begun: Definition | None = None
+    outcome: Outcome = field(default_factory=Outcome)
 
     def of_branch(self, key: str, head: int) -> None:
         """Publish the branch ``key``, whose head must still be ``head``, and remove it.
@@ -59,9 +70,9 @@ class Release:
                 raise RivetError("RVT-407", f"the branch {key} of '{self.table.name}' has changed since it was judged")
             made = self._same_rows(found, head)
             updates = (*made.updates, remove_ref(key), *self._told(found, key))
-            return Changes(updates, (*made.requirements, branch_is_at(key, head)), made.writers)
+            return self._required(updates, (*made.requirements, branch_is_at(key, head)), made)
 
-        commit(self.table.load, changes, str(self.table.name))
+        self._commit(changes)
 
     def of_snapshot(self, snapshot: int) -> None:
         """Publish an older snapshot of the table again."""
@@ -70,35 +81,48 @@ class Release:
             if self._is_done(found):
                 return Changes()
             made = self._same_rows(found, snapshot)
-            return Changes((*made.updates, *self._told(found)), made.requirements, made.writers)
+            return self._required((*made.updates, *self._told(found)), made.requirements, made)
 
-        commit(self.table.load, changes, str(self.table.name))
+        self._commit(changes)
 
-    def of_table(self, staged: OpenedTable, place: Place, heartbeat: Heartbeat) -> None:
+    def of_table(self, staged: StagedTable, judged: int | None) -> None:
         """Publish the data files of a staging table as all rows of the table, which is made if it does not exist.
 
-        Raises RVT-405 if another snapshot has been published, or the table been made, since; RVT-406 without a
-        heartbeat, since a sweep then removes the files.
+        They are those of the snapshot ``judged``, which must still be the current one there (RVT-407). Raises RVT-405
+        if another snapshot has been published, or the table been made or changed, since; RVT-406 without a heartbeat,
+        or without the branch by which a sweep, which removes the files, first makes the commit impossible.
         """
-        heartbeat.require()
-        source = staged.load_if_any()
+        staged.heartbeat.require()
+        source = staged.table.load_if_any()
         if source is None:
-            raise RivetError("RVT-406", f"the staging table {staged.name} has been removed, by a sweep or by somebody")
+            name = staged.table.name
+            raise RivetError("RVT-406", f"the staging table {name} has been removed, by a sweep or by somebody")
+        if source.metadata.current_snapshot_id != judged:
+            message = f"the staging table {staged.table.name} has changed since it was judged"
+            raise RivetError("RVT-407", message)
         files = live_files(source.current_snapshot(), source.io)
-        if self.table.load_if_any() is None and place.existing is None:
-            self._make(source, place, files, heartbeat)
+        if self.table.load_if_any() is None and staged.fence is None:
+            self._make(source, staged.table, staged.place, files)
             return
 
         def changes(found: Table) -> Changes:
             if self._is_done(found):
                 return Changes()
-            adopted = self._adopted(found, source, files)
-            heartbeat.require()
-            return adopted
+            fence = staged.fence
+            if fence is None:
+                raise RivetError("RVT-405", f"'{self.table.name}' has been made by another run since")
+            if head_of(found, fence.key) != fence.start:
+                raise RivetError("RVT-407", f"the branch {fence.key} of '{self.table.name}' has been written to")
+            made = self._adopted(found, source, files)
+            required = (*made.requirements, branch_is_at(fence.key, fence.start))
+            return self._required((*made.updates, remove_ref(fence.key)), required, made)
 
-        commit(self.table.load, changes, str(self.table.name))
+        self._commit(changes)
 
-    def _make(self, source: Table, place: Place, files: list[DataFile], heartbeat: Heartbeat) -> None:
+    def _commit(self, changes: Callable[[Table], Changes]) -> None:
+        commit(self.table.load, changes, str(self.table.name), self.outcome)
+
+    def _make(self, source: Table, staged: OpenedTable, place: Place, files: list[DataFile]) -> None:
         from pyiceberg.table import Table
 
         of = source.metadata
@@ -112,9 +136,17 @@ class Release:
             set_branch(MAIN, self.snapshot_id),
         )
         new = Table(self.table.name.identifier, empty, "", place.io, self.table.catalog)
-        heartbeat.require()
-        if not create(self.table.catalog, new, updates):
+        mark_publishing(staged)
+        try:
+            is_made = create(self.table.catalog, new, updates, self.outcome)
+        except Exception:
+            if not self.outcome.is_unknown:
+                writer.discard()
+                unmark_publishing(staged)
+            raise
+        if not is_made:
             writer.discard()
+            unmark_publishing(staged)
             found = self.table.load_if_any()
             if found is None:
                 message = f"the catalog has something of the name '{self.table.name}' that is no table"
@@ -128,16 +160,19 @@ class Release:
 
         columns = source.schema()
         schema: tuple[TableUpdate, ...] = ()
-        if columns.fields != found.schema().fields:
+        if not same_schema(columns, found.schema()):
             schema = new_schema(columns.model_copy(update={"schema_id": max(found.schemas()) + 1}))
         with_schema = update_table_metadata(found.metadata, schema) if schema else found.metadata
         layout = layout_updates(self.layout, with_schema)
-        metadata = update_table_metadata(with_schema, layout) if layout else with_schema
+        laid_out = update_table_metadata(with_schema, layout) if layout else with_schema
+        spec = spec_updates(source.spec(), laid_out)
+        metadata = update_table_metadata(laid_out, spec) if spec else laid_out
         parent = found.snapshot_by_id(self.upon) if self.upon is not None else None
         writer = SnapshotWriter(found.io, metadata, self.snapshot_id, parent)
         added = writer.replaced(files, metadata.schema(), metadata.default_spec_id, self.properties)
-        updates = (*schema, *layout, added, set_branch(MAIN, self.snapshot_id), *self._told(found, laid_out=True))
-        return Changes(updates, self._required(), (writer,))
+        published = (added, set_branch(MAIN, self.snapshot_id))
+        updates = (*schema, *layout, *spec, *published, *self._told(found, laid_out=True))
+        return Changes(updates, (branch_is_at(MAIN, self.upon),), (writer,))
 
     def _same_rows(self, found: Table, snapshot: int) -> Changes:
         parent = found.snapshot_by_id(snapshot)
@@ -145,17 +180,28 @@ class Release:
             raise RivetError("RVT-401", f"the snapshot {snapshot} of '{self.table.name}' has expired")
         writer = SnapshotWriter(found.io, found.metadata, self.snapshot_id, parent)
         added = writer.same_rows(self.properties)
-        return Changes((added, set_branch(MAIN, self.snapshot_id)), self._required(), (writer,))
+        requirements = (branch_is_at(MAIN, self.upon),)
+        return Changes((added, set_branch(MAIN, self.snapshot_id)), requirements, (writer,))
 
-    def _required(self) -> tuple[TableRequirement, ...]:
-        return (branch_is_at(MAIN, self.upon),)
+    def _required(
+        self, updates: tuple[TableUpdate, ...], requirements: tuple[TableRequirement, ...], made: Changes
+    ) -> Changes:
+        """Return a commit of ``updates`` that also requires the table to be what it was when the version was begun."""
+        own = self.begun.requirements(updates) if self.begun is not None else ()
+        return Changes(updates, (*own, *requirements), made.writers)
 
     def _is_done(self, found: Table) -> bool:
-        """Return whether the version is published. Raises RVT-405 if another one is current than when it was begun."""
-        if found.metadata.current_snapshot_id == self.snapshot_id:
+        """Return whether the version is published.
+
+        Raises RVT-405 if another one is current than when it was begun, or the table has been changed since.
+        """
+        if found.snapshot_by_id(self.snapshot_id) is not None:
             return True
         if found.metadata.current_snapshot_id != self.upon:
             raise self._overtaken()
+        if self.begun is not None and Definition.of(found.metadata) != self.begun:
+            message = f"the columns or partitions of '{self.table.name}' have been changed by somebody else since"
+            raise RivetError("RVT-405", message)
         return False
 
     def _overtaken(self) -> RivetError:

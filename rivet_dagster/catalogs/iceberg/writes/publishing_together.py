@@ -7,8 +7,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.nessie.one_commit import OneCommit
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieConflictError
+from rivet_dagster.catalogs.iceberg.writes.unknown_outcome import unknown_outcome
 from rivet_dagster.errors import RivetError
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ _TRIES, _PAUSE = 20, 0.1
 
 
 def publish_together(branch: NessieCatalog, staged: Sequence[tuple[IcebergTransaction, str]]) -> tuple[Published, ...]:
-    """Publish versions under their identities. Raises what ``PublishesTogether.publish_together`` does.
+    """Publish versions under their identities. Raises what ``PublishesTogether.publish_together`` does, and RVT-419.
 
     Nessie refuses a commit if one of its tables has changed in any way since: it is made again upon the branch as it is
     then, if no other version of these tables has been published, and others have only staged theirs.
@@ -34,6 +36,9 @@ def publish_together(branch: NessieCatalog, staged: Sequence[tuple[IcebergTransa
         except NessieConflictError as error:
             commit.discard()
             last = error
+        except OutcomeUnknownError as error:
+            identities = ", ".join(dict.fromkeys(identity for _, identity in staged))
+            raise unknown_outcome(f"each of the tables {', '.join(names)}", identities, error) from error
         time.sleep(random.uniform(0, _PAUSE * 2 ** min(number, 5)))
     else:
         message = f"{', '.join(names)} are changed all the time by others: {last}"

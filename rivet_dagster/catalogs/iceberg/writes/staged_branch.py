@@ -84,7 +84,8 @@ def remove_branch(table: OpenedTable, key: str) -> None:
         gone = (remove_ref(key),) if key in found.metadata.refs else ()
         return Changes((*gone, *remove_properties(marks)))
 
-    if table.load_if_any() is not None:
+    found = table.load_if_any()
+    if found is not None and changes(found).updates:
         commit(table.load, changes, str(table.name))
 
 

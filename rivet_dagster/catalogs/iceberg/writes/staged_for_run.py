@@ -71,10 +71,12 @@ def errors_relation(open: Opener, version: Withheld) -> CatalogTable | None:
     errors = open(version.errors)
     found = errors.load_if_any()
     ref = found.metadata.refs.get(version.key) if found is not None else None
+    judged = version.judged.errors
     if ref is not None:
-        return CatalogTable(errors.name.parts, snapshot=ref.snapshot_id)
+        return CatalogTable(errors.name.parts, snapshot=ref.snapshot_id if judged is None else judged)
     staged = errors.staged(version.key)
-    return CatalogTable(staged.name.parts, snapshot=staged.load().metadata.current_snapshot_id)
+    current = staged.load().metadata.current_snapshot_id
+    return CatalogTable(staged.name.parts, snapshot=current if judged is None else judged)
 
 
 def stored_in(table: OpenedTable, version: Withheld) -> tuple[OpenedTable, int]:

@@ -7,18 +7,22 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
-from rivet_dagster.catalogs.iceberg.commits.committing import create
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit, create
 from rivet_dagster.catalogs.iceberg.commits.snapshots import FORMAT
-from rivet_dagster.catalogs.iceberg.commits.updates import new_schema, set_properties
+from rivet_dagster.catalogs.iceberg.commits.updates import new_schema, remove_properties, set_properties
 from rivet_dagster.catalogs.iceberg.empty_folders import remove_empty_folders
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.metadata.kept_constraints import with_constraints
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, order_of, spec_of
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
+from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME, reaching
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, remove_branch
 from rivet_dagster.catalogs.iceberg.writes.stored import stored_rows
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
@@ -37,6 +41,13 @@ if TYPE_CHECKING:
 
 STAGED_FOR, HEARTBEAT = "rivet.staged-for", "rivet.heartbeat"
 """Table properties of a staging table: the table that it is for, and the URI of its run's heartbeat."""
+
+PUBLISHING, REMOVED = "rivet.publishing-since", "rivet.removed"
+"""Of one that will be a new table: since when a commit that makes the table of it may be under way, and that its files
+are being removed, so that no such commit begins."""
+
+OLDEST_REQUEST = timedelta(days=1)
+"""The age after which a commit that makes a table is not under way any more, whatever server or proxy holds it."""
 
 DATA_PATH = "write.data.path"
 """The table property that says where data files are written."""
@@ -97,7 +108,8 @@ class StagedTable(RewritableVersion):
     """A table without versions of its own, readable by its name until it is removed.
 
     Its data files lie where those of ``place`` do, so that a commit can make them that table's. ``base`` is the version
-    that it builds upon, of ``rows_before`` rows; ``layout`` is the declared one.
+    that it builds upon, of ``rows_before`` rows; ``layout`` is the declared one. ``fence`` is a branch of the table
+    that the version is for, which its publication requires, and which goes before these files do; None without a table.
     """
 
     table: OpenedTable
@@ -109,6 +121,7 @@ class StagedTable(RewritableVersion):
     layout: Layout = field(default_factory=Layout)
     is_scratch: bool = False
     exists: bool = False
+    fence: StagedBranch | None = None
 
     @property
     def session(self) -> EngineSession:
@@ -171,6 +184,8 @@ class StagedTable(RewritableVersion):
 
     def remove(self) -> None:
         """Remove the table, and its data files but those that are published; do nothing if it does not exist."""
+        if self.fence is not None:
+            self.fence.remove()
         if self.exists:
             self.exists = False
             remove_staging_table(self.table, self.place.of)
@@ -186,7 +201,8 @@ class StagedTable(RewritableVersion):
         if existing is None:
             columns = iceberg_schema(schema)
             return columns, spec_of(self.layout, columns, None, None), order_of(self.layout, columns, None)
-        columns = iceberg_schema(schema, existing.schema(), existing.last_column_id + 1)
+        given = iceberg_schema(schema, existing.schema(), existing.last_column_id + 1)
+        columns = with_constraints(given, existing.schema())
         spec = spec_of(self.layout, columns, existing.spec(), existing.last_partition_id)
         return columns, spec, order_of(self.layout, columns, existing.sort_order())
 
@@ -232,13 +248,21 @@ def creation(
     )
 
 
-def remove_staging_table(table: OpenedTable, of: OpenedTable, mark: str = STAGED_FOR) -> None:
-    """Remove a table with the property ``mark``, and its data files unless they are in a snapshot of ``of``."""
+def remove_staging_table(table: OpenedTable, of: OpenedTable, mark: str = STAGED_FOR) -> bool:
+    """Remove a table with the property ``mark``, and its data files unless they are in a snapshot of ``of``.
+
+    Return False if it stays.
+
+    First the publication of these files is made impossible. Where it cannot be, since the commit that makes ``of`` of
+    them may be under way, the table stays until that is older than OLDEST_REQUEST.
+    """
     from pyiceberg.exceptions import NoSuchTableError
 
     found = table.load_if_any()
     if found is None or mark not in found.metadata.properties:
-        return
+        return True
+    if not _is_unpublishable(table, found, of):
+        return False
     files = _all_paths(found)
     published = of.load_if_any() if files else None
     if published is not None:
@@ -252,6 +276,50 @@ def remove_staging_table(table: OpenedTable, of: OpenedTable, mark: str = STAGED
     _remove_folder(found)
     if DATA_PATH in found.metadata.properties:
         remove_empty_folders(found.metadata.properties[DATA_PATH].removesuffix("/data"))
+    return True
+
+
+def mark_publishing(staging: OpenedTable) -> None:
+    """Mark a staging table of which a new table is going to be made. Raises RVT-406 if its files are being removed."""
+
+    def changes(found: Table) -> Changes:
+        if REMOVED in found.metadata.properties:
+            message = f"the staging table {staging.name} is being removed, by a sweep or by somebody"
+            raise RivetError("RVT-406", message)
+        return Changes(set_properties({PUBLISHING: datetime.now(UTC).isoformat()}))
+
+    commit(staging.load, changes, str(staging.name))
+
+
+def unmark_publishing(staging: OpenedTable) -> None:
+    """Remove that mark, after the commit was refused, unless a sweep has removed the staging table."""
+    if staging.load_if_any() is not None:
+        commit(staging.load, lambda found: Changes(remove_properties([PUBLISHING])), str(staging.name))
+
+
+def _is_unpublishable(table: OpenedTable, found: Table, of: OpenedTable) -> bool:
+    """Make it impossible that a commit publishes the files of a staging table, and return whether it is."""
+    key = staging_of(table.name.name)
+    if DATA_PATH not in found.metadata.properties:  # a batch, which is never published
+        return True
+    if of.load_if_any() is not None:
+        if key is not None:
+            remove_branch(of, key)
+        return True
+    is_removed = False
+
+    def changes(staging: Table) -> Changes:
+        nonlocal is_removed
+        since = staging.metadata.properties.get(PUBLISHING)
+        is_removed = since is None or datetime.now(UTC) - datetime.fromisoformat(since) > OLDEST_REQUEST
+        return Changes(set_properties({REMOVED: "true"})) if is_removed else Changes()
+
+    try:
+        commit(table.load, changes, str(table.name))
+    except RivetError:
+        if table.load_if_any() is not None:  # else somebody else has removed it
+            raise
+    return is_removed
 
 
 def _without(schema: str, column: str | None) -> str:

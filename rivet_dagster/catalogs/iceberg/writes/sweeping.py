@@ -10,9 +10,9 @@ from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat, heartbeats_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS_OF
 from rivet_dagster.catalogs.iceberg.names import BRANCH, TableName, is_of_environment, staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch, withheld_mark
+from rivet_dagster.catalogs.iceberg.writes.staged_branch import remove_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_table import STAGED_FOR, heartbeat_of, remove_staging_table
-from rivet_dagster.catalogs.iceberg.writes.withheld import is_withheld
+from rivet_dagster.catalogs.iceberg.writes.withheld import is_published, withheld_as
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -35,13 +35,13 @@ class Leftover:
         of = self.of or self.table
         return f"{'.'.join(of.name.identifier)}/{self.key}"
 
-    def remove(self) -> None:
-        """Remove it, after the heartbeat of its run, which cannot publish without that."""
+    def remove(self) -> bool:
+        """Remove it, after the heartbeat of its run, and return True; return False if it must stay for now."""
         self.heartbeat.end()
         if self.of is None:
             remove_branch(self.table, self.key)
-        else:
-            remove_staging_table(self.table, self.of)
+            return True
+        return remove_staging_table(self.table, self.of)
 
 
 def staged_by_runs(table: OpenedTable) -> Iterator[Leftover]:
@@ -96,7 +96,7 @@ def all_staged(tables: Iterator[OpenedTable]) -> Iterator[Leftover]:
 def _staged_branches(table: OpenedTable, found: Table) -> Iterator[str]:
     for key in found.metadata.refs:
         is_of_run = key.startswith(BRANCH) and not is_of_environment(key)
-        if is_of_run and table.sees(key) and not is_withheld(found, key):
+        if is_of_run and table.sees(key) and withheld_as(found, key) is None:
             yield key
 
 
@@ -109,17 +109,16 @@ def _remove_dead(heartbeats: Iterator[Heartbeat]) -> None:
 def _staging_table(table: OpenedTable) -> Iterator[Leftover]:
     found = table.load_if_any()
     key = staging_of(table.name.name)
-    if found is None or key is None or STAGED_FOR not in found.metadata.properties or _holds_withheld(found):
+    if found is None or key is None or STAGED_FOR not in found.metadata.properties or not table.sees(key):
         return
-    if not table.sees(key):
-        return
-    of = tuple(found.metadata.properties[STAGED_FOR].split("."))
-    yield Leftover(table, key, heartbeat_of(found), table.beside(TableName(table.name.catalog, of[:-1], of[-1])))
-
-
-def _holds_withheld(found: Table) -> bool:
-    marks = (name for name in found.metadata.properties if name.startswith(withheld_mark("")))
-    return any(is_withheld(found, mark.removeprefix(withheld_mark(""))) for mark in marks)
+    parts = tuple(found.metadata.properties[STAGED_FOR].split("."))
+    of = table.beside(TableName(table.name.catalog, parts[:-1], parts[-1]))
+    version = withheld_as(found, key)
+    if version is not None:
+        published = of.load_if_any()
+        if published is None or not is_published(published, version):
+            return
+    yield Leftover(table, key, heartbeat_of(found), of)
 
 
 def _heartbeat(table: OpenedTable, found: Table, key: str) -> Heartbeat:

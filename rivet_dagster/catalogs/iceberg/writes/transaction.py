@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rivet_dagster.catalogs.capabilities.error_tables import ErrorTransaction
 from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
+from rivet_dagster.catalogs.iceberg.commits.committing import Outcome, OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
@@ -21,11 +22,13 @@ from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, be
 from rivet_dagster.catalogs.iceberg.writes.staged_for_run import described, required
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
 from rivet_dagster.catalogs.iceberg.writes.staging import fits, free_key_of, identity_columns
-from rivet_dagster.catalogs.iceberg.writes.withheld import stage, withhold
+from rivet_dagster.catalogs.iceberg.writes.unknown_outcome import unknown_outcome
+from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, stage, withhold
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.inputs import Inputs
+from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.storage import Base, Published, Record, StoredRows
 from rivet_dagster.model.write_plan import WritePlan
 
@@ -48,6 +51,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
     _staged: StagedBranch | StagedTable | None = None
     _heartbeat: Heartbeat | None = None
     _rewritten: Rewritten | None = None
+    _outcome: Outcome = field(default_factory=Outcome)
 
     def __post_init__(self) -> None:
         self.table = self.beginning.declared
@@ -79,10 +83,10 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
                 begin.rows_before,
                 begin.layout,
             )
+            branch = begin_branch(begin.table, key, begin.upon) if begin.base is not None else None
             if native:
-                branch = begin_branch(begin.table, key, begin.upon)
+                assert begin.base is not None and branch is not None
                 self._staged = branch
-                assert begin.base is not None
                 write = NativeWrite(
                     branch,
                     session,
@@ -95,6 +99,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
                 )
                 self._rewritten = self._scratch.enter_context(write.carried_out(frame))
             else:
+                staged.fence = branch
                 self._staged = staged
                 self._rewritten = self._scratch.enter_context(rewritten(staged, plan, frame, context))
         self.query_plan = self._rewritten.query_plan
@@ -163,8 +168,11 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         begin = self.beginning
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
             properties = self._publication(identity, inputs, code_versions).properties()
-            with begin.errors.published(identity) as marks:
-                self._release(begin.table, properties | marks)
+            try:
+                with begin.errors.published(identity, self._outcome) as marks:
+                    self._release(begin.table, properties | marks)
+            except OutcomeUnknownError as error:
+                raise unknown_outcome(f"the table {begin.table.name}", identity, error) from error
         published = self._described()
         self._end()
         return published
@@ -173,7 +181,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         """Make the changes that publish the version in another catalog, which commits them later."""
         begin = self.beginning
         properties = self._publication(identity, None, None).properties()
-        with begin.errors.within(catalog).published(identity) as marks:
+        with begin.errors.within(catalog).published(identity, self._outcome) as marks:
             self._release(OpenedTable(catalog, begin.table.name), properties | marks)
 
     def released(self) -> Published:
@@ -192,22 +200,38 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
 
     def _release(self, table: OpenedTable, properties: dict[str, str]) -> None:
         begin = self.beginning
-        release = Release(table, begin.upon, self.snapshot_id, properties, begin.layout)
+        release = Release(
+            table,
+            begin.upon,
+            self.snapshot_id,
+            properties,
+            begin.layout,
+            begun=begin.begun,
+            outcome=self._outcome,
+        )
+        if self._heartbeat is not None:
+            self._heartbeat.require()
         match self._staged:
             case StagedBranch() as branch:
-                release.of_branch(branch.key, self._head(branch))
+                judged = self._judged
+                assert judged is not None
+                release.of_branch(branch.key, judged)
             case StagedTable() as staged:
-                release.of_table(staged.table, begin.place, staged.heartbeat)
+                release.of_table(staged, self._judged)
             case None:
                 assert self.origin is not None and self.origin.snapshot is not None
                 release.of_snapshot(self.origin.snapshot)
 
-    def _head(self, branch: StagedBranch) -> int:
-        """Return the snapshot that was judged, which is still the head unless somebody else wrote to the branch."""
+    @property
+    def _judged(self) -> int | None:
+        """The snapshot that was judged, which is still the head unless somebody else wrote there; None without rows."""
         relation = self.whole.relation
-        judged = getattr(relation, "snapshot", None)
-        assert isinstance(judged, int)
-        return judged
+        assert isinstance(relation, CatalogTable)
+        return relation.snapshot
+
+    @property
+    def _facts(self) -> Judged:
+        return Judged(self._judged, self.beginning.errors.judged, self.beginning.begun)
 
     def _end(self) -> None:
         """Remove what the published version does not need any more."""
@@ -227,8 +251,10 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             publication = self._publication(made_by, inputs, code_versions)
             if self._staged is not None:
                 assert self.branch is not None
-                withhold(self._staged.table, self.branch, self.version, publication, begin.errors.name)
+                withhold(self._staged.table, self.branch, self.version, publication, begin.errors.name, self._facts)
                 begin.errors.withhold(self.branch)
+            if isinstance(self._staged, StagedTable) and self._staged.fence is not None:
+                self._staged.fence.remove()
         self._scratch.close()
         if self._heartbeat is not None:
             self._heartbeat.end()
@@ -238,7 +264,8 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         with reaching(begin.table.name.catalog, f"the table {begin.table.name}", "RVT-404"):
             assert self._staged is not None and self.branch is not None
             publication = self._publication(identity, inputs, code_versions)
-            stage(self._staged.table, self.branch, self.version, publication, begin.errors.name, begin.upon)
+            facts = self._facts
+            stage(self._staged.table, self.branch, self.version, publication, begin.errors.name, facts, begin.upon)
             version = required(begin.table, self.version)
             staged = described(begin.table, version, begin.table.name.catalog, self.table)
         self._scratch.close()
@@ -258,7 +285,10 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
             raise RivetError("RVT-405", f"'{begin.table.name}' has been published by another run since")
 
     def _abort(self) -> None:
+        """Remove what was staged, unless a commit that needs it may still be carried out."""
         self._scratch.close()
+        if self._outcome.is_unknown or self.beginning.errors.outcome.is_unknown:
+            return
         with reaching(self.beginning.table.name.catalog, f"the table {self.beginning.table.name}", "RVT-404"):
             if self._staged is not None:
                 self._staged.remove()

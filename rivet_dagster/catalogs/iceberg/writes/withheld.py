@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.commits.definition import Definition
 from rivet_dagster.catalogs.iceberg.commits.updates import set_properties
 from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS, Publication, publication_of
 from rivet_dagster.catalogs.iceberg.names import staging_of
@@ -22,14 +23,35 @@ _BRANCHES = withheld_mark("")
 _UPON, _NOTHING = "rivet.staged-upon", "nothing"
 """In the mark of a version that a run has staged: the snapshot that was current when it was begun."""
 
+_JUDGED, _JUDGED_ERRORS, _BEGUN = "rivet.judged", "rivet.judged-errors", "rivet.begun"
+"""In a mark: the snapshots of rows and of errors that were judged, and what the table was when that was begun."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The snapshot whose rows were judged, None without rows, and that of the errors with them.
+
+    ``begun`` is what the table was, besides its rows, when the version was begun; None where there was no table.
+    """
+
+    snapshot: int | None
+    errors: int | None = None
+    begun: Definition | None = None
+
+    def facts(self) -> dict[str, str]:
+        """Return it as a mark records it."""
+        known = {_JUDGED: self.snapshot, _JUDGED_ERRORS: self.errors}
+        begun = {_BEGUN: json.dumps(asdict(self.begun))} if self.begun is not None else {}
+        return {**{key: str(value) for key, value in known.items() if value is not None}, **begun}
+
 
 @dataclass(frozen=True)
 class Withheld:
     """A withheld or staged version: its name, the key of its branch or staging table, and what is recorded about it.
 
     ``staged`` is the staging table, None for a version on the branch ``key``, whose head is ``head``; ``errors`` is the
-    name of its error table, None without one. ``is_staged`` says that the last step of a run will publish it ``upon``
-    a snapshot, None where there was no table.
+    name of its error table, None without one, ``judged`` what the mark says of both. ``is_staged`` says that the last
+    step of a run will publish it ``upon`` a snapshot, None where there was no table.
     """
 
     name: str
@@ -40,20 +62,28 @@ class Withheld:
     errors: str | None = None
     is_staged: bool = False
     upon: int | None = None
+    judged: Judged = Judged(None)
 
 
 def withhold(
-    table: OpenedTable, key: str, version: str, publication: Publication | None, errors: str | None = None
+    table: OpenedTable, key: str, version: str, publication: Publication | None, errors: str | None, judged: Judged
 ) -> None:
     """Mark the branch ``key`` of a table, or its staging table itself, as withheld under the name ``version``."""
-    _mark(table, key, version, publication, errors, {})
+    _mark(table, key, version, publication, errors, judged.facts())
 
 
 def stage(
-    table: OpenedTable, key: str, version: str, publication: Publication, errors: str | None, upon: int | None
+    table: OpenedTable,
+    key: str,
+    version: str,
+    publication: Publication,
+    errors: str | None,
+    judged: Judged,
+    upon: int | None,
 ) -> None:
     """Mark a branch or a staging table as one that the last step of a run publishes ``upon`` a snapshot."""
-    _mark(table, key, version, publication, errors, {_UPON: _NOTHING if upon is None else str(upon)})
+    more = {_UPON: _NOTHING if upon is None else str(upon)}
+    _mark(table, key, version, publication, errors, judged.facts() | more)
 
 
 def _mark(
@@ -72,8 +102,9 @@ def _mark(
 
 
 def withheld_versions(table: OpenedTable) -> Iterator[Withheld]:
-    """Yield the withheld versions of a table, whether on branches or in staging tables."""
-    return (version for version in marked_versions(table) if not version.is_staged)
+    """Yield the withheld versions of a table, whether on branches or in staging tables, unless they are published."""
+    found = table.load_if_any()
+    return (v for v in marked_versions(table) if not v.is_staged and not (found and is_published(found, v.name)))
 
 
 def marked_versions(table: OpenedTable) -> Iterator[Withheld]:
@@ -92,10 +123,18 @@ def marked_versions(table: OpenedTable) -> Iterator[Withheld]:
                 yield from _marked(marked, staged)
 
 
-def is_withheld(table: Table, key: str) -> bool:
-    """Return whether the branch ``key`` of ``table``, or the staging table itself, is withheld, and not only staged."""
-    mark = table.metadata.properties.get(withheld_mark(key))
-    return mark is not None and _UPON not in json.loads(mark)
+def is_published(table: Table, version: str) -> bool:
+    """Return whether a table has a version that was withheld beside it, whatever has become of the commit's answer."""
+    return table.snapshot_by_id(int(version)) is not None
+
+
+def withheld_as(table: Table, key: str) -> str | None:
+    """Return the name of the version withheld on the branch ``key`` of ``table``, or in it; None if none is.
+
+    One that is only staged is not withheld.
+    """
+    mark = json.loads(table.metadata.properties.get(withheld_mark(key), "null"))
+    return mark["version"] if mark is not None and _UPON not in mark else None
 
 
 def _marked(found: Table, staged: OpenedTable | None) -> Iterator[Withheld]:
@@ -109,7 +148,19 @@ def _marked(found: Table, staged: OpenedTable | None) -> Iterator[Withheld]:
         key = name.removeprefix(_BRANCHES)
         if staged is None and key not in found.metadata.refs:
             continue
-        head = head_of(found, key) if staged is None else found.metadata.current_snapshot_id
+        current = head_of(found, key) if staged is None else found.metadata.current_snapshot_id
+        judged = _judged(facts, current)
         upon = facts.get(_UPON)
         begun_upon = int(upon) if upon not in (None, _NOTHING) else None
-        yield Withheld(version, key, publication, staged, head, facts.get(ERRORS), upon is not None, begun_upon)
+        errors, is_staged = facts.get(ERRORS), upon is not None
+        yield Withheld(version, key, publication, staged, judged.snapshot, errors, is_staged, begun_upon, judged)
+
+
+def _judged(facts: Mapping[str, str], current: int | None) -> Judged:
+    """Return what a mark says of what was judged; one of an earlier release says nothing, and ``current`` was."""
+    snapshot, errors, begun = facts.get(_JUDGED), facts.get(_JUDGED_ERRORS), facts.get(_BEGUN)
+    return Judged(
+        int(snapshot) if snapshot is not None else current,
+        int(errors) if errors is not None else None,
+        Definition(**json.loads(begun)) if begun is not None else None,
+    )

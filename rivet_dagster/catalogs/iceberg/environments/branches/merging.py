@@ -7,13 +7,14 @@ were judged as its condition: what an interrupted merge has published is not bui
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.capabilities.environment_errors import moved, written_by_a_run
 from rivet_dagster.catalogs.capabilities.environments import BuiltTable
 from rivet_dagster.catalogs.heartbeat_thread import beating
 from rivet_dagster.catalogs.iceberg.catalog import IcebergTables
+from rivet_dagster.catalogs.iceberg.commits.committing import OutcomeUnknownError
 from rivet_dagster.catalogs.iceberg.environments.branches.record import (
     MERGED,
     MERGING,
@@ -124,6 +125,7 @@ class Merge:
         """Publish a table to the base, unless an interrupted merge has."""
         from rivet_dagster.catalogs.iceberg.metadata.layout import Layout
         from rivet_dagster.catalogs.iceberg.writes.beginning import beginning
+        from rivet_dagster.catalogs.iceberg.writes.unknown_outcome import unknown_outcome
 
         done = self.base.published_by(table.table, self._identity(table.table, table.current))
         if done is not None:
@@ -131,7 +133,11 @@ class Merge:
         begin = beginning(self.base._opened(table.table), table.table, Layout(), self.base.name, self.base._opened)
         if self._described(table.table).moved:  # since all tables were looked at
             raise moved(self.name, [table.table])
-        return _TableMerge(self, table, begin, heartbeat).publish()
+        try:
+            return _TableMerge(self, table, begin, heartbeat).publish()
+        except OutcomeUnknownError as error:
+            identity = self._identity(table.table, table.current)
+            raise unknown_outcome(f"the table {begin.table.name}", identity, error) from error
 
     def _described(self, name: str) -> BuiltTable:
         from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import SeenTable, built
@@ -144,7 +150,10 @@ class Merge:
         record = built(found.real, self.name) if isinstance(found, SeenTable) else None
         of_base = self.base._opened(name).load_if_any()
         now = current_version(of_base) if of_base is not None else None
-        moved = of_base is not None if record is None else now != record.version
+        if record is None or of_base is None:
+            moved = of_base is not None
+        else:
+            moved = now != record.version or record.is_overtaken(of_base.metadata)
         if moved and self.base.published_by(name, self._identity(name, current)) is not None:
             moved = False  # an interrupted merge has published it
         same = record is not None and same_files(found, record.snapshot, found.metadata.current_snapshot_id)
@@ -236,14 +245,24 @@ class _TableMerge:
         begin, name = self.begin, self.merge.name
         own = {} if isinstance(found, SeenTable) else _own_properties(found)
         release = MergeRelease(
-            begin.table, begin.upon, new, properties, Layout(), own | marks, environment=name, ends=ends
+            begin.table,
+            begin.upon,
+            new,
+            properties,
+            Layout(),
+            own | marks,
+            begin.begun,
+            environment=name,
+            ends=ends,
         )
         if isinstance(found, SeenTable):
             release.of_snapshot(snapshot)
             return
         rows = found.snapshot_by_id(snapshot)
         assert rows is not None, "it was just found"
-        release.of_own_table(found, rows, begin.place, self.heartbeat)
+        identifier = tuple(found.name())
+        table = begin.table.beside(replace(begin.table.name, namespace=identifier[:-1], name=identifier[-1]))
+        release.of_own_table(table, found, rows, begin.place, self.heartbeat)
 
 
 def _own_properties(found: Table) -> dict[str, str]:

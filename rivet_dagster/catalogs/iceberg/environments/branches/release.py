@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
+from rivet_dagster.catalogs.iceberg.commits.committing import Changes
 from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, live_files
 from rivet_dagster.catalogs.iceberg.commits.updates import (
     MAIN,
@@ -24,6 +24,7 @@ from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import (
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 from rivet_dagster.catalogs.iceberg.names import environment_branch, environment_tag
+from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import withheld_mark
 from rivet_dagster.catalogs.iceberg.writes.staged_table import Place
@@ -42,21 +43,27 @@ class MergeRelease(Release):
     environment: str = ""
     ends: bool = True
 
-    def of_own_table(self, source: Table, snapshot: Snapshot, place: Place, heartbeat: Heartbeat) -> None:
-        """Publish the files of a table that the base does not have, or did not have; it is made there.
+    def of_own_table(
+        self, own: OpenedTable, source: Table, snapshot: Snapshot, place: Place, heartbeat: Heartbeat
+    ) -> None:
+        """Publish the files of a table ``own`` that the base does not have, or did not have; it is made there.
 
-        Raises what ``of_table`` does.
+        ``source`` is the table as it was found. Raises what ``of_table`` does.
         """
+        heartbeat.require()
         files = live_files(snapshot, source.io)
         plain = _without_history(source)
         if place.existing is None:
-            self._make(plain, place, files, heartbeat)
+            self._make(plain, own, place, files)
             return
 
         def changes(found: Table) -> Changes:
-            return Changes() if self._is_done(found) else self._adopted(found, plain, files)
+            if self._is_done(found):
+                return Changes()
+            made = self._adopted(found, plain, files)
+            return self._required(made.updates, made.requirements, made)
 
-        commit(self.table.load, changes, str(self.table.name))
+        self._commit(changes)
 
     def _same_rows(self, found: Table, snapshot: int) -> Changes:
         """Return the changes that publish the environment's branch, with its columns and layout."""
@@ -71,7 +78,7 @@ class MergeRelease(Release):
         added = writer.same_rows(self.properties)
         required = [branch_is_at(environment_branch(self.environment), snapshot)] if self.ends else []
         updates = (*laid_out, added, set_branch(MAIN, self.snapshot_id))
-        return Changes(updates, (*self._required(), *required), (writer,))
+        return Changes(updates, (branch_is_at(MAIN, self.upon), *required), (writer,))
 
     def _laid_out(self, found: Table) -> Iterator[TableUpdate]:
         """Yield the updates of what the environment has changed of columns, partitions and sort order."""

@@ -17,6 +17,8 @@ from pyiceberg.table.update import (
     AddSnapshotUpdate,
     AddSortOrderUpdate,
     AssertCreate,
+    AssertCurrentSchemaId,
+    AssertDefaultSpecId,
     AssertRefSnapshotId,
     RemovePropertiesUpdate,
     SetCurrentSchemaUpdate,
@@ -166,9 +168,14 @@ class _Translation:
     def requirements(
         self, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]
     ) -> Iterator[TableRequirement]:
-        """Yield the requirements of the real table: the branch, until there is one the base, is what it was."""
+        """Yield the requirements of the real table: the branch, until there is one the base, is what it was.
+
+        What the columns and partitions of the environment are is recorded with each change of its branch.
+        """
         branch = environment_branch(self._name)
         for requirement in requirements:
+            if self._built is not None and isinstance(requirement, AssertCurrentSchemaId | AssertDefaultSpecId):
+                continue
             if not isinstance(requirement, AssertRefSnapshotId) or requirement.ref != MAIN:
                 yield requirement
             elif self._built is not None:

@@ -37,7 +37,7 @@ class Built:
 
     ``snapshot`` is that of the base that it builds upon, and ``version`` the version, None of a table without rows;
     ``schema``, ``spec`` and ``order`` are the ids of its columns, its partitions and its sort order, and ``changed``
-    says which of these the environment has changed.
+    says which of these the environment has changed. ``begun`` are the ids of the base's columns and partitions then.
     """
 
     snapshot: int | None
@@ -46,6 +46,12 @@ class Built:
     spec: int
     order: int
     changed: tuple[str, ...] = ()
+    begun: tuple[int, ...] = ()
+
+    def is_overtaken(self, base: TableMetadata) -> bool:
+        """Return whether somebody has changed columns or partitions of the base that the environment changes, too."""
+        changes = {"schema", "spec"} & {*self.changed}
+        return bool(changes and self.begun) and self.begun != _definition(base)
 
 
 class SeenTable(Table):
@@ -81,7 +87,7 @@ def built(real: Table, name: str) -> Built | None:
     if environment_branch(name) not in real.metadata.refs:
         return None
     known = json.loads(real.metadata.properties[record_of(name)])
-    return Built(**{**known, "changed": tuple(known["changed"])})
+    return Built(**{**known, "changed": tuple(known["changed"]), "begun": tuple(known.get("begun", ()))})
 
 
 def as_property(name: str, built: Built) -> dict[str, str]:
@@ -145,13 +151,19 @@ def first_record(real: Table) -> Built:
         metadata.current_schema_id,
         metadata.default_spec_id,
         metadata.default_sort_order_id,
+        begun=_definition(metadata),
     )
 
 
 def with_ids(record: Built, ids: Mapping[str, int]) -> Built:
     """Return what is recorded after columns or layout have changed."""
     changed = tuple(sorted({*record.changed, *ids}))
-    return replace(record, changed=changed, **dict(ids))
+    known = {"schema": record.schema, "spec": record.spec, "order": record.order, **ids}
+    return replace(record, changed=changed, schema=known["schema"], spec=known["spec"], order=known["order"])
+
+
+def _definition(metadata: TableMetadata) -> tuple[int, int]:
+    return metadata.current_schema_id, metadata.default_spec_id
 
 
 def _log(real: Table, head: int, base: int | None) -> Iterator[SnapshotLogEntry]:

@@ -120,8 +120,8 @@ class BranchTables(TablesInFront):
         with self._reaching("", "RVT-404"):
             for table in self.written():
                 for leftover in list(staged_by_runs(table)):
-                    if not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive()):
-                        leftover.remove()
+                    is_dead = not alive.setdefault(leftover.heartbeat.path, leftover.heartbeat.is_alive())
+                    if is_dead and leftover.remove():
                         swept.append(leftover.name)
         return tuple(dict.fromkeys(swept))
 
