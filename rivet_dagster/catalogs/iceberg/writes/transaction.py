@@ -20,7 +20,7 @@ from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_for_run import described, required
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
-from rivet_dagster.catalogs.iceberg.writes.staging import fits, free_key_of, identity_columns
+from rivet_dagster.catalogs.iceberg.writes.staging import fits, free_key_of, overwritable_by
 from rivet_dagster.catalogs.iceberg.writes.withheld import stage, withhold
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import EngineSession, Frame
@@ -89,7 +89,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
                     begin.base,
                     begin.rows_before,
                     staged.batch_table("_batch"),
-                    identity_columns(begin.place),
+                    overwritable_by(begin.place, begin.upon),
                     plan,
                     context,
                 )
