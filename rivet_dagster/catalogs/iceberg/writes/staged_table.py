@@ -16,6 +16,7 @@ from rivet_dagster.catalogs.iceberg.commits.updates import new_schema, set_prope
 from rivet_dagster.catalogs.iceberg.empty_folders import remove_empty_folders
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, order_of, spec_of
+from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME, reaching
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.sorting import SortOrder
     from pyiceberg.table.update import TableUpdate
 
-STAGED_FOR, HEARTBEAT = "rivet.staged-for", "rivet.heartbeat"
-"""Table properties of a staging table: the table that it is for, and the URI of its run's heartbeat."""
+HEARTBEAT = "rivet.heartbeat"
+"""The table property of a staging table with the URI of its run's heartbeat."""
 
 DATA_PATH = "write.data.path"
 """The table property that says where data files are written."""
