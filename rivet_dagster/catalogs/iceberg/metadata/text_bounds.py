@@ -98,10 +98,10 @@ def bounds_after(existing: Table | None, upon: int | None, staged: Table, inheri
     ``staged`` is the table that it was written to, as it is after that: with ``inherits`` the table itself, whose files
     are those of the version as well.
     """
+    if existing is None or not inherits:
+        return written_bounds(staged, 0)
     after = sequence_number_of(existing, upon)
     written = written_bounds(staged, after)
-    if existing is None or not inherits:
-        return written
     return together(recorded_bounds(existing, upon), written if written_bounds(existing, after) else ())
 
 

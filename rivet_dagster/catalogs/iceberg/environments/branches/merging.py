@@ -199,13 +199,11 @@ class _TableMerge:
         from rivet_dagster.catalogs.iceberg.metadata.text_bounds import (
             all_are_whole,
             recorded_bounds,
-            sequence_number_of,
         )
 
         if isinstance(found, SeenTable):
             return recorded_bounds(found, head)
-        after = sequence_number_of(self.begin.place.existing, self.begin.upon)
-        return ((after + 1, None),) if all_are_whole(found, head) else ()
+        return ((1, None),) if all_are_whole(found, head) else ()
 
     def _marks(self, found: Table, new: int) -> dict[str, str]:
         """Return the properties of the table that go with the publication: a watermark that was set by hand."""
