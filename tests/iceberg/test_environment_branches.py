@@ -106,7 +106,8 @@ def described(place: Lake) -> dict:
     found = {}
     for name, table in tables(place.options, place.root).items():
         facts = {**table.current_snapshot().summary.additional_properties}
-        named = ("rivet.identity", "rivet.run-id", "rivet.made-by", "rivet.data-snapshot-id", "rivet.bytes-written")
+        named = ("rivet.identity", "rivet.run-id", "rivet.made-by", "rivet.data-snapshot-id")
+        named += ("rivet.bytes-written", "rivet.text-bounds")
         counted = {key: value for key, value in facts.items() if key.startswith("rivet.") and key not in named}
         properties = {key: value for key, value in table.properties.items() if "rivet.expired" not in key}
         layout = (str(table.schema()), [str(field.transform) for field in table.spec().fields], str(table.sort_order()))

@@ -40,8 +40,8 @@ from rivet_dagster.sql.write_strategies.statements import count_query, delete, d
 class NativeWrite:
     """The write of ``plan`` to ``branch``, which builds upon ``base``, a version of ``rows_before`` rows.
 
-    ``batch_table`` is where a batch is stored that the statement reads several times. ``partitioned_by`` are the
-    columns whose values are the table's partitions, none where transforms of columns are.
+    ``batch_table`` is where a batch is stored that the statement reads several times. ``overwritable_by`` are the
+    columns by whose values a dynamic overwrite replaces rows, none where it would not replace them all.
     """
 
     branch: StagedBranch
@@ -49,7 +49,7 @@ class NativeWrite:
     base: Base
     rows_before: int
     batch_table: StagedTable
-    partitioned_by: tuple[str, ...]
+    overwritable_by: tuple[str, ...]
     plan: WritePlan
     context: WriteContext
 
@@ -163,7 +163,7 @@ class NativeWrite:
     def _replaced(self, plan: DeleteInsert | ReplacePartitions, batch: StoredRows) -> None:
         columns, keys = self.base.columns, identity(plan)
         register_batch(self.session, self.session.load(batch.relation), columns)
-        if self.context.window is None and self._are_partitions(keys):
+        if self.context.window is None and self._are_overwritable(keys):
             frame = self.session.query(projection(columns, columns, BATCH))
             self.session.write(frame, self.branch.target, self.context.progress, mode="overwrite_partitions")
             return
@@ -188,9 +188,9 @@ class NativeWrite:
         record = Record(whole.statistics.rows - others, deleted=self.rows_before - others, bytes=written)
         return Rewritten(batch, whole, record, query_plan)
 
-    def _are_partitions(self, keys: tuple[str, ...]) -> bool:
-        """Return whether the table is laid out by exactly these columns, so that their values are its partitions."""
-        return [key.lower() for key in keys] == [name.lower() for name in self.partitioned_by]
+    def _are_overwritable(self, keys: tuple[str, ...]) -> bool:
+        """Return whether a dynamic overwrite replaces the rows with these values of the keys, and no others."""
+        return [key.lower() for key in keys] == [name.lower() for name in self.overwritable_by]
 
     def _computed(self, frame: Frame, mode: WriteMode) -> QueryPlan:
         def write() -> None:

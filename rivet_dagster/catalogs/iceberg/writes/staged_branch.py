@@ -48,7 +48,7 @@ class StagedBranch:
     def look(self) -> StoredSnapshot:
         """Return what the branch holds now. Raises RVT-406 if it has been removed."""
         found = self.table.load()
-        return StoredSnapshot(self.name, found, head_of(found, self.key))
+        return StoredSnapshot(self.name, found, head_of(found, self.key), self.start)
 
     def remove(self) -> None:
         """Remove the branch; do nothing if it does not exist any more."""

@@ -18,6 +18,7 @@ from rivet_dagster.catalogs.iceberg.empty_folders import remove_empty_folders
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.kept_constraints import with_constraints
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, order_of, spec_of
+from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.sorting import SortOrder
     from pyiceberg.table.update import TableUpdate
 
-STAGED_FOR, HEARTBEAT = "rivet.staged-for", "rivet.heartbeat"
-"""Table properties of a staging table: the table that it is for, and the URI of its run's heartbeat."""
+HEARTBEAT = "rivet.heartbeat"
+"""The table property of a staging table with the URI of its run's heartbeat."""
 
 PUBLISHING, REMOVED = "rivet.publishing-since", "rivet.removed"
 """Of one that will be a new table: since when a commit that makes the table of it may be under way, and that its files

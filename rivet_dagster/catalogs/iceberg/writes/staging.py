@@ -41,13 +41,23 @@ def free_key_of(table: OpenedTable, identity: str) -> str:
     return free_key(key, [*branches, *staged])
 
 
-def identity_columns(place: Place) -> tuple[str, ...]:
-    """Return the columns whose values are the table's partitions; none where transforms of columns are."""
+def overwritable_by(place: Place, upon: int | None) -> tuple[str, ...]:
+    """Return the columns by whose values Iceberg's dynamic overwrite replaces rows of the snapshot ``upon``.
+
+    None where transforms of columns are the table's partitions. None either where a live manifest, of data or of delete
+    files, has another spec than the table: the overwrite replaces partitions of the table's spec alone, and leaves the
+    files of others as they are.
+    """
     from pyiceberg.transforms import IdentityTransform
 
-    if place.existing is None:
+    existing = place.existing
+    base = existing.snapshot_by_id(upon) if existing is not None and upon is not None else None
+    if existing is None or base is None:
         return ()
-    schema, fields = place.existing.schema(), place.existing.spec().fields
+    fields = existing.spec().fields
     if not all(isinstance(field.transform, IdentityTransform) for field in fields):
         return ()
-    return tuple(schema.find_field(field.source_id).name for field in fields)
+    live = [found for found in base.manifests(existing.io) if found.has_added_files() or found.has_existing_files()]
+    if any(manifest.partition_spec_id != existing.metadata.default_spec_id for manifest in live):
+        return ()
+    return tuple(existing.schema().find_field(field.source_id).name for field in fields)

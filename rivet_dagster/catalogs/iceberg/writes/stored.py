@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rivet_dagster.catalogs.iceberg.metadata.statistics import added_statistics_of, statistics_of
+from rivet_dagster.catalogs.iceberg.metadata.text_bounds import sequence_number_of
 from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
 from rivet_dagster.catalogs.iceberg.names import TableName
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
@@ -23,21 +24,25 @@ _MERGED = "spark.merge-into.num-target-rows-"
 
 @dataclass(frozen=True)
 class StoredSnapshot:
-    """The ``snapshot`` of the table ``name``, by its metadata ``found``."""
+    """The ``snapshot`` of the table ``name``, by its metadata ``found``.
+
+    ``start`` is the snapshot upon which a run that is not published yet has written it.
+    """
 
     name: TableName
     found: Table
     snapshot: int
+    start: int | None = None
 
     def whole(self) -> StoredRows:
         """Return all rows."""
         relation = CatalogTable(self.name.parts, snapshot=self.snapshot)
-        return StoredRows(relation, statistics_of(self.found, self.snapshot, self._schema))
+        return StoredRows(relation, statistics_of(self.found, self.snapshot, self._schema, self._written_after))
 
     def appended(self, after: int) -> StoredRows:
         """Return the rows that it has appended to its parent, ``after``."""
         relation = CatalogTable(self.name.parts, snapshot=self.snapshot, after=after)
-        return StoredRows(relation, added_statistics_of(self.found, self.snapshot, self._schema))
+        return StoredRows(relation, added_statistics_of(self.found, self.snapshot, self._schema, self._written_after))
 
     def merged(self) -> Record | None:
         """Return what the MERGE that made it did, by its summary; None if that does not say."""
@@ -53,6 +58,10 @@ class StoredSnapshot:
     def bytes_since(self, start: int) -> int:
         """Return the bytes of the files that it and the snapshots before it, up to ``start``, have added."""
         return sum(int(_summary(snapshot).get("added-files-size") or 0) for snapshot in self._since(start))
+
+    @property
+    def _written_after(self) -> int | None:
+        return None if self.start is None else sequence_number_of(self.found, self.start)
 
     @property
     def _schema(self) -> Schema:

@@ -32,7 +32,7 @@ from rivet_dagster.model.storage import Published
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+    from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBounds
     from rivet_dagster.catalogs.iceberg.writes.begun import Beginning
 
 
@@ -185,7 +185,8 @@ class _TableMerge:
         found, new = self.merge.tables._required(self.table.table), new_snapshot_id()
         head = found.current_snapshot()
         assert head is not None, "it was just found to be built"
-        properties = self._publication(publication_for(found, head)).properties()
+        known = replace(publication_for(found, head), text_bounds=self._text_bounds(found, head.snapshot_id))
+        properties = self._publication(known).properties()
         errors = facts_of(with_facts(found, head)).get(ERRORS)
         if errors:
             properties[ERRORS] = errors
@@ -199,7 +200,19 @@ class _TableMerge:
         identity = self.merge._identity(self.table.table, self.table.current)
         made_by = known.made_by or known.identity
         rows = (known.rows, self.begin.rows_before)
-        return Publication(identity, made_by, *rows, known.record, known.inputs, known.code_versions)
+        return Publication(identity, made_by, *rows, known.record, known.inputs, known.code_versions, known.text_bounds)
+
+    def _text_bounds(self, found: Table, head: int) -> TextBounds:
+        """Return what the published snapshot records of its files, which those of a table of its own are added to."""
+        from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import SeenTable
+        from rivet_dagster.catalogs.iceberg.metadata.text_bounds import (
+            all_are_whole,
+            recorded_bounds,
+        )
+
+        if isinstance(found, SeenTable):
+            return recorded_bounds(found, head)
+        return ((1, None),) if all_are_whole(found, head) else ()
 
     def _marks(self, found: Table, new: int) -> dict[str, str]:
         """Return the properties of the table that go with the publication: a watermark that was set by hand."""
