@@ -55,8 +55,12 @@ class StagedErrors:
         assert self.staged is not None
         if frame is not None:
             assert session is not None, "only an engine computes rows"
-            target = self.staged.target if isinstance(self.staged, StagedBranch) else self.staged.relation
-            session.write(frame, target)
+            match self.staged:
+                case StagedBranch() as branch:
+                    with branch.statement():
+                        session.write(frame, branch.target)
+                case StagedTable() as staged:
+                    staged.append(frame, session)
         return self.stored()
 
     def stored(self) -> StoredRows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -19,10 +19,10 @@ from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, order_of, spe
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME, reaching
-from rivet_dagster.catalogs.iceberg.writes.stored import stored_rows
+from rivet_dagster.catalogs.iceberg.writes.stored import refuse_repeated_write, stored_rows
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
-from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.engines.contract import EngineSession, Frame, Progress
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.storage import Base, StoredRows
@@ -43,6 +43,8 @@ DATA_PATH = "write.data.path"
 
 _OF_NEW_TABLES = {"write.parquet.compression-codec": "zstd"}
 """Properties that Iceberg's own library gives to each new table; without them files are written with gzip."""
+
+_WRITTEN_ELSEWHERE = "Remove settings of Iceberg's write-audit-publish (`spark.wap.*`) from Spark's configuration."
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ class StagedTable(RewritableVersion):
     layout: Layout = field(default_factory=Layout)
     is_scratch: bool = False
     exists: bool = False
+    _head: int | None = None
 
     @property
     def session(self) -> EngineSession:
@@ -130,7 +133,24 @@ class StagedTable(RewritableVersion):
         """Have the engine append rows; the first ones determine the columns."""
         if not self.exists:
             self.make(self.session.schema(frame), split_by)
-        self.session.write(frame, self.relation, context.progress, split_by)
+        self.append(frame, self.session, context.progress, split_by)
+
+    def append(
+        self,
+        frame: Frame,
+        session: EngineSession,
+        progress: Callable[[Progress], None] | None = None,
+        split_by: str | None = None,
+    ) -> None:
+        """Have the engine append rows to the table, which exists. Raises RVT-407 unless that adds one snapshot."""
+        session.write(frame, self.relation, progress, split_by)
+        found = self.table.load()
+        head = found.metadata.current_snapshot_id
+        if head is None or head == self._head:
+            message = f"the engine has written its rows elsewhere than to the staging table {self.table.name}"
+            raise RivetError("RVT-407", message, remediation=_WRITTEN_ELSEWHERE)
+        refuse_repeated_write(found, head, self._head, f"the staging table {self.table.name}")
+        self._head = head
 
     def make(self, schema: str, without: str | None = None) -> None:
         """Make the table, without rows, for columns given as Spark's JSON."""

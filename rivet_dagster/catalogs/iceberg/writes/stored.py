@@ -10,6 +10,7 @@ from rivet_dagster.catalogs.iceberg.metadata.statistics import added_statistics_
 from rivet_dagster.catalogs.iceberg.metadata.types import schema_of, sql_columns
 from rivet_dagster.catalogs.iceberg.names import TableName
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
+from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.storage import Record, Statistics, StoredRows
 
@@ -69,6 +70,17 @@ class StoredSnapshot:
         found = self.found.snapshot_by_id(snapshot)
         assert found is not None, f"the snapshot {snapshot} was just made"
         return found
+
+
+def refuse_repeated_write(found: Table, head: int, before: int | None, written_to: str) -> None:
+    """Raise RVT-407 unless ``head`` is ``before``, or the one snapshot upon it, after a statement of an engine.
+
+    Spark's client sends a statement again if the server does not know it any more, as after a sleep of the machine.
+    """
+    snapshot = found.snapshot_by_id(head)
+    if head != before and (snapshot is None or snapshot.parent_snapshot_id != before):
+        message = f"{written_to} has other snapshots than the one statement of this run that wrote to it made"
+        raise RivetError("RVT-407", message, remediation="Run it again: the engine may have written the rows twice.")
 
 
 def stored_rows(table: OpenedTable, snapshot: int | None = None) -> StoredRows:

@@ -12,6 +12,7 @@ from rivet_dagster.catalogs.capabilities.staging import StagedTransaction
 from rivet_dagster.catalogs.capabilities.transaction import NO_CONTEXT, WriteContext
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication
+from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, Origin
@@ -20,7 +21,7 @@ from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_for_run import described, required
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
-from rivet_dagster.catalogs.iceberg.writes.staging import fits, free_key_of, identity_columns
+from rivet_dagster.catalogs.iceberg.writes.staging import fits, identity_columns
 from rivet_dagster.catalogs.iceberg.writes.withheld import stage, withhold
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
 from rivet_dagster.engines.contract import EngineSession, Frame
@@ -109,7 +110,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         """Begin to send heartbeats, with the first thing that is staged."""
         if self._heartbeat is None:
             begin = self.beginning
-            self.branch = free_key_of(begin.table, identity)
+            self.branch = attempt_key(identity)
             heartbeat = Heartbeat(begin.place.io, begin.place.location, self.branch)
             heartbeat.begin()
             self._heartbeat = heartbeat
