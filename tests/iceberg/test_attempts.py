@@ -1,8 +1,11 @@
 """Attempts of a run on an Iceberg catalog: each has a name of its own, and writes each statement once."""
 
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFile
 from support.iceberg import declared
 from support.iceberg_duckdb import IcebergDuckDB
 from support.iceberg_runs import (
@@ -20,7 +23,9 @@ from support.iceberg_runs import (
 )
 from support.tables import refused
 
+from rivet_dagster.catalogs import heartbeat_thread
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.errors import RivetError
 
 OLD = Work([1], 1)
 NEW = Work([2, 3], 2, plan=APPEND, identity="new/orders")
@@ -80,6 +85,46 @@ def test_a_write_that_the_engine_carries_out_twice_is_not_published(place, work,
     error = refused(run, place.catalog, work, place.root)
     assert (error.code, "twice" in error.diagnostics[0].remediation) == ("RVT-407", True)
     assert ids(place) == [1]
+
+
+def test_heartbeats_go_on_after_errors_of_storage(place, monkeypatch):
+    run(place.catalog, OLD, place.root)
+    monkeypatch.setattr(heartbeat_thread, "SECONDS", 0.02)
+    transaction = written(place.catalog, NEW, place.root)
+    (heartbeat,) = heartbeats(place.root)
+    create, failures = PyArrowFile.create, iter([OSError("timeout"), ValueError("of a client")])
+
+    def fails_twice(file, overwrite=False):
+        if file.location.endswith(heartbeat.name) and (error := next(failures, None)) is not None:
+            create(file, overwrite).close()  # as a full disk leaves it
+            raise error
+        return create(file, overwrite)
+
+    monkeypatch.setattr(PyArrowFile, "create", fails_twice)
+    with transaction:
+        heartbeat.write_text("")
+        assert place.catalog.sweep() == ()
+        written(place.catalog, OLD.having(identity="other/orders"), place.root).abort()
+        deadline = time.monotonic() + 60
+        while heartbeat.read_text() == "":
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        transaction.commit(NEW.identity)
+    assert ids(place) == [1, 2, 3]
+
+
+def test_the_heartbeats_end_of_a_run_that_was_swept(place, monkeypatch):
+    monkeypatch.setattr(heartbeat_thread, "SECONDS", 0.02)
+    run(place.catalog, OLD, place.root)
+    with pytest.raises(RivetError, match="RVT-406"), written(place.catalog, NEW, place.root) as transaction:
+        (heartbeat,) = heartbeats(place.root)
+        heartbeat.unlink()
+        deadline = time.monotonic() + 60
+        while [thread for thread in threading.enumerate() if thread.name == "rivet-alive-orders"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        transaction.beat()
+    assert heartbeats(place.root) == []
 
 
 def test_a_retry_after_an_attempt_that_was_killed_with_errors_staged(place):
