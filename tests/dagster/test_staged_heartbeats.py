@@ -10,7 +10,6 @@ from rivet_dagster.definitions.runs import staged_heartbeats
 from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.staged_tables import StagedTable
 
-
 ERRORS = (OSError("timeout"), RivetError("RVT-404", "no"), KeyError("of a client"))
 
 

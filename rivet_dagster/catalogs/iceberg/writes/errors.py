@@ -57,7 +57,7 @@ class StagedErrors:
             assert session is not None, "only an engine computes rows"
             match self.staged:
                 case StagedBranch() as branch:
-                    with branch.statement():
+                    with branch.statement(adds=True):
                         session.write(frame, branch.target)
                 case StagedTable() as staged:
                     staged.append(frame, session)

@@ -196,11 +196,11 @@ class NativeWrite:
         return computed(self.session, frame, self.context, lambda: self._write(frame, mode))
 
     def _write(self, frame: Frame, mode: WriteMode = "append") -> None:
-        with self.branch.statement():
+        with self.branch.statement(adds=True):
             self.session.write(frame, self.branch.target, self.context.progress, mode=mode)
 
     def _execute(self, sql: str, values: Mapping[str, Any] | None = None) -> None:
-        with self.branch.statement():
+        with self.branch.statement(adds=False):
             self.session.execute(sql, values, self.context.progress)
 
     def _rewritten(self, stored: StoredSnapshot, batch: StoredRows, query_plan: QueryPlan) -> Rewritten:

@@ -12,7 +12,7 @@ from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, new
 from rivet_dagster.catalogs.iceberg.commits.updates import branch_is_at, remove_properties, remove_ref, set_branch
 from rivet_dagster.catalogs.iceberg.names import TableName
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
-from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot, refuse_repeated_write
+from rivet_dagster.catalogs.iceberg.writes.stored import StoredSnapshot, refuse_other_writes
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 
@@ -45,16 +45,16 @@ class StagedBranch:
         return (*self.name.parts, f"branch_{self.key}")
 
     @contextmanager
-    def statement(self) -> Iterator[None]:
-        """Have an engine carry out one statement in the block.
+    def statement(self, adds: bool) -> Iterator[None]:
+        """Have an engine carry out one statement in the block, which ``adds`` a snapshot even without any row.
 
-        Raises RVT-406 if the branch has been removed, RVT-407 unless it has at most one new snapshot after the block.
+        Raises RVT-406 if the branch has been removed, RVT-407 unless it has one new snapshot after the block.
         """
         before = self._checked.snapshot if self._checked is not None else self.start
         yield
         found = self.table.load()
         head = head_of(found, self.key)
-        refuse_repeated_write(found, head, before, f"the branch {self.key} of '{self.name}'")
+        refuse_other_writes(found, head, before, f"the branch {self.key} of '{self.name}'", adds)
         self._checked = StoredSnapshot(self.name, found, head)
 
     def head(self) -> int:

@@ -19,7 +19,7 @@ from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, order_of, spe
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME, reaching
-from rivet_dagster.catalogs.iceberg.writes.stored import refuse_repeated_write, stored_rows
+from rivet_dagster.catalogs.iceberg.writes.stored import refuse_other_writes, stored_rows
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
 from rivet_dagster.engines.contract import EngineSession, Frame, Progress
@@ -43,8 +43,6 @@ DATA_PATH = "write.data.path"
 
 _OF_NEW_TABLES = {"write.parquet.compression-codec": "zstd"}
 """Properties that Iceberg's own library gives to each new table; without them files are written with gzip."""
-
-_WRITTEN_ELSEWHERE = "Remove settings of Iceberg's write-audit-publish (`spark.wap.*`) from Spark's configuration."
 
 
 @dataclass(frozen=True)
@@ -146,10 +144,7 @@ class StagedTable(RewritableVersion):
         session.write(frame, self.relation, progress, split_by)
         found = self.table.load()
         head = found.metadata.current_snapshot_id
-        if head is None or head == self._head:
-            message = f"the engine has written its rows elsewhere than to the staging table {self.table.name}"
-            raise RivetError("RVT-407", message, remediation=_WRITTEN_ELSEWHERE)
-        refuse_repeated_write(found, head, self._head, f"the staging table {self.table.name}")
+        refuse_other_writes(found, head, self._head, f"the staging table {self.table.name}")
         self._head = head
 
     def make(self, schema: str, without: str | None = None) -> None:
@@ -217,7 +212,9 @@ class StagedTable(RewritableVersion):
         declared = {} if self.is_scratch else dict(self.layout.properties)
         where = {} if self.is_scratch else {DATA_PATH: self.place.data}
         marks = {STAGED_FOR: ".".join(self.place.of.name.identifier), HEARTBEAT: self.heartbeat.path}
-        return {**own, **declared, **where, **marks}
+        # With write-audit-publish Spark would write to a branch of the staging table.
+        copied = {key: value for key, value in {**own, **declared}.items() if not key.startswith("write.wap.")}
+        return {**copied, **where, **marks}
 
 
 def heartbeat_of(staging: Table) -> Heartbeat:

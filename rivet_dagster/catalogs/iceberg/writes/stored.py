@@ -72,13 +72,22 @@ class StoredSnapshot:
         return found
 
 
-def refuse_repeated_write(found: Table, head: int, before: int | None, written_to: str) -> None:
-    """Raise RVT-407 unless ``head`` is ``before``, or the one snapshot upon it, after a statement of an engine.
+_ELSEWHERE = "Have the engine write to the tables that it is told to: without `spark.wap.*` in Spark's configuration."
 
-    Spark's client sends a statement again if the server does not know it any more, as after a sleep of the machine.
+
+def refuse_other_writes(found: Table, head: int | None, before: int | None, written_to: str, adds: bool = True) -> None:
+    """Raise RVT-407 unless ``head`` is the one snapshot that a statement of an engine has added upon ``before``.
+
+    Without ``adds`` the statement may have found nothing to do. Spark's client sends one again if the server does not
+    know it any more, as after a sleep of the machine.
     """
-    snapshot = found.snapshot_by_id(head)
-    if head != before and (snapshot is None or snapshot.parent_snapshot_id != before):
+    if head == before and not adds:
+        return
+    snapshot = found.snapshot_by_id(head) if head is not None and head != before else None
+    if snapshot is None:
+        message = f"the engine has written nothing to {written_to}"
+        raise RivetError("RVT-407", message, remediation=_ELSEWHERE)
+    if snapshot.parent_snapshot_id != before:
         message = f"{written_to} has other snapshots than the one statement of this run that wrote to it made"
         raise RivetError("RVT-407", message, remediation="Run it again: the engine may have written the rows twice.")
 
