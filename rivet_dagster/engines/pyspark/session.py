@@ -17,6 +17,7 @@ from rivet_dagster.engines.pyspark.messages import keep_reported_errors_off_the_
 from rivet_dagster.engines.pyspark.parameters import bound
 from rivet_dagster.engines.pyspark.progress import reporting
 from rivet_dagster.engines.pyspark.relations import read, read_apart, write
+from rivet_dagster.engines.pyspark.relations.catalog_table import refuse_audit_settings
 from rivet_dagster.engines.pyspark.relations.values import frame_of
 from rivet_dagster.engines.pyspark.rows import collected
 from rivet_dagster.engines.pyspark.spool import Spool
@@ -167,7 +168,8 @@ class PySparkSession(EngineSession):
         parameters: Mapping[str, Any] | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        """Run a statement of Spark SQL, which Spark does not delay until its result is used."""
+        """Run a statement of Spark SQL, which Spark does not delay until its result is used. Raises RVT-502."""
+        self._run(lambda: refuse_audit_settings(self.spark))
         self._run(lambda: self.spark.sql(sql, args=bound(parameters)), progress=progress)
 
     def rows(

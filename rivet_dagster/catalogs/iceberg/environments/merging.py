@@ -69,7 +69,7 @@ class Merge:
         """Return whether a run that is alive, or has just died, writes in the environment."""
         from pyiceberg.io import load_file_io
 
-        own = re.compile(re.escape(key_of(heartbeat_name(self.environment))) + "[0-9a-f]{8}(_[0-9]+)?")
+        own = re.compile(re.escape(key_of(heartbeat_name(self.environment))) + "[0-9a-f]{8}(_[0-9a-f]+)?")
         locations = {seed.location for seed in self.environment.seeds()} - {""}
         found = (
             heartbeat

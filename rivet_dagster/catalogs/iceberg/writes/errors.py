@@ -61,8 +61,12 @@ class StagedErrors:
         assert self.staged is not None
         if frame is not None:
             assert session is not None, "only an engine computes rows"
-            target = self.staged.target if isinstance(self.staged, StagedBranch) else self.staged.relation
-            session.write(frame, target)
+            match self.staged:
+                case StagedBranch() as branch:
+                    with branch.statement(adds=True):
+                        session.write(frame, branch.target)
+                case StagedTable() as staged:
+                    staged.append(frame, session)
         stored = self.stored()
         self.judged = stored.relation.snapshot if isinstance(stored.relation, CatalogTable) else None
         return stored

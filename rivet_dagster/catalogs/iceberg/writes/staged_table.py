@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,10 +24,10 @@ from rivet_dagster.catalogs.iceberg.names import staging_of
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME, reaching
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, remove_branch
-from rivet_dagster.catalogs.iceberg.writes.stored import stored_rows
+from rivet_dagster.catalogs.iceberg.writes.stored import refuse_other_writes, stored_rows
 from rivet_dagster.catalogs.rewriting.intervals import Affected
 from rivet_dagster.catalogs.rewriting.version import Remaining, RewritableVersion
-from rivet_dagster.engines.contract import EngineSession, Frame
+from rivet_dagster.engines.contract import EngineSession, Frame, Progress
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.relations import CatalogTable
 from rivet_dagster.model.storage import Base, StoredRows
@@ -123,6 +123,7 @@ class StagedTable(RewritableVersion):
     is_scratch: bool = False
     exists: bool = False
     fence: StagedBranch | None = None
+    _head: int | None = None
 
     @property
     def session(self) -> EngineSession:
@@ -144,7 +145,21 @@ class StagedTable(RewritableVersion):
         """Have the engine append rows; the first ones determine the columns."""
         if not self.exists:
             self.make(self.session.schema(frame), split_by)
-        self.session.write(frame, self.relation, context.progress, split_by)
+        self.append(frame, self.session, context.progress, split_by)
+
+    def append(
+        self,
+        frame: Frame,
+        session: EngineSession,
+        progress: Callable[[Progress], None] | None = None,
+        split_by: str | None = None,
+    ) -> None:
+        """Have the engine append rows to the table, which exists. Raises RVT-407 unless that adds one snapshot."""
+        session.write(frame, self.relation, progress, split_by)
+        found = self.table.load()
+        head = found.metadata.current_snapshot_id
+        refuse_other_writes(found, head, self._head, f"the staging table {self.table.name}")
+        self._head = head
 
     def make(self, schema: str, without: str | None = None) -> None:
         """Make the table, without rows, for columns given as Spark's JSON."""
@@ -214,7 +229,9 @@ class StagedTable(RewritableVersion):
         declared = {} if self.is_scratch else dict(self.layout.properties)
         where = {} if self.is_scratch else {DATA_PATH: self.place.data}
         marks = {STAGED_FOR: ".".join(self.place.of.name.identifier), HEARTBEAT: self.heartbeat.path}
-        return {**own, **declared, **where, **marks}
+        # With write-audit-publish Spark would write to a branch of the staging table.
+        copied = {key: value for key, value in {**own, **declared}.items() if not key.startswith("write.wap.")}
+        return {**copied, **where, **marks}
 
 
 def heartbeat_of(staging: Table) -> Heartbeat:

@@ -1,12 +1,10 @@
-"""The choice of where a version is staged: whether it fits the table as it is, and the name of its branch."""
+"""The choice of where a version is staged: whether it fits the table as it is."""
 
 from __future__ import annotations
 
 from rivet_dagster.catalogs.capabilities.transaction import WriteContext
 from rivet_dagster.catalogs.iceberg.metadata.layout import layout_updates
 from rivet_dagster.catalogs.iceberg.metadata.types import same_columns
-from rivet_dagster.catalogs.iceberg.names import free_key, key_of, staging_of
-from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.writes.begun import Beginning
 from rivet_dagster.catalogs.iceberg.writes.staged_table import Place
 from rivet_dagster.catalogs.rewriting import history
@@ -27,18 +25,6 @@ def fits(begin: Beginning, plan: WritePlan, session: EngineSession, frame: Frame
         return same_columns(existing.schema(), given) and not layout_updates(begin.layout, existing.metadata)
     own = history.own_columns(plan, given) if isinstance(plan, History) else ()
     return tuple(table_columns(plan, base.columns, (*given, *own))) == tuple(base.columns)
-
-
-def free_key_of(table: OpenedTable, identity: str) -> str:
-    """Return a key for a run's attempt that no branch or staging table of the table has."""
-    found = table.load_if_any()
-    branches = list(found.metadata.refs) if found is not None else []
-    key = key_of(identity)
-    staged = []
-    if table.catalog.namespace_exists(table.name.namespace):
-        names = [name[-1] for name in table.catalog.list_tables(table.name.namespace)]
-        staged = [known for name in names if (known := staging_of(name)) is not None]
-    return free_key(key, [*branches, *staged])
 
 
 def overwritable_by(place: Place, upon: int | None) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from rivet_dagster.catalogs.iceberg.commits.committing import Outcome, OutcomeUn
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.summary import Publication, TextBounds
 from rivet_dagster.catalogs.iceberg.metadata.text_bounds import bounds_after, recorded_bounds
+from rivet_dagster.catalogs.iceberg.names import attempt_key
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import reaching
 from rivet_dagster.catalogs.iceberg.writes.begun import Beginning, Origin
@@ -22,7 +23,7 @@ from rivet_dagster.catalogs.iceberg.writes.publishing import Release
 from rivet_dagster.catalogs.iceberg.writes.staged_branch import StagedBranch, begin_branch
 from rivet_dagster.catalogs.iceberg.writes.staged_for_run import described, required
 from rivet_dagster.catalogs.iceberg.writes.staged_table import StagedTable
-from rivet_dagster.catalogs.iceberg.writes.staging import fits, free_key_of, overwritable_by
+from rivet_dagster.catalogs.iceberg.writes.staging import fits, overwritable_by
 from rivet_dagster.catalogs.iceberg.writes.unknown_outcome import unknown_outcome
 from rivet_dagster.catalogs.iceberg.writes.withheld import Judged, stage, withhold
 from rivet_dagster.catalogs.rewriting.rewrite import Rewritten, rewritten
@@ -117,7 +118,7 @@ class IcebergTransaction(StagedTransaction, ErrorTransaction):
         """Begin to send heartbeats, with the first thing that is staged."""
         if self._heartbeat is None:
             begin = self.beginning
-            self.branch = free_key_of(begin.table, identity)
+            self.branch = attempt_key(identity)
             heartbeat = Heartbeat(begin.place.io, begin.place.location, self.branch)
             heartbeat.begin()
             self._heartbeat = heartbeat
