@@ -173,7 +173,7 @@ REMEDIATIONS: dict[str, str] = {
 """The remediation of each code, shown where the code that raises the error gives no more specific one."""
 
 
-TRANSIENT = frozenset({"RVT-406", "RVT-510", "RVT-518", "RVT-521"})
+TRANSIENT = frozenset({"RVT-406", "RVT-419", "RVT-510", "RVT-518", "RVT-521"})
 """Codes of errors that may not recur when the same step is tried again."""
 
 

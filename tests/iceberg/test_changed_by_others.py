@@ -112,6 +112,8 @@ def test_a_table_that_somebody_changes_during_a_run_is_not_published(place, monk
     assert error.code == "RVT-405" or (error.code == "RVT-406" and change is makes_the_table_anew), error
     transaction.abort()
     assert left == [seen(place)]
+    assert {*place.plain.load_table(NAME).metadata.refs} <= {"main"}
+    assert [*place.plain.list_tables(NAMESPACE)] == [NAME]
     if work is APPENDED and change not in (renames_a_column, adds_a_column):
         run(place.catalog, work.having(options={}), place.root)
         ids = place.plain.load_table(NAME).scan(row_filter="id = 3").to_arrow()["id"].to_pylist()

@@ -26,9 +26,11 @@ from support.iceberg_environments import (
 )
 from support.iceberg_runs import APPEND, TABLE, Work, expire_heartbeats, lake, run
 from support.killing import PROCESSES, ended, start
+from support.tables import refused
 from support.torture import some
 
 from rivet_dagster.catalogs.iceberg import IcebergCatalog
+from rivet_dagster.catalogs.iceberg.writes import staged_table
 from rivet_dagster.errors import RivetError
 
 NEW = {"orders": [(3, 2, 2), (4, 2, 2)], "more": [(3, 2), (4, 2)]}
@@ -116,9 +118,9 @@ def test_a_kill_of_a_merge_is_finished_by_the_same_command(tmp_path, kind):
     assert [list(rows.values()).count(None) for rows in (found[0], found[-1])] == [1, 0]
 
 
-def test_a_merge_that_was_killed_can_be_dropped(tmp_path):
-    """What it has published stays as it is, with all its files."""
-    place = Killed(tmp_path, "hadoop", all_works)
+def test_a_merge_that_was_killed_can_be_dropped(tmp_path, monkeypatch):
+    """What it has published stays as it is, with all its files; what its last commit may publish stays for a day."""
+    place, left = Killed(tmp_path, "hadoop", all_works), []
     for step, catalog in place.each(merge_killed_before_a_step):
         if catalog.is_merged(NAME):
             continue
@@ -126,7 +128,17 @@ def test_a_merge_that_was_killed_can_be_dropped(tmp_path):
         expire_heartbeats(place.warehouse)
         assert catalog.drop(NAME), step
         assert place.seen() == before, step
+        if of_environments(place.options, place.root):
+            left.append(step)
+            assert catalog.sweep_environments() == ()
+            assert refused(catalog.use_environment, NAME, "default").code == "RVT-417"
+            with monkeypatch.context() as patch:
+                patch.setattr(staged_table, "OLDEST_REQUEST", timedelta())
+                assert catalog.sweep_environments() == (NAME,)
         assert of_environments(place.options, place.root) == [], step
+        assert catalog.environments() == ()
+    assert all(step.startswith("commit_table shop.more") for step in left)
+    assert left
 
 
 @pytest.mark.parametrize("kind", ["hadoop", "sqlite"])

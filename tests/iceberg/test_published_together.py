@@ -20,11 +20,12 @@ from support.iceberg_publications import (
     stage,
     stage_all,
 )
-from support.iceberg_runs import NAMESPACE, expire_heartbeats, heartbeats
+from support.iceberg_runs import NAMESPACE, Work, expire_heartbeats, heartbeats, written
 from support.killing import PROCESSES, ended, start
 from support.tables import refused
 from support.torture import examples, some
 
+from rivet_dagster.catalogs.iceberg.commits import committing
 from rivet_dagster.catalogs.iceberg.nessie.server import NessieServer
 from rivet_dagster.errors import RivetError
 
@@ -279,6 +280,56 @@ def test_an_answer_that_is_lost_is_looked_up(nessie_options, tmp_path, monkeypat
     assert publish(run, staged).one_commit
     assert seen(nessie_options, tmp_path) == NEW
     assert lost == [f"Publish lake.{NAMESPACE}.orders, lake.{NAMESPACE}.totals"]
+
+
+def test_a_request_that_is_sent_twice_is_published_once(nessie_options, tmp_path, monkeypatch):
+    """Its second answer is a conflict, after which nothing may be deleted."""
+    run = runtime(nessie_options, tmp_path)
+    commit, twice = NessieServer.commit, []
+
+    def sent_twice(server, branch, message, operations):
+        commit(server, branch, message, operations)
+        twice.append(message)
+        return commit(server, branch, message, operations)
+
+    for number in (1, 2):
+        staged = stage_all(run, number, f"run-{number}")
+        with monkeypatch.context() as patch:
+            patch.setattr(NessieServer, "commit", sent_twice)
+            assert publish(run, staged).one_commit
+        assert seen(nessie_options, tmp_path) == dict.fromkeys(TABLES, number)
+    # A table alone, too, and each commit by which it is staged.
+    monkeypatch.setattr(NessieServer, "commit", sent_twice)
+    catalog = run.catalog("lake")
+    with written(catalog, Work([1], 3, adds=True, identity="run-3/orders"), tmp_path) as transaction:
+        transaction.commit("run-3/orders")
+    assert len(twice) > 4
+    assert seen(nessie_options, tmp_path) == {"orders": 3, "totals": 2}
+
+
+def test_a_commit_that_nobody_knows_of_is_told_and_its_next_attempt_publishes(nessie_options, tmp_path, monkeypatch):
+    run = runtime(nessie_options, tmp_path)
+    monkeypatch.setattr(committing, "_LOOKS", (0.0,))
+    for number in (1, 2):
+        staged, late = stage_all(run, number, f"run-{number}"), []
+
+        def is_held(server, branch, message, operations, late=late, commit=NessieServer.commit):
+            if message.startswith("Publish "):
+                late.append(lambda: commit(server, branch, message, operations))
+                raise requests.ReadTimeout("Read timed out.")
+            return commit(server, branch, message, operations)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(NessieServer, "commit", is_held)
+            error = refused(publish, run, staged)
+        assert error.code == "RVT-419"
+        assert all(f"run-{number}/{table}" in str(error) for table in TABLES)
+        if number == 2:
+            late[0]()
+            assert seen(nessie_options, tmp_path) == NEW
+        publication = publish(run, staged)
+        assert set(publication.published) == set(TABLES)
+        assert seen(nessie_options, tmp_path) == dict.fromkeys(TABLES, number)
 
 
 def test_a_publication_that_fails_leaves_no_files(nessie_options, tmp_path, monkeypatch):

@@ -120,10 +120,13 @@ def _commit(
 ) -> None:
     from pyiceberg.exceptions import CommitFailedException
 
-    for number in range(_TRIES):
+    for number in range(_TRIES + 1):
         found = load()
+        outcome.is_unknown = False
         if any(_is_there(found, earlier.updates) for earlier in refused):
             return  # the refusal answered a request that was sent twice
+        if number == _TRIES:
+            break
         wanted = changes(found)
         if not wanted.updates:
             return
@@ -145,6 +148,8 @@ def _commit_once(found: Table, wanted: Changes, load: Callable[[], Table], outco
     outcome.is_unknown = True
     try:
         send(lambda: found.catalog.commit_table(found, (uuid, *wanted.requirements), wanted.updates))
+    except CommitFailedException:
+        raise  # whether it answers this request, or its repetition by a proxy, the table will show
     except Exception as error:
         # The snapshot was numbered upon a state that others, who may have written to branches alone, have overtaken.
         if isinstance(error, ValueError | BadRequestError) and _OVERTAKEN in str(error):

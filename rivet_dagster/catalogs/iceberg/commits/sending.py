@@ -12,6 +12,10 @@ PATIENCE = 10.0
 T = TypeVar("T")
 
 
+class RefusedError(OSError):
+    """A commit was not carried out, and will not be."""
+
+
 def send(request: Callable[[], T]) -> T:
     """Return the answer to a request, which is sent in another thread, so that an interrupt finds it answered or not.
 
@@ -60,5 +64,5 @@ def is_refusal(error: Exception) -> bool:
         return isinstance(error, ConnectTimeout) or isinstance(reason, NewConnectionError)
     if type(error).__module__ == iceberg.__name__:
         return True
-    of_this_process = (ValueError, NotImplementedError, PermissionError, FileNotFoundError, NotADirectoryError)
+    of_this_process = (RefusedError, ValueError, NotImplementedError, PermissionError, FileNotFoundError)
     return isinstance(error, of_this_process)

@@ -27,6 +27,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, new_table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, SortOrder
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
+from rivet_dagster.catalogs.iceberg.commits.sending import RefusedError
 from rivet_dagster.catalogs.iceberg.hadoop.catalog_of_folders import CatalogOfFolders
 from rivet_dagster.catalogs.iceberg.hadoop.metadata_folder import MetadataFolder, VersionExistsError
 from rivet_dagster.catalogs.iceberg.hadoop.table_folders import (
@@ -121,6 +122,10 @@ class HadoopCatalog(CatalogOfFolders):
         except VersionExistsError as error:
             message = f"Version {version + 1} of table {_dotted(identifier)} was committed by another writer"
             raise CommitFailedException(message) from error
+        except OSError as error:  # before the link was made, or after it
+            if not self.table_exists(identifier) or self.load_table(identifier).metadata != metadata:
+                raise RefusedError(str(error)) from error
+            return _response(metadata, self.load_table(identifier).metadata_location)
         return _response(metadata, f"{self._location(identifier)}/metadata/{name}")
 
     def drop_table(self, identifier: str | Identifier) -> None:

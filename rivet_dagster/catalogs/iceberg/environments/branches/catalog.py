@@ -41,7 +41,9 @@ class HasBranchEnvironments(IcebergTables, HasEnvironments):
             record = self._record(name)
             state = record.state()
             if state is not None and state.state == DROPPED:
-                self._finish_drop(name)
+                if not self._finish_drop(name):
+                    message = f"the environment '{name}' is being removed: a commit of its merge may still be under way"
+                    raise RivetError("RVT-417", message, remediation="Take another name, or wait for a day.")
                 state = None
             if state is None:
                 record.create(profile)
@@ -99,8 +101,8 @@ class HasBranchEnvironments(IcebergTables, HasEnvironments):
                     continue
                 is_old = datetime.fromisoformat(state.used_at) < oldest
                 if state.state == DROPPED:
-                    self._finish_drop(name)
-                    removed.append(name)
+                    if self._finish_drop(name):
+                        removed.append(name)
                 elif state.state == MERGED:
                     if is_old:
                         record.remove()
@@ -127,12 +129,15 @@ class HasBranchEnvironments(IcebergTables, HasEnvironments):
         there = ((name, version) for name in names for version in self.in_environment(name).building())
         return (*super().building(), *(f"{name}/{version}" for name, version in there))
 
-    def _finish_drop(self, name: str) -> None:
+    def _finish_drop(self, name: str) -> bool:
+        """Remove the data of a dropped environment, then its record, unless something must stay for now."""
         record = self._record(name)
         state = record.state()
         if state is not None:
-            self._merge(name).remove_data(state)
+            if not self._merge(name).remove_data(state):
+                return False
             record.remove()
+        return True
 
     def _described(self, record: EnvironmentRecord) -> Environment | None:
         state = record.state()

@@ -77,12 +77,13 @@ class Merge:
             heartbeat.end()
         return published
 
-    def remove_data(self, state: State) -> None:
-        """Remove what the environment still has of its tables."""
+    def remove_data(self, state: State) -> bool:
+        """Remove what the environment still has of its tables, and return whether nothing must stay for now."""
         from rivet_dagster.catalogs.iceberg.environments.branches.removing import remove_from
 
-        for written in state.tables:
-            remove_from(self.tables._seen, self.tables._plain(written.identifier))
+        names = [self.tables._plain(written.identifier) for written in state.tables]
+        removed = [remove_from(self.tables._seen, name) for name in names]
+        return all(removed)
 
     def is_alive(self) -> bool:
         """Return whether a run that is alive, or has just died, writes in the environment."""

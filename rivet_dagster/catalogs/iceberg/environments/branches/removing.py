@@ -34,26 +34,31 @@ if TYPE_CHECKING:
     from rivet_dagster.catalogs.iceberg.environments.branches.seen_catalog import SeenCatalog
 
 
-def remove_from(seen: SeenCatalog, name: TableName) -> None:
-    """Remove the branch of the environment from the table ``name`` of the base, its own table and what runs staged."""
+def remove_from(seen: SeenCatalog, name: TableName) -> bool:
+    """Remove the branch of the environment from the table ``name`` of the base, its own table and what runs staged.
+
+    Return False if something must stay for now, since a commit may be under way that makes a table of it.
+    """
     base = OpenedTable(seen.real, name)
     own = seen.own(name.identifier)
     table = base.beside(TableName(name.catalog, own[:-1], own[-1]))
-    for of in (base, table):
-        _remove_staging_tables(of, seen.name)
-    remove_staging_table(table, base, ENVIRONMENT)
+    removed = [_remove_staging_tables(of, seen.name) for of in (base, table)]
+    removed.append(remove_staging_table(table, base, ENVIRONMENT))
     if base.load_if_any() is not None:
         _remove_branch(base, seen.name)
+    return all(removed)
 
 
-def _remove_staging_tables(of: OpenedTable, name: str) -> None:
-    """Remove the staging tables of runs in the environment, withheld ones too."""
+def _remove_staging_tables(of: OpenedTable, name: str) -> bool:
+    """Remove the staging tables of runs in the environment, withheld ones too; return whether none is left."""
     if not of.catalog.namespace_exists(of.name.namespace):
-        return
+        return True
+    removed = []
     for identifier in of.catalog.list_tables(of.name.namespace):
         key = staging_of(identifier[-1])
         if key is not None and environment_of(key) == name and identifier[-1] == of.name.staged(key).name:
-            remove_staging_table(of.staged(key), of)
+            removed.append(remove_staging_table(of.staged(key), of))
+    return all(removed)
 
 
 def _remove_branch(table: OpenedTable, name: str) -> None:
