@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,14 +11,15 @@ from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, liv
 from rivet_dagster.catalogs.iceberg.commits.updates import (
     MAIN,
     branch_is_at,
-    new_schema,
+    changed_schema,
     remove_properties,
     remove_ref,
     set_branch,
     set_properties,
 )
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, layout_updates, table_properties
+from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, kept_layout, layout_updates, table_properties
+from rivet_dagster.catalogs.iceberg.metadata.restored import restoring_updates
 from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.reaching import OTHER_NAME
@@ -29,6 +30,7 @@ from rivet_dagster.errors import RivetError
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
 
@@ -64,13 +66,16 @@ class Release:
         commit(self.table.load, changes, str(self.table.name))
 
     def of_snapshot(self, snapshot: int) -> None:
-        """Publish an older snapshot of the table again."""
+        """Publish an older snapshot of the table again, with the columns and the layout that the table had with it.
+
+        Raises RVT-401 if it has expired, or its columns are not known any more.
+        """
 
         def changes(found: Table) -> Changes:
             if self._is_done(found):
                 return Changes()
-            made = self._same_rows(found, snapshot)
-            return Changes((*made.updates, *self._told(found)), made.requirements, made.writers)
+            made = self._again(found, snapshot)
+            return Changes((*made.updates, *self._told(found, laid_out=True)), made.requirements, made.writers)
 
         commit(self.table.load, changes, str(self.table.name))
 
@@ -127,25 +132,32 @@ class Release:
         from pyiceberg.table.update import update_table_metadata
 
         columns = source.schema()
-        schema: tuple[TableUpdate, ...] = ()
-        if columns.fields != found.schema().fields:
-            schema = new_schema(columns.model_copy(update={"schema_id": max(found.schemas()) + 1}))
-        with_schema = update_table_metadata(found.metadata, schema) if schema else found.metadata
-        layout = layout_updates(self.layout, with_schema)
-        metadata = update_table_metadata(with_schema, layout) if layout else with_schema
+        schema, with_schema = changed_schema(found.metadata, columns)
+        layout = layout_updates(kept_layout(self.layout, columns, found.metadata), with_schema)
+        metadata = update_table_metadata(found.metadata, (*schema, *layout)) if schema or layout else found.metadata
         parent = found.snapshot_by_id(self.upon) if self.upon is not None else None
         writer = SnapshotWriter(found.io, metadata, self.snapshot_id, parent)
         added = writer.replaced(files, metadata.schema(), metadata.default_spec_id, self.properties)
         updates = (*schema, *layout, added, set_branch(MAIN, self.snapshot_id), *self._told(found, laid_out=True))
         return Changes(updates, self._required(), (writer,))
 
-    def _same_rows(self, found: Table, snapshot: int) -> Changes:
+    def _again(self, found: Table, snapshot: int) -> Changes:
+        return self._same_rows(found, snapshot, lambda parent: restoring_updates(found, parent))
+
+    def _same_rows(
+        self, found: Table, snapshot: int, laid_out: Callable[[Snapshot], tuple[TableUpdate, ...]] | None = None
+    ) -> Changes:
+        """Return the changes that publish the rows of a snapshot, with what it ``laid_out`` before."""
+        from pyiceberg.table.update import update_table_metadata
+
         parent = found.snapshot_by_id(snapshot)
         if parent is None:
             raise RivetError("RVT-401", f"the snapshot {snapshot} of '{self.table.name}' has expired")
-        writer = SnapshotWriter(found.io, found.metadata, self.snapshot_id, parent)
+        updates = laid_out(parent) if laid_out is not None else ()
+        metadata = update_table_metadata(found.metadata, updates) if updates else found.metadata
+        writer = SnapshotWriter(found.io, metadata, self.snapshot_id, parent)
         added = writer.same_rows(self.properties)
-        return Changes((added, set_branch(MAIN, self.snapshot_id)), self._required(), (writer,))
+        return Changes((*updates, added, set_branch(MAIN, self.snapshot_id)), self._required(), (writer,))
 
     def _required(self) -> tuple[TableRequirement, ...]:
         return (branch_is_at(MAIN, self.upon),)
