@@ -17,7 +17,7 @@ from rivet_dagster.catalogs.iceberg.commits.updates import new_schema, remove_pr
 from rivet_dagster.catalogs.iceberg.empty_folders import remove_empty_folders
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
 from rivet_dagster.catalogs.iceberg.metadata.kept_constraints import with_constraints
-from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, order_of, spec_of
+from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, kept_layout, order_of, spec_of
 from rivet_dagster.catalogs.iceberg.metadata.summary import STAGED_FOR
 from rivet_dagster.catalogs.iceberg.metadata.types import iceberg_schema
 from rivet_dagster.catalogs.iceberg.names import staging_of
@@ -219,14 +219,15 @@ class StagedTable(RewritableVersion):
             return columns, spec_of(self.layout, columns, None, None), order_of(self.layout, columns, None)
         given = iceberg_schema(schema, existing.schema(), existing.last_column_id + 1)
         columns = with_constraints(given, existing.schema())
-        spec = spec_of(self.layout, columns, existing.spec(), existing.last_partition_id)
-        return columns, spec, order_of(self.layout, columns, existing.sort_order())
+        layout = kept_layout(self.layout, columns, existing)
+        spec = spec_of(layout, columns, existing.spec(), existing.last_partition_id)
+        return columns, spec, order_of(layout, columns, existing.sort_order())
 
     def _properties(self) -> dict[str, str]:
         existing = self.place.existing
         kept = dict(existing.metadata.properties) if existing is not None and not self.is_scratch else {}
         own = {key: value for key, value in kept.items() if key.startswith("write.") and "metadata.path" not in key}
-        declared = {} if self.is_scratch else dict(self.layout.properties)
+        declared = {} if self.is_scratch else dict(self.layout.properties or {})
         where = {} if self.is_scratch else {DATA_PATH: self.place.data}
         marks = {STAGED_FOR: ".".join(self.place.of.name.identifier), HEARTBEAT: self.heartbeat.path}
         # With write-audit-publish Spark would write to a branch of the staging table.
