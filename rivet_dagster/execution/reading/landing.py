@@ -17,7 +17,7 @@ from rivet_dagster.model.inputs import ConsumedFiles, LandedFile, VersionPositio
 from rivet_dagster.model.relations import Files
 from rivet_dagster.model.storage import Published
 from rivet_dagster.model.target import Target
-from rivet_dagster.model.write_plan import ReplaceAll
+from rivet_dagster.model.write_plan import Append, ReplaceAll
 
 NOTHING_CONSUMED = ConsumedFiles()
 """The consumed files of a table that has never been published."""
@@ -96,6 +96,11 @@ def with_schema(relation: Files, schema: str | None, source: SourceJoint) -> Fil
 def holds_new_rows(target: Target | None) -> bool:
     """Return whether a table holds only the rows of its last run, which its readers must publish before the next."""
     return target is not None and isinstance(target.write, ReplaceAll)
+
+
+def appends(group: FusedGroup) -> bool:
+    """Return whether a table has rows twice if they are published twice."""
+    return group.target is not None and isinstance(group.target.write, Append)
 
 
 def last_tables(assembly: CompiledAssembly, group: FusedGroup) -> list[FusedGroup]:

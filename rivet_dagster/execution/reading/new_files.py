@@ -12,13 +12,13 @@ from rivet_dagster.errors import RivetError
 from rivet_dagster.execution.reading.corrupt_records import load_apart
 from rivet_dagster.execution.reading.inputs import placed
 from rivet_dagster.execution.reading.landing import (
+    appends,
     consumed_by,
     landing_sources,
     landing_zone,
     last_tables,
     with_schema,
 )
-from rivet_dagster.execution.reading.outdated import appends
 from rivet_dagster.execution.reading.refs import MaterializedRef
 from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile

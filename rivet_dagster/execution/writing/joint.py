@@ -16,6 +16,7 @@ from rivet_dagster.execution.reading.outdated import refuse_outdated
 from rivet_dagster.execution.reading.rendering import Rendered, render_for_run, render_whole
 from rivet_dagster.execution.results import EvaluationErrors
 from rivet_dagster.execution.this_run import ThisRun
+from rivet_dagster.execution.writing.outdated import refuse_outdated
 from rivet_dagster.execution.writing.python_joint import call, load_function
 from rivet_dagster.execution.writing.row_errors import explained, refuse_unproven, write_errors
 from rivet_dagster.model.inputs import TargetPosition
