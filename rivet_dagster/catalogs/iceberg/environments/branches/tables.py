@@ -90,18 +90,23 @@ class BranchTables(TablesInFront):
 
     def evict(self, published: Published) -> None:
         """Remove what was built in the environment; a version of the base stays."""
-        from rivet_dagster.catalogs.iceberg.environments.branches.removing import remove_from
+        from rivet_dagster.catalogs.iceberg.environments.branches.removing import evict_from
         from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
-        from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
+        from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT, ERRORS
 
         current = self.current(published.table)
         if not self._is_own(published) or current is None or current.version != published.version:
             return
-        found = self._required(published.table)
-        errors = {facts_of(snapshot).get(ERRORS) for snapshot in found.metadata.snapshots}
+        head = self._required(published.table).current_snapshot()
+        assert head is not None, "it is the current version"
+        name = facts_of(head).get(ERRORS)
         with self._reaching(published.table, "RVT-404"):
-            for name in (*filter(None, errors), published.table):
-                remove_from(self._seen, self._base._name(name))
+            if not evict_from(self._seen, self._base._name(published.table), head.snapshot_id):
+                return  # another version has been published since
+            found = self._opened(name).load_if_any() if name else None
+            errors = found.current_snapshot() if found is not None else None
+            if name and errors is not None and facts_of(errors).get(DATA_SNAPSHOT) == published.version:
+                evict_from(self._seen, self._base._name(name), errors.snapshot_id)
 
     def building(self) -> tuple[str, ...]:
         """Return what runs in the environment have staged, each as ``table/branch``."""
