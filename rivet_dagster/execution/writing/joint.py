@@ -12,7 +12,6 @@ from rivet_dagster.engines.contract import EngineSession, Frame
 from rivet_dagster.errors import RivetError, nearest
 from rivet_dagster.execution.phases import CONFIG, WRITE
 from rivet_dagster.execution.reading.inputs import at_line, frames, inputs, positions
-from rivet_dagster.execution.reading.outdated import refuse_outdated
 from rivet_dagster.execution.reading.rendering import Rendered, render_for_run, render_whole
 from rivet_dagster.execution.results import EvaluationErrors
 from rivet_dagster.execution.this_run import ThisRun

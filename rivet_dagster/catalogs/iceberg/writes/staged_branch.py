@@ -81,6 +81,8 @@ def begin_branch(table: OpenedTable, key: str, base: int | None, emptied: bool =
         nonlocal start
         # PyIceberg takes a requirement of another branch than main for unmet where there is no snapshot yet.
         free = (branch_is_at(key, None),) if found.metadata.snapshots else ()
+        if base is not None and found.snapshot_by_id(base) is None:
+            raise RivetError("RVT-405", f"the version of '{table.name}' that this run began upon has been removed")
         if base is not None and not emptied:
             return Changes((set_branch(key, base),), free)
         start = new_snapshot_id()

@@ -90,16 +90,26 @@ class BranchTables(TablesInFront):
 
     def evict(self, published: Published) -> None:
         """Remove what was built in the environment; a version of the base stays."""
-        from rivet_dagster.catalogs.iceberg.environments.branches.removing import remove_from
+        from rivet_dagster.catalogs.iceberg.environments.branches.removing import evict_from
         from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
+        from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
+        from rivet_dagster.catalogs.iceberg.metadata.summary import DATA_SNAPSHOT
 
         current = self.current(published.table)
         if not self._is_own(published) or current is None or current.version != published.version:
             return
-        errors = error_tables(self._required(published.table))
+        found = self._required(published.table)
+        head = found.current_snapshot()
+        assert head is not None, "it is the current version"
+        names = error_tables(found)
         with self._reaching(published.table, "RVT-404"):
-            for name in (*errors, published.table):
-                remove_from(self._seen, self._base._name(name))
+            if not evict_from(self._seen, self._base._name(published.table), head.snapshot_id):
+                return  # another version has been published since
+            for name in names:
+                of = self._opened(name).load_if_any()
+                errors = of.current_snapshot() if of is not None else None
+                if errors is not None and facts_of(errors).get(DATA_SNAPSHOT) == published.version:
+                    evict_from(self._seen, self._base._name(name), errors.snapshot_id)
 
     def building(self) -> tuple[str, ...]:
         """Return what runs in the environment have staged, each as ``table/branch``."""
