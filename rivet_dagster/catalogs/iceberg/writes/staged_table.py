@@ -300,12 +300,13 @@ def remove_staging_table(table: OpenedTable, of: OpenedTable, mark: str = STAGED
 
 def mark_publishing(staging: OpenedTable) -> None:
     """Mark a staging table of which a new table is going to be made. Raises RVT-406 if its files are being removed."""
+    now = datetime.now(UTC).isoformat()
 
     def changes(found: Table) -> Changes:
         if REMOVED in found.metadata.properties:
             message = f"the staging table {staging.name} is being removed, by a sweep or by somebody"
             raise RivetError("RVT-406", message)
-        return Changes(set_properties({PUBLISHING: datetime.now(UTC).isoformat()}))
+        return Changes(set_properties({PUBLISHING: now}))
 
     commit(staging.load, changes, str(staging.name))
 
