@@ -205,8 +205,9 @@ def _survivors(write: _Write, remaining: Relation, added: StoredRows, base: Base
     session, columns = write.session, added.statistics.columns
     window = write.window(columns)
     session.register(INCOMING, session.load(added.relation))
-    session.register(_BASE, session.load(remaining))
-    frame = session.query(projection(columns, base.columns, _BASE))
+    before = session.load(remaining)
+    session.register(_BASE, before)
+    frame = session.query(projection(columns, session.columns(before), _BASE))
     session.register(REST, frame if window is None else window.within(session, frame))
     inside = session.query(survivors(columns, identity(write.plan), equal_stay=isinstance(write.plan, Upsert)))
     if window is None:

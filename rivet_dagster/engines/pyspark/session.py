@@ -21,6 +21,7 @@ from rivet_dagster.engines.pyspark.relations.catalog_table import refuse_audit_s
 from rivet_dagster.engines.pyspark.relations.values import frame_of
 from rivet_dagster.engines.pyspark.rows import collected
 from rivet_dagster.engines.pyspark.spool import Spool
+from rivet_dagster.engines.pyspark.type_names import sql_type
 from rivet_dagster.engines.pyspark.waiting import stream, wait_for
 from rivet_dagster.engines.views import ScopedViews
 from rivet_dagster.errors import RivetError
@@ -138,7 +139,7 @@ class PySparkSession(EngineSession):
 
     def columns(self, frame: DataFrame) -> tuple[tuple[str, str], ...]:
         """Return names and types, as Spark's SQL writes them."""
-        return tuple(self._run(lambda: frame.dtypes))
+        return tuple((field.name, sql_type(field.dataType)) for field in self._run(lambda: frame.schema).fields)
 
     def schema(self, frame: DataFrame) -> str:
         """Return the JSON of its StructType."""
