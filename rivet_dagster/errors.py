@@ -131,6 +131,8 @@ REMEDIATIONS: dict[str, str] = {
     "RVT-417": "Wait for what is running in the environment, then try it again.",
     "RVT-418": "Run the joint again, with all that its run was to publish: without the heartbeat of its run, a sweep "
     "removes what the run has staged.",
+    "RVT-420": "Run it with `--full-refresh`. Or, if that snapshot came after the last publication, and no rollback "
+    "lies between, set the table's property `rivet.continues` to its id, and run it again.",
     # 5xx: engines and runs
     "RVT-501": "Give `concurrency_limit` a whole number of at least 1, or leave it out.",
     "RVT-502": "Read the engine's own message above; correct its `config`.",

@@ -25,6 +25,8 @@ from support.iceberg_environments import (
 )
 from support.iceberg_runs import APPEND, TABLE, UPSERT, Work, lake, run
 
+from rivet_dagster.catalogs.iceberg.metadata.history import EXPIRED
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import LAST
 from rivet_dagster.errors import RivetError
 from rivet_dagster.model.watermark import Override
 
@@ -107,7 +109,7 @@ def described(place: Lake) -> dict:
         facts = {**table.current_snapshot().summary.additional_properties}
         named = ("rivet.identity", "rivet.run-id", "rivet.made-by", "rivet.data-snapshot-id", "rivet.bytes-written")
         counted = {key: value for key, value in facts.items() if key.startswith("rivet.") and key not in named}
-        properties = {key: value for key, value in table.properties.items() if "rivet.expired" not in key}
+        properties = {key: value for key, value in table.properties.items() if key not in (EXPIRED, LAST)}
         layout = (str(table.schema()), [str(field.transform) for field in table.spec().fields], str(table.sort_order()))
         found[name] = (rows(table) if "errors" not in name else None, layout, properties, counted)
     return found

@@ -126,19 +126,14 @@ class IcebergTables(PublishedTables, HasErrorTables):
 
     def evict(self, published: Published) -> None:
         """Drop the table with its files, and its error table."""
-        from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
+        from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
 
         current = self.current(published.table)
         if current is None or current.version != published.version:
             return
-        found = self._required(published.table)
-        known = {
-            snapshot.summary.additional_properties.get(ERRORS)
-            for snapshot in found.metadata.snapshots
-            if snapshot.summary is not None
-        }
+        errors = error_tables(self._required(published.table))
         with self._reaching(published.table, "RVT-404"):
-            for name in (*filter(None, known), published.table):
+            for name in (*errors, published.table):
                 if self._opened(name).load_if_any() is not None:
                     self._catalog.purge_table(self._name(name).identifier)
 

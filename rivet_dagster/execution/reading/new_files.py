@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rivet_dagster.catalogs.forgotten import forgotten
 from rivet_dagster.compiler.joints import SourceJoint
 from rivet_dagster.compiler.plan import FusedGroup
 from rivet_dagster.engines.contract import EngineSession, Frame
@@ -82,11 +83,13 @@ class NewFiles:
 def new_files(runtime: Runtime, group: FusedGroup, all_are_new: bool = False) -> list[NewFiles]:
     """Return the files that were added to each landing zone of the group since its published version was made.
 
-    If ``all_are_new``, those that it has consumed are among them. Raises RVT-321, RVT-403.
+    If ``all_are_new``, those that it has consumed are among them. Raises RVT-321, RVT-403, RVT-420.
     """
     sources = landing_sources(runtime.assembly, group)
     # If another run has published since the staged version was begun, the staged version will not be published.
     last = last_version(runtime, runtime.assembly.joint(group.exit)) if sources else None
+    if last is not None and last.unknown_before is not None and not all_are_new:
+        raise forgotten(last)
     landed = last.landed if last else {}
     consumed = {name: replace(last, files=(), earlier=()) if all_are_new else last for name, last in landed.items()}
     return [_new_files(runtime, source, consumed.get(source.name, NOTHING_CONSUMED)) for source in sources]

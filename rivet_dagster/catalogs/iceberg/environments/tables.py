@@ -124,15 +124,12 @@ class EnvironmentTables(TablesInFront, NessieTables):
         """Have the environment's table, and its error table, be the base's, unless they were built there."""
         if self.is_built(table):
             return
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version, facts_of
-        from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
+        from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
+        from rivet_dagster.catalogs.iceberg.metadata.same_rows import current_version
 
         found = self._base._opened(table).load_if_any()
         version = current_version(found) if found is not None else None
-        names = (
-            {facts_of(snapshot).get(ERRORS) for snapshot in found.metadata.snapshots} if found is not None else set()
-        )
-        for name in sorted(filter(None, names)):
+        for name in error_tables(found) if found is not None else ():
             seed(self.environment, self._name(name).identifier, "", "", "")
         location = found.metadata.location if found is not None else ""
         seed(self.environment, self._name(table).identifier, table, str(version or ""), location)

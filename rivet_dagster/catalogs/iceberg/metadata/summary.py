@@ -32,7 +32,10 @@ _BYTES = "rivet.bytes-written"
 
 @dataclass(frozen=True)
 class Publication:
-    """The facts recorded with a version: who published and who made it, from what, and how its rows came about."""
+    """The facts recorded with a version: who published and who made it, from what, and how its rows came about.
+
+    ``unknown_before`` is an expired snapshot of another engine before which nothing is known; it is never recorded.
+    """
 
     identity: str
     made_by: str
@@ -41,6 +44,7 @@ class Publication:
     record: Record
     inputs: Inputs = field(default_factory=dict)
     code_versions: Mapping[str, str] = field(default_factory=dict)
+    unknown_before: str | None = None
 
     def properties(self) -> dict[str, str]:
         """Return the properties of the snapshot.

@@ -18,6 +18,7 @@ from rivet_dagster.catalogs.iceberg.commits.updates import (
     set_properties,
 )
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, remembering
 from rivet_dagster.catalogs.iceberg.metadata.layout import Layout, layout_updates, table_properties
 from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
@@ -105,7 +106,7 @@ class Release:
         empty = of.model_copy(update={"location": place.location, "last_sequence_number": 0, "properties": {}})
         writer = SnapshotWriter(place.io, empty, self.snapshot_id, None)
         added = writer.replaced(files, of.schema(), of.default_spec_id, self.properties)
-        marked = {**table_properties(self.layout), **self.marks}
+        marked = {**table_properties(self.layout), **self.marks, **remembering(self.snapshot_id, self.properties)}
         updates = (
             *creation(of.schema(), of.spec(), of.sort_order(), place.location, marked),
             added,
@@ -163,7 +164,8 @@ class Release:
 
     def _told(self, found: Table, key: str | None = None, laid_out: bool = False) -> tuple[TableUpdate, ...]:
         """Return the updates of the table's properties and layout that go with the publication."""
-        ended = [OVERRIDE, *([withheld_mark(key)] if key is not None else [])]
+        ended = [OVERRIDE, CONTINUES, *([withheld_mark(key)] if key is not None else [])]
         gone = [name for name in ended if name in found.metadata.properties]
         layout = () if laid_out else layout_updates(self.layout, found.metadata)
-        return (*layout, *set_properties(self.marks), *remove_properties(gone))
+        marks = {**self.marks, **remembering(self.snapshot_id, self.properties)}
+        return (*layout, *set_properties(marks), *remove_properties(gone))

@@ -22,6 +22,7 @@ from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import (
     recorded_properties,
 )
 from rivet_dagster.catalogs.iceberg.heartbeat import Heartbeat
+from rivet_dagster.catalogs.iceberg.metadata.last_publication import CONTINUES, remembering
 from rivet_dagster.catalogs.iceberg.metadata.summary import OVERRIDE
 from rivet_dagster.catalogs.iceberg.names import environment_branch, environment_tag
 from rivet_dagster.catalogs.iceberg.writes.publishing import Release
@@ -89,9 +90,11 @@ class MergeRelease(Release):
     def _told(self, found: Table, key: str | None = None, laid_out: bool = False) -> tuple[TableUpdate, ...]:
         """Return the updates of the table's properties, and those that end the environment's branch."""
         own = own_properties(found, self.environment)
-        own = {name: value for name, value in own.items() if not name.startswith((withheld_mark(""), OVERRIDE))}
+        left_out = (withheld_mark(""), OVERRIDE, CONTINUES)
+        own = {name: value for name, value in own.items() if not name.startswith(left_out)}
         new = {name: value for name, value in own.items() if value is not None} | dict(self.marks)
-        gone = [name for name in {*own, OVERRIDE} if name in found.metadata.properties and name not in new]
+        new |= remembering(self.snapshot_id, self.properties)
+        gone = [name for name in {*own, OVERRIDE, CONTINUES} if name in found.metadata.properties and name not in new]
         if not self.ends:
             return (*set_properties(new), *remove_properties(gone))
         refs = (environment_branch(self.environment), environment_tag(self.environment))

@@ -91,16 +91,14 @@ class BranchTables(TablesInFront):
     def evict(self, published: Published) -> None:
         """Remove what was built in the environment; a version of the base stays."""
         from rivet_dagster.catalogs.iceberg.environments.branches.removing import remove_from
-        from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
-        from rivet_dagster.catalogs.iceberg.metadata.summary import ERRORS
+        from rivet_dagster.catalogs.iceberg.metadata.last_publication import error_tables
 
         current = self.current(published.table)
         if not self._is_own(published) or current is None or current.version != published.version:
             return
-        found = self._required(published.table)
-        errors = {facts_of(snapshot).get(ERRORS) for snapshot in found.metadata.snapshots}
+        errors = error_tables(self._required(published.table))
         with self._reaching(published.table, "RVT-404"):
-            for name in (*filter(None, errors), published.table):
+            for name in (*errors, published.table):
                 remove_from(self._seen, self._base._name(name))
 
     def building(self) -> tuple[str, ...]:
