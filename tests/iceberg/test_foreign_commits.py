@@ -1,5 +1,6 @@
-"""What is known of a table outlives the commits of other engines, which PyIceberg makes here; no JVM."""
+"""What is known of a table outlives the commits of other engines, which PyIceberg makes here; one run of a project."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -7,9 +8,14 @@ from typing import Any
 
 import pytest
 from pyiceberg.table import Table
-from support.iceberg import declared
+from support.folders import ProjectFolder, sink, source
+from support.iceberg import PACKAGES, declared
 from support.iceberg_environments import NAME as ENVIRONMENT
+from support.iceberg_folders import OPTIONS, profiles
 from support.iceberg_runs import APPEND, NAMESPACE, TABLE, Work, lake, written
+from support.maven import jars
+from support.projects import sink as project_sink
+from support.rows_between import NEW, ZONE, Shop
 
 from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.snapshots import SnapshotWriter, new_snapshot_id
@@ -17,7 +23,9 @@ from rivet_dagster.catalogs.iceberg.commits.updates import MAIN, set_branch
 from rivet_dagster.catalogs.iceberg.metadata import last_publication
 from rivet_dagster.catalogs.iceberg.opened import OpenedTable
 from rivet_dagster.catalogs.iceberg.settings.connection import connected
+from rivet_dagster.cli.main import main
 from rivet_dagster.errors import RivetError
+from rivet_dagster.execution.writing import publish as publishing
 from rivet_dagster.model.inputs import ConsumedFiles, LandedFile, VersionPosition
 from rivet_dagster.model.storage import Published, Record
 from rivet_dagster.model.watermark import Override
@@ -232,3 +240,64 @@ def test_a_table_that_another_engine_has_made_has_no_facts(place):
     place.expire()
     current = place.catalog.current(TABLE)
     assert (current.inputs, current.identity, current.unknown_before) == ({}, "", None)
+
+
+def test_rows_of_a_stored_joint_are_appended_once_when_another_engine_deletes_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(publishing, "PAUSES", ())
+    options = declared("hadoop", tmp_path / "lake")
+    shop = Shop(tmp_path, ZONE, NEW, project_sink(TABLE, "new", write_strategy="append"), iceberg=options)
+    place = connected("plain", options, tmp_path)
+
+    def ids() -> list[int]:
+        return sorted(place.load_table((NAMESPACE, TABLE)).scan().to_arrow()["n"].to_pylist())
+
+    shop.put("a.parquet", 1, 5)
+    shop.run("new", TABLE)
+    shop.put("b.parquet", 6)
+    shop.run("new")
+    place.load_table((NAMESPACE, TABLE)).delete("n = 1")
+    shop.run(TABLE)
+    assert (shop.code(TABLE), ids()) == ("RVT-405", [5, 6])
+    place.load_table((NAMESPACE, TABLE)).delete("n = 5")
+    shop.run("new", TABLE)
+    assert ids() == [6]
+
+
+def test_a_project_reads_no_file_twice_when_another_engine_deletes_rows_and_expires_snapshots(
+    tmp_path, capfd, iceberg_session
+):
+    jars(*PACKAGES)
+    project = ProjectFolder(
+        tmp_path,
+        {
+            "profiles.yaml": profiles(),
+            "sources/landed.yaml": source("zone", "id STRING", options={"landing": True, "format": "csv"}),
+            "joints/parsed.sql": "SELECT CAST(id AS INT) AS id FROM landed",
+            "sinks/out.yaml": sink(TABLE, "parsed", write_strategy="append", on_error="quarantine"),
+        },
+    )
+    plain = connected("plain", OPTIONS, tmp_path)
+
+    def table(name: str = TABLE) -> Table:
+        return plain.load_table((NAMESPACE, name))
+
+    def run() -> tuple[list[int], int]:
+        code = main(["-p", str(tmp_path), "run", "--format", "json"])
+        printed = capfd.readouterr()
+        assert (code, json.loads(printed.out)["success"]) == (0, True), printed
+        ids = sorted(table().scan().to_arrow()["id"].to_pylist())
+        return ids, table(f"{TABLE}__errors").scan().to_arrow().num_rows
+
+    project.write({"data/zone/a.csv": "id\n1\n5\nx\n"})
+    assert run() == ([1, 5], 1)
+    project.write({"data/zone/b.csv": "id\n6\n"})
+    assert run() == ([1, 5, 6], 1)
+    table().delete("id = 1")
+    assert run() == ([5, 6], 1)
+
+    table().delete("id = 5")
+    older = "older_than => TIMESTAMP '2999-01-01 00:00:00', retain_last => 1"
+    call = f"CALL lake.system.expire_snapshots(table => '{NAMESPACE}.{TABLE}', {older})"
+    iceberg_session(lake=OPTIONS).query(call)
+    assert len(table().metadata.snapshots) == 1
+    assert run() == ([6], 1)

@@ -1,95 +1,17 @@
 """New rows that a stored joint holds for the tables after it: each of them gets each row once; DuckDB computes them."""
 
-import uuid
-from pathlib import Path
-from types import SimpleNamespace
-
-import duckdb
-import pyarrow.parquet as pq
 import pytest
-from support.duckdb_engine import DuckDBEngine, DuckDBSession
-from support.projects import sink, source, sql
+from support.projects import sink, sql
+from support.rows_between import ARCHIVED, NEW, NUMBERS, ZONE, Shop
 from support.tables import refused
 
-from rivet_dagster.catalogs.filesystem import FilesystemCatalog
-from rivet_dagster.catalogs.registry import traits_of
-from rivet_dagster.compiler.compilation import compile_project
-from rivet_dagster.execution.group_run import run_group
-from rivet_dagster.execution.runtime import Runtime
 from rivet_dagster.execution.staged_tables import StagedTable
 from rivet_dagster.execution.writing import publish as publishing
 from rivet_dagster.execution.writing.publish_run import publish_run
-from rivet_dagster.model.plugins import EngineTraits, Plugins
-from rivet_dagster.model.profile import CatalogSpec, EngineSpec, Profile
-from rivet_dagster.model.project import Project
-from rivet_dagster.model.relations import Files
 
 APPEND, MERGE = "append", {"mode": "merge", "key_columns": ["n"]}
 AFTER = "SELECT * FROM numbers {% if is_incremental('out') %} WHERE n > {{ watermark_value('out') }} {% endif %}"
 OUT = {"mode": "append", "watermark_column": "n"}
-ZONE = source("zone", options={"landing": True, "schema": "n BIGINT"})
-ARCHIVED = source("zone", options={"landing": True, "schema": "n BIGINT", "archive": True})
-NEW = sql("new", "SELECT n FROM zone", eager=True)
-
-
-class Session(DuckDBSession):
-    """A session that also reads no files at all."""
-
-    def load(self, relation, projection=None):
-        if isinstance(relation, Files) and not relation.paths:
-            return self.query("SELECT CAST(NULL AS BIGINT) AS n WHERE FALSE")
-        return super().load(relation, projection)
-
-
-class DuckRuntime(Runtime):
-    """A runtime whose engine is DuckDB."""
-
-    def engine(self, name):
-        return SimpleNamespace(session=lambda: Session(DuckDBEngine.reads, lambda: None))
-
-
-class Shop:
-    """A project with a landing zone, and tables in the catalog ``lake``."""
-
-    def __init__(self, root: Path, *joints, environment: str | None = None, **options) -> None:
-        self.root = root
-        profile = Profile(
-            "default",
-            (
-                CatalogSpec("lake", "filesystem", {"path": "lake", "versions": 9, **options}),
-                CatalogSpec("workspace", "filesystem", {"path": ".rivet/workspace"}),
-            ),
-            (EngineSpec("duck", "duckdb", ("lake",)),),
-            "duck",
-        )
-        plugins = Plugins(
-            {"filesystem": traits_of(FilesystemCatalog)},
-            {"duckdb": EngineTraits(frozenset(), reads=DuckDBEngine.reads, writes=DuckDBEngine.writes)},
-        )
-        self.plan = compile_project(Project(profile, joints, {}), plugins).raise_errors()
-        self.runtime = DuckRuntime(self.plan, root, environment=environment)
-
-    def put(self, name: str, *numbers: int) -> None:
-        folder = self.root / "lake/zone"
-        folder.mkdir(parents=True, exist_ok=True)
-        values = ", ".join(f"({number}::BIGINT)" for number in numbers)
-        duckdb.sql(f"SELECT * FROM (VALUES {values}) AS t(n)").write_parquet(str(folder / name))
-
-    def run(self, *groups: str, **options):
-        """Run groups, each as a run of its own, and return the result of the last."""
-        for name in groups:
-            group = self.plan.group(name)
-            result = run_group(self.runtime, name, group.joints, str(uuid.uuid4()), **options)
-        return result
-
-    def code(self, *groups: str, **options) -> str:
-        return refused(self.run, *groups, **options).code
-
-    def rows(self, table: str = "out") -> list[int]:
-        return sorted(pq.read_table(self.root / "lake" / table)["n"].to_pylist())
-
-    def zone(self) -> list[str]:
-        return sorted(path.name for path in (self.root / "lake/zone").glob("*.parquet"))
 
 
 @pytest.fixture(autouse=True)
@@ -106,8 +28,7 @@ def chain(tmp_path) -> Shop:
 @pytest.fixture
 def watermark(tmp_path) -> Shop:
     """A stored joint that reads what is after the watermark of the table that appends its rows, of all files."""
-    numbers = source("numbers", table="zone")
-    return Shop(tmp_path, numbers, sql("new", AFTER, eager=True), sink("out", "new", write_strategy=OUT))
+    return Shop(tmp_path, NUMBERS, sql("new", AFTER, eager=True), sink("out", "new", write_strategy=OUT))
 
 
 # Rows computed upon a version of the table
@@ -139,8 +60,8 @@ def test_rows_of_two_first_runs_are_appended_once(watermark):
 
 
 def test_rows_that_another_joint_has_stored_since_are_known_by_what_they_were_computed_upon(tmp_path):
-    numbers, more = source("numbers", table="zone"), sql("more", "SELECT n FROM new", eager=True)
-    shop = Shop(tmp_path, numbers, sql("new", AFTER, eager=True), more, sink("out", "more", write_strategy=OUT))
+    more = sql("more", "SELECT n FROM new", eager=True)
+    shop = Shop(tmp_path, NUMBERS, sql("new", AFTER, eager=True), more, sink("out", "more", write_strategy=OUT))
     shop.put("a.parquet", 1)
     shop.run("new", "more", "out")
     shop.put("b.parquet", 2)
@@ -161,14 +82,14 @@ def test_rows_that_a_full_refresh_has_computed_are_for_a_full_refresh(watermark)
 
 
 def test_a_table_that_merges_takes_the_same_rows_twice_unless_they_are_computed_from_its_own(tmp_path):
-    numbers, strategy = source("numbers", table="zone"), {**MERGE, "watermark_column": "n"}
+    strategy = {**MERGE, "watermark_column": "n"}
     new = sql("new", AFTER, eager=True)
-    shop = Shop(tmp_path, numbers, new, sink("out", "new", write_strategy=strategy))
+    shop = Shop(tmp_path, NUMBERS, new, sink("out", "new", write_strategy=strategy))
     shop.put("a.parquet", 1)
     shop.run("new", "out", "out")
     assert shop.rows() == [1]
     totals = "SELECT n FROM numbers {% if is_incremental('out') %} UNION SELECT n FROM {{ this('out') }} {% endif %}"
-    shop = Shop(tmp_path, numbers, sql("new", totals, eager=True), sink("out", "new", write_strategy=MERGE))
+    shop = Shop(tmp_path, NUMBERS, sql("new", totals, eager=True), sink("out", "new", write_strategy=MERGE))
     shop.run("new", "out")
     assert shop.code("out") == "RVT-405"
 

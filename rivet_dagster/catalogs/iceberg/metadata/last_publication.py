@@ -150,7 +150,7 @@ def _earlier_snapshots(table: Table, expired: int) -> dict[int, Snapshot]:
     for entry in reversed(table.metadata.metadata_log):
         try:
             metadata = FromInputFile.table_metadata(table.io.new_input(entry.metadata_file))
-        except OSError:
+        except FileNotFoundError:
             return {}  # this one and those before it have been removed
         found = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
         if expired in found:
