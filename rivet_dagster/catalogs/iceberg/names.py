@@ -14,6 +14,9 @@ BRANCH = "rivet_"
 ENVIRONMENTS = "rivet_environments"
 """The namespace with the records of environments, and with the tables that the base does not have."""
 
+OWN_TABLE = "table_"
+"""The beginning of the names of those tables."""
+
 _STAGED = "__rivet_"
 _ENVIRONMENT, _ENVIRONMENT_BASE = "rivet_env_", "rivet_envbase_"
 _OF_ENVIRONMENT = re.compile(r"rivet_environment-(.+)-[0-9a-f]{8}(?:_(?:[0-9a-f]+|batch|changes))*")

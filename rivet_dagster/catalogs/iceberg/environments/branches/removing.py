@@ -6,7 +6,8 @@ finished by the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,8 +16,10 @@ from rivet_dagster.catalogs.iceberg.commits.committing import Changes, commit
 from rivet_dagster.catalogs.iceberg.commits.updates import branch_is_at, remove_properties, remove_ref
 from rivet_dagster.catalogs.iceberg.environments.branches.seen_table import recorded_properties
 from rivet_dagster.catalogs.iceberg.metadata.same_rows import facts_of
-from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT
+from rivet_dagster.catalogs.iceberg.metadata.summary import ENVIRONMENT, ENVIRONMENT_OF
 from rivet_dagster.catalogs.iceberg.names import (
+    ENVIRONMENTS,
+    OWN_TABLE,
     TableName,
     environment_branch,
     environment_of,
@@ -28,6 +31,7 @@ from rivet_dagster.catalogs.iceberg.writes.evicting import remove_versions
 from rivet_dagster.catalogs.iceberg.writes.staged_table import remove_staging_table
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
@@ -48,6 +52,22 @@ def remove_from(seen: SeenCatalog, name: TableName) -> bool:
     if base.load_if_any() is not None:
         _remove_branch(base, seen.name)
     return all(removed)
+
+
+def remove_remains(catalog: Catalog, catalog_name: str, is_over: Callable[[str], bool]) -> list[str]:
+    """Remove the tables of environments that are over, made while these were dropped, and return the environments."""
+    removed = []
+    for identifier in catalog.list_tables((ENVIRONMENTS,)) if catalog.namespace_exists((ENVIRONMENTS,)) else ():
+        if not identifier[-1].startswith(OWN_TABLE):
+            continue
+        table = OpenedTable(catalog, TableName(catalog_name, (ENVIRONMENTS,), identifier[-1]))
+        found = table.load_if_any()
+        known = found.metadata.properties if found is not None else {}
+        if ENVIRONMENT in known and is_over(known[ENVIRONMENT]):
+            base = tuple(json.loads(known[ENVIRONMENT_OF]))
+            if remove_staging_table(table, table.beside(TableName(catalog_name, base[:-1], base[-1])), ENVIRONMENT):
+                removed.append(known[ENVIRONMENT])
+    return removed
 
 
 def _remove_staging_tables(of: OpenedTable, name: str) -> bool:

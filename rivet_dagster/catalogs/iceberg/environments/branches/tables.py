@@ -215,8 +215,8 @@ class BranchTables(TablesInFront):
 
         return SeenCatalog(self._base._catalog, self._environment, self._touched)
 
-    def _touched(self, identifier: Identifier) -> None:
-        self.record.add(Written(identifier))
+    def _touched(self, identifier: Identifier) -> str:
+        return self.record.add(Written(identifier))
 
     def _name(self, table: str) -> TableName:
         """Return the name under which the table is found: a table of its own unless the base has it."""
